@@ -17,7 +17,7 @@ use attention_core::transformer::{
     TransformerLayerConfig,
 };
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, KeyValueCache, Mask,
+    AdditiveAttentionConfig, AttentionOutput, DotProductAttentionConfig, KeyValueCache, Mask,
     MultiHeadAttentionConfig, NewRows, drop_in, masked_softmax,
 };
 use attention_plot::HeatmapGrid;
@@ -67,11 +67,13 @@ fn softmax_and_masks(device: &Device) -> Result<(), Box<dyn Error>> {
     let padding = keys
         .expand([2, 2, 4])
         .greater_equal(lens.clone().reshape([2, 1, 1]).expand([2, 2, 4]));
-    let burns = softmax(scores.clone().mask_fill(padding, -1e6), 2);
-    let ours = masked_softmax(scores.clone(), &Mask::valid_lens(lens));
+    let again = scores.clone();
+    let burns = softmax(scores.mask_fill(padding, -1e6), 2);
+    let scores = again.clone();
+    let ours = masked_softmax(scores, &Mask::valid_lens(lens));
     assert_same(burns, ours)?;
 
-    let lens = Tensor::<2, Int>::from_ints([[1, 3], [2, 4]], device);
+    let (scores, lens) = (again, Tensor::<2, Int>::from_ints([[1, 3], [2, 4]], device));
     let ours = masked_softmax(scores, &Mask::valid_lens_per_query(lens));
     assert_eq!(ours.dims(), [2, 2, 4]);
     Ok(())
@@ -79,25 +81,20 @@ fn softmax_and_masks(device: &Device) -> Result<(), Box<dyn Error>> {
 
 fn modules(device: &Device) -> Result<(), Box<dyn Error>> {
     let [query_size, key_size, num_hiddens] = [20, 2, 8];
-    let lens = || Tensor::<1, Int>::from_ints([2, 6], device);
-    let (queries, keys, values) = (
-        random([2, 1, 20], device),
-        random([2, 10, 2], device),
-        random([2, 10, 4], device),
-    );
+    let lens = Tensor::<1, Int>::from_ints([2, 6], device);
+    let mask = Mask::valid_lens(lens);
+    let keys_and_values = (random([2, 10, 2], device), random([2, 10, 4], device));
     let attention = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens)
         .with_dropout(0.1)
         .init(device);
-    let mask = Mask::valid_lens(lens());
-    let context = attention.forward(queries.clone(), keys.clone(), values.clone(), &mask);
-    let weights = attention
-        .forward_with_weights(queries, keys.clone(), values.clone(), &mask)
-        .weights;
+    let (queries, (keys, values)) = (random([2, 1, 20], device), keys_and_values.clone());
+    let AttentionOutput { context, weights } =
+        attention.forward_with_weights(queries, keys, values, &mask);
     assert_eq!((context.dims(), weights.dims()), ([2, 1, 4], [2, 1, 10]));
 
     let attention = DotProductAttentionConfig::new().with_dropout(0.5).init();
-    let queries = random([2, 1, 2], device);
-    let context = attention.forward(queries, keys, values, &Mask::valid_lens(lens()));
+    let (queries, (keys, values)) = (random([2, 1, 2], device), keys_and_values);
+    let context = attention.forward(queries, keys, values, &mask);
     assert_eq!(context.dims(), [2, 1, 4]);
 
     let shape = [1, 1, 2, 10];
@@ -125,35 +122,30 @@ fn modules(device: &Device) -> Result<(), Box<dyn Error>> {
 }
 
 fn tensors(device: &Device) -> Result<(), Box<dyn Error>> {
-    let (q, k, v) = (
-        random([2, 3, 5, 8], device),
-        random([2, 3, 5, 8], device),
-        random([2, 3, 5, 4], device),
-    );
-    let product = q.clone().matmul(k.clone().transpose());
+    let inputs = [8, 8, 4].map(|size| random([2, 3, 5, size], device));
+    let [q, k, _] = inputs.clone();
+    let product = q.matmul(k.transpose());
     assert_eq!(product.dims(), [2, 3, 5, 5]);
 
-    let (query, key, value) = (q.clone(), k.clone(), v.clone());
+    let [q, k, v] = inputs.clone();
     let options = AttentionModuleOptions {
         is_causal: true,
         ..Default::default()
     };
-    let burns = attention(query, key, value, None, None, options);
-    let ours = dot_product_attention(
-        q.clone(),
-        k.clone(),
-        v.clone(),
-        &AttentionOptions::from(&Mask::causal()),
-    );
+    let burns = attention(q, k, v, None, None, options);
+    let [q, k, v] = inputs.clone();
+    let options = AttentionOptions::from(&Mask::causal());
+    let ours = dot_product_attention(q, k, v, &options);
     assert_same(burns, ours)?;
 
-    let bias = random([2, 3, 5, 5], device);
-    let (query, key, value) = (q.clone(), k.clone(), v.clone());
+    let ([q, k, v], float_mask) = (inputs.clone(), random([2, 3, 5, 5], device));
+    let bias = float_mask.clone();
     let options = AttentionModuleOptions {
         softcap: Some(30.0),
         ..Default::default()
     };
-    let burns = attention(query, key, value, None, Some(bias.clone()), options);
+    let burns = attention(q, k, v, None, Some(bias), options);
+    let ([q, k, v], bias) = (inputs, float_mask);
     let options = AttentionOptions {
         soft_cap: Some(30.0),
         bias: Some(bias),
@@ -165,27 +157,28 @@ fn tensors(device: &Device) -> Result<(), Box<dyn Error>> {
 
 fn heads(device: &Device) -> Result<(), Box<dyn Error>> {
     let (size, heads) = (16, 4);
-    let x = random([2, 5, 16], device);
-    let padding =
-        Tensor::<2, Bool>::from_data([[false; 5], [false, false, false, true, true]], device);
-    let burns = burn::nn::attention::MultiHeadAttentionConfig::new(size, heads).init(device);
-    let ours = drop_in::MultiHeadAttention::from(burns.clone());
-    let of_burn = burns
-        .forward(MhaInput::self_attn(x.clone()).mask_pad(padding.clone()))
-        .context;
-    let mha = ours
-        .forward(drop_in::MhaInput::self_attn(x.clone()).mask_pad(padding.clone()))
-        .context;
-    assert_same(of_burn.clone(), mha)?;
+    let flags = [[false; 5], [false, false, false, true, true]];
+    let inputs = (
+        random([2, 5, 16], device),
+        Tensor::<2, Bool>::from_data(flags, device),
+    );
+    let theirs = burn::nn::attention::MultiHeadAttentionConfig::new(size, heads).init(device);
+    let dropped_in = drop_in::MultiHeadAttention::from(theirs.clone());
+    let (x, padding) = inputs.clone();
+    let burns = theirs.forward(MhaInput::self_attn(x).mask_pad(padding));
+    let (x, padding) = inputs.clone();
+    let ours = dropped_in.forward(drop_in::MhaInput::self_attn(x).mask_pad(padding));
+    assert_same(burns.context.clone(), ours.context)?;
 
     // The library's own: any score, any mask, no weights unless they are asked for.
-    let own = MultiHeadAttentionConfig::new(size, heads)
+    let ours = MultiHeadAttentionConfig::new(size, heads)
         .with_bias(true)
         .init(device);
-    let own = own.load_record(burns.into_record());
+    let ours = ours.load_record(theirs.into_record());
+    let (x, padding) = inputs;
     let mask = Mask::padding(padding);
-    let context = own.forward(x.clone(), x.clone(), x, &mask);
-    assert_same(of_burn, context)
+    let context = ours.forward(x.clone(), x.clone(), x, &mask);
+    assert_same(burns.context, context)
 }
 
 fn layers(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -219,20 +212,15 @@ fn decoding(device: &Device) -> Result<(), Box<dyn Error>> {
         random([2, 1, 6], device),
     );
     let mask = Mask::valid_lens(Tensor::from_ints([7, 4], device));
-    let memory = attention.prepare(keys.clone(), values.clone(), mask.clone());
-    let context = attention.attend(query.clone(), &memory);
-    assert_same(attention.forward(query, keys, values, &mask), context)?;
+    let expected = attention.forward(query.clone(), keys.clone(), values.clone(), &mask);
+    let memory = attention.prepare(keys, values, mask);
+    let context = attention.attend(query, &memory);
+    assert_same(expected, context)?;
 
     let attention = MultiHeadAttentionConfig::new(16, 4).init(device);
     let mut cache = KeyValueCache::new();
-    let token = random([2, 1, 16], device);
-    let context = attention.forward_cached(
-        token.clone(),
-        token.clone(),
-        token,
-        NewRows::All,
-        &mut cache,
-    );
+    let [q, k, v] = [1, 2, 3].map(|_| random([2, 1, 16], device));
+    let context = attention.forward_cached(q, k, v, NewRows::All, &mut cache);
     assert_eq!(context.dims(), [2, 1, 16]);
 
     let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(16, 4, 32), 2);

@@ -51,18 +51,19 @@ impl Book {
         let Some(summary) = self.pages.iter().find(is_summary) else {
             return problems.push("a SUMMARY.md expected, got none".to_string());
         };
-        let mut named: Vec<_> = summary
+        let named: Vec<_> = summary
             .links()
             .map(|(_, page, _)| PathBuf::from(page))
             .collect();
-        named.sort();
-        let mut pages: Vec<_> = self.pages.iter().map(|page| page.name.clone()).collect();
-        pages.retain(|page| page != Path::new("SUMMARY.md"));
-        pages.sort();
-        if named != pages {
-            problems.push(format!(
-                "SUMMARY.md: the pages {pages:?} expected, got {named:?}"
-            ));
+        let pages = self.pages.iter().map(|page| &page.name);
+        for page in pages.filter(|page| **page != summary.name) {
+            let times = named.iter().filter(|named| *named == page).count();
+            if times != 1 {
+                problems.push(format!(
+                    "SUMMARY.md: {} expected once, got {times} times",
+                    page.display()
+                ));
+            }
         }
     }
 

@@ -17,15 +17,15 @@ fn nothing_in_the_book_is_missing_or_stale() {
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
 }
 
-/// A repository with one page, `page`, which the summary names, and one example.
-fn problems_of(page: &str) -> Vec<String> {
+/// A repository with one page, `page.md`, a summary, and one example.
+fn problems_of(summary: &str, page: &str) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let file = root.path().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     };
-    write("docs/book/src/SUMMARY.md", "- [A page](page.md)\n");
+    write("docs/book/src/SUMMARY.md", summary);
     write("docs/book/src/page.md", page);
     write("docs/book/src/pictures/a.svg", "<svg/>");
     write("Cargo.toml", "members = [\n\"examples\",\n]\n");
@@ -41,12 +41,13 @@ fn problems_of(page: &str) -> Vec<String> {
     Book::open(root.path()).problems()
 }
 
+const SUMMARY: &str = "- [A page](page.md)\n";
 const RIGHT: &str = "# A page\n\n![A picture](pictures/a.svg)\n\n[Above](#a-page), and `examples/one.rs`.\n\n\
     ```rust\n{{#include ../../../examples/one.rs:all}}\n```\n\n```sh\ncargo run -p the-examples --example one\n```\n";
 
 #[test]
 fn a_right_page_has_no_problem() {
-    assert_eq!(problems_of(RIGHT), Vec::<String>::new());
+    assert_eq!(problems_of(SUMMARY, RIGHT), Vec::<String>::new());
 }
 
 #[test]
@@ -100,11 +101,32 @@ fn each_kind_of_problem_is_found() {
         ("-p the-examples", "-p others", "`-p others`: no such name"),
     ] {
         let page = RIGHT.replace(right, wrong);
-        let problems = problems_of(&page);
+        let problems = problems_of(SUMMARY, &page);
         let is_found = problems.iter().any(|problem| problem.contains(expected));
         assert!(
             is_found,
             "{expected:?} expected for {wrong:?}, got {problems:?}"
+        );
+    }
+}
+
+#[test]
+fn a_summary_names_every_page_once() {
+    for (summary, expected) in [
+        ("", "page.md expected once, got 0 times"),
+        (
+            "- [A page](page.md)\n- [Again](page.md)\n",
+            "page.md expected once, got 2 times",
+        ),
+        (
+            "- [A page](page.md)\n- [Other](other.md)\n",
+            "SUMMARY.md:2: other.md is not there",
+        ),
+    ] {
+        let problems = problems_of(summary, RIGHT);
+        assert!(
+            problems.iter().any(|problem| problem.contains(expected)),
+            "{expected:?} expected, got {problems:?}"
         );
     }
 }
