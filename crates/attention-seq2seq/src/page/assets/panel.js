@@ -86,7 +86,11 @@ function panel(data, item, model, state, choose) {
   return {
     element,
     paint: (step, key) => paint(view, inRange(step, output.steps.length), inRange(key, keys.length)),
-    rove: (step, key) => rove(view, inRange(step, output.steps.length), inRange(key, keys.length)),
+    rove: (step, key) => {
+      const selection = [inRange(step, output.steps.length), inRange(key, keys.length)];
+      rove(view, ...selection);
+      reveal(view, ...selection);
+    },
     neighbour: (from, direction) => neighbour(view, from, direction),
   };
 }
@@ -127,11 +131,27 @@ function rove({ source, target, cells, steps, roving }, step, key) {
   for (const element of roving) element.tabIndex = 0;
 }
 
+/** Scrolls the matrix to what is selected: the column of the source token, or of the one with the largest weight. */
+function reveal({ table, weights }, step, key) {
+  const column = key ?? (step === null || weights === null ? null : peak(weights[step]));
+  const box = table.parentElement;
+  if (column === null || box === null) return;
+  const { offsetLeft: left, offsetWidth: width } = table.tHead.rows[0].cells[column + 1];
+  const margin = table.tHead.rows[0].cells[0].offsetWidth;
+  if (left < box.scrollLeft + margin) box.scrollLeft = left - margin;
+  else if (left + width > box.scrollLeft + box.clientWidth) box.scrollLeft = left + 2 * width - box.clientWidth;
+}
+
+/** The place of the largest of some weights. */
+function peak(weights) {
+  return weights.indexOf(Math.max(...weights));
+}
+
 /** The largest of some weights, at most four that matter, with their tokens. */
 function largest(tokens, weights) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a] || a - b);
   const shown = order.slice(0, 4).filter((at, rank) => rank === 0 || weights[at] >= 0.05);
-  return shown.map((at) => `${visible(tokens[at])} ${Math.round(100 * weights[at])} %`).join(", ");
+  return shown.map((at) => `“${visible(tokens[at])}” ${Math.round(100 * weights[at])} %`).join(", ");
 }
 
 /** A selection in words. */
@@ -165,7 +185,6 @@ function neighbour({ source, target, cells, steps, weights }, from, direction) {
     const by = isTurned && Math.abs(dx) === 1 ? -dx : dx;
     return buttons[clamp(at + by, buttons.length)];
   };
-  const peak = (values) => values.indexOf(Math.max(...values));
   switch (group) {
     case "source":
       if (dy > 0) return target.buttons[weights === null ? 0 : peak(weights.map((row) => row[key]))] ?? null;

@@ -62,12 +62,12 @@ mod tests {
         let numbers = Numbers {
             weights: vec![0.0, 1.0, 0.123_456, 4e-4, f32::NAN],
             changes: vec![-12.345_678, f64::NEG_INFINITY, -1e-9],
-            entropy: 0.693_147,
+            entropy: 0.123_456,
         };
         let json = serde_json::to_string(&numbers).unwrap_or_default();
         assert_eq!(
             json,
-            r#"{"weights":[0,1,0.123,0,null],"changes":[-12.346,null,0],"entropy":0.6931}"#
+            r#"{"weights":[0,1,0.123,0,null],"changes":[-12.346,null,0],"entropy":0.1235}"#
         );
     }
 }

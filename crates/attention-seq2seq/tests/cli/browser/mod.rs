@@ -6,50 +6,50 @@ mod outputs;
 mod report;
 mod selection;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::chromium::Browser;
 use crate::page::{HOSTILE, data_of, train_on_hostile_texts};
-use crate::program::{succeed, train_args, trained};
+use crate::program::{succeed, trained};
 
 /// A page of two texts, on which a recurrent model stands beside a Transformer.
 fn page() -> &'static Path {
-    static PAGE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, file) = PAGE.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
+    static PAGE: OnceLock<PathBuf> = OnceLock::new();
+    PAGE.get_or_init(|| {
+        let folder = emptied("page");
         let args = "train reverse --model transformer --out b --train-pairs 64 --valid-pairs 10 --batch-size 32 \
                     --hidden 8 --heads 2 --epochs 1 --threads 1";
-        succeed(folder.path(), &args.split_whitespace().collect::<Vec<_>>());
+        succeed(&folder, &args.split_whitespace().collect::<Vec<_>>());
         let run = trained().0.to_str().unwrap();
-        let args = [
-            "attend", "abcd", "zyxwvut", "--model", run, "--compare", "b", "--output", "x.html",
-        ];
-        succeed(folder.path(), &args);
-        let file = folder.path().join("x.html");
-        (folder, file)
-    });
-    file
+        let models = ["--model", run, "--compare", "b"];
+        let args = ["attend", "abcd", "zyxwvut", "--output", "x.html"];
+        succeed(&folder, &[&args[..], &models].concat());
+        folder.join("x.html")
+    })
 }
 
 /// The report of an evaluation of all ten sources.
 fn report() -> &'static Path {
-    static REPORT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, file) = REPORT.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        succeed(
-            folder.path(),
-            &train_args("reverse", "2", &["--out", "run"]),
-        );
-        let args = ["eval", "--model", "run", "--report", "x.html"];
-        succeed(folder.path(), &args);
-        let file = folder.path().join("x.html");
-        (folder, file)
-    });
-    file
+    static REPORT: OnceLock<PathBuf> = OnceLock::new();
+    REPORT.get_or_init(|| {
+        let folder = emptied("report");
+        let run = trained().0.to_str().unwrap();
+        let args = ["eval", "--model", run, "--report", "x.html"];
+        succeed(&folder, &args);
+        folder.join("x.html")
+    })
+}
+
+/// A folder of this name for all tests, without what an earlier run has left.
+fn emptied(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// An output in the data of a page.
@@ -171,7 +171,7 @@ fn markup_in_texts_does_nothing() {
     for (at, text) in HOSTILE.iter().enumerate() {
         browser.open(&file, &format!("item={}", at + 1));
         let shown = text.replace('\u{2028}', "U+2028");
-        assert_eq!(texts(&mut browser, "h2"), [shown.clone()]);
+        assert_eq!(texts(&mut browser, "h2")[0], shown);
         assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
         assert_eq!(
             browser.value("document.querySelectorAll('script, img').length"),

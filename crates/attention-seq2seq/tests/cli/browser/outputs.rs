@@ -107,9 +107,9 @@ fn heads_and_layers_are_chosen() {
         .collect();
     assert_same(&shades_in(&mut browser, 1, CELLS), &mean);
     choose(&mut browser, "head", "2");
-    assert_same(&shades_in(&mut browser, 1, CELLS), &heads[3]);
+    assert_same(&shades_in(&mut browser, 1, CELLS), heads[3]);
     choose(&mut browser, "layer", "1");
-    assert_same(&shades_in(&mut browser, 1, CELLS), &heads[1]);
+    assert_same(&shades_in(&mut browser, 1, CELLS), heads[1]);
     assert_eq!(browser.value("location.hash"), "#layer=1&head=2");
     choose(&mut browser, "head", "0");
     assert_eq!(browser.value("location.hash"), "#layer=1");

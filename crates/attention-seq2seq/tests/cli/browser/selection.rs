@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{SOURCE, TARGET, assert_same, in_panel, marked, output, page, shades, texts, weights};
+use super::{
+    SOURCE, TARGET, assert_same, in_panel, marked, output, page, report, shades, texts, weights,
+};
 use crate::chromium::Browser;
 use crate::page::data_of;
 
@@ -153,4 +155,38 @@ fn an_address_opens_what_it_says() {
         assert_eq!(texts(&mut browser, ".matrix").len(), 2, "{hash}");
         assert_eq!(browser.faults(), [""; 0], "{hash}");
     }
+}
+
+#[test]
+fn the_matrix_is_scrolled_to_what_is_selected() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let data = data_of(report());
+    let items = data["items"].as_array().unwrap();
+    let keys = |at: &usize| {
+        items[*at]["explanations"][0]["tokens"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let at = (0..items.len()).max_by_key(keys).unwrap();
+    let last = keys(&at) - 1;
+    // Of more than nine tokens some columns are out of sight.
+    assert!(last > 9, "{last}");
+    browser.size(360, 800);
+    for key in [last, 0] {
+        browser.open(report(), &format!("item={}&key={key}", at + 1));
+        let head = in_panel(&format!(".matrix thead th[data-key='{key}']"));
+        let is_seen = browser.value(&format!(
+            "(() => {{ const head = document.querySelector({head:?}).getBoundingClientRect(); \
+             const box = document.querySelector('.matrix').parentElement.getBoundingClientRect(); \
+             return head.left >= box.left && head.right <= box.right; }})()"
+        ));
+        assert_eq!(is_seen, true, "{key}");
+    }
+    let scrolled = "document.querySelector('.matrix').parentElement.scrollLeft";
+    browser.click(&in_panel(&format!("{SOURCE}[data-key='{last}']")));
+    assert!(browser.value(scrolled).as_f64().unwrap() > 0.0);
+    assert_eq!(browser.faults(), [""; 0]);
 }
