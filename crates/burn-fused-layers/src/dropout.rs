@@ -36,10 +36,14 @@ pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
     if !layer.training.is_enabled() || !device.is_autodiff() || layer.prob == 0.0 {
         return input;
     }
+    let elements = input.shape().num_elements();
+    if elements == 0 {
+        return input;
+    }
     if !is_in_host_memory(&device) {
         return layer.forward(input);
     }
-    let mut factors = vec![0.0; input.shape().num_elements()];
+    let mut factors = vec![0.0; elements];
     draw(layer.prob, seed(&device.clone().inner()), &mut factors);
     let factors = TensorData::new(factors, input.shape());
     let factors = Tensor::from_data(factors, (&device, input.dtype()));

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod activate;
-mod dropout;
 mod linear;
 mod linear_cross_entropy;
 mod normalize;
