@@ -305,7 +305,7 @@ fn score_gradients(queries: &Matrix, keys: &Matrix, weight: &[f64], g: &Matrix) 
     for i in 0..queries.rows() {
         for j in 0..keys.rows() {
             let g = g.row(i)[j];
-            for (u, &w) in weight.iter().enumerate() {
+            for (u, w) in weight.iter().enumerate() {
                 let t = 1.0 - 2.0 / (a.row(i)[u] * c.row(j)[u] + 1.0);
                 let of_sum = g * (1.0 - t * t);
                 gradients.queries.row_mut(i)[u] += w * of_sum;
