@@ -193,8 +193,8 @@ impl Evaluation {
     ///
     /// # Errors
     /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if these
-    /// are to be an error; with probabilities, [`Error::NoProbabilities`](crate::Error::NoProbabilities) if logits are NaN
-    /// or infinite.
+    /// are to be an error; with probabilities, [`Error::NoProbabilities`](crate::Error::NoProbabilities) if logits are
+    /// NaN or infinite.
     pub fn new(
         translator: &Translator,
         corpus: &Corpus,

@@ -19,8 +19,8 @@ pub(crate) struct AttendArgs {
     /// The texts to translate.
     #[arg(required = true, value_name = "TEXT")]
     texts: Vec<String>,
-    /// The file to save to: .svg or .png, a heatmap of one text; .html, a page that shows for each token what it attends
-    /// to, its alternatives, and what dropping a source token changes.
+    /// The file to save to: .svg or .png, a heatmap of one text; .html, a page that shows for each token what it
+    /// attends to, its alternatives, and what dropping a source token changes.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The layer of a Transformer's decoder, from 1 [default: the last].

@@ -39,8 +39,8 @@ pub(crate) fn forced_steps(decoding: &mut dyn Decoding, targets: &[Vec<u32>]) ->
     outputs
 }
 
-/// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows, then
-/// the second. The tokens are candidates of `decoding`.
+/// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows,
+/// then the second. The tokens are candidates of `decoding`.
 pub(crate) fn each_forced_step(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],

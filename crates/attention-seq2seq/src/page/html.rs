@@ -81,8 +81,8 @@ fn in_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// JSON in a script element, which `</script>` and `<!--` would end or change. `<` occurs in its strings alone; the line
-/// ends of Unicode are escaped for readers that take JSON for JavaScript.
+/// JSON in a script element, which `</script>` and `<!--` would end or change. `<` occurs in its strings alone; the
+/// line ends of Unicode are escaped for readers that take JSON for JavaScript.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")

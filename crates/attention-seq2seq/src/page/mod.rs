@@ -1,8 +1,8 @@
 //! Explanations as one HTML page, which shows them in a browser and needs no network.
 //!
-//! A [`Page`] is data: models, their figures, and [`Item`]s with an [`Explanation`] of each
-//! model. Its JSON form is all that the page's script reads, by its function `render`, so that a program which serves the
-//! page can hand it another object. Texts are data, too: the script makes text nodes of them, never markup.
+//! A [`Page`] is data: models, their figures, and [`Item`]s with an [`Explanation`] of each model. Its JSON form is all
+//! that the page's script reads, by its function `render`, so that a program which serves the page can hand it another
+//! object. Texts are data, too: the script makes text nodes of them, never markup.
 //!
 //! ```no_run
 //! use attention_seq2seq::Translator;

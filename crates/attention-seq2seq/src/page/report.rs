@@ -36,8 +36,8 @@ pub struct ReportConfig {
 
 impl Page {
     /// The report of an evaluation, or of those of two models on the same pairs: their figures, and the sources with
-    /// the worst outputs. These have the most edits, of both models together; of equally many the least probable outputs
-    /// come first, then earlier sources.
+    /// the worst outputs. These have the most edits, of both models together; of equally many the least probable
+    /// outputs come first, then earlier sources.
     ///
     /// # Errors
     /// [`Error::Config`] if no source is to be listed, there is no model, or a second splits texts into other tokens

@@ -291,8 +291,8 @@ impl<C: ScoringFunction> Transformer<C> {
         of_steps.collect()
     }
 
-    /// The weights of each layer, `[batch, heads, steps, keys]`, of teacher forcing with these outputs; no layer where no
-    /// output has a step.
+    /// The weights of each layer, `[batch, heads, steps, keys]`, of teacher forcing with these outputs; no layer where
+    /// no output has a step.
     fn weights_of_layers(
         &self,
         tokens: &[Vec<u32>],

@@ -18,8 +18,8 @@ pub struct Difference {
 }
 
 impl Explanation {
-    /// Puts each output beside the closest of these references, any of which is right; without any, outputs stay as they
-    /// are. `translator` joins their tokens to texts.
+    /// Puts each output beside the closest of these references, any of which is right; without any, outputs stay as
+    /// they are. `translator` joins their tokens to texts.
     pub fn with_references<R: AsRef<[String]>>(
         mut self,
         translator: &Translator,

@@ -1,8 +1,8 @@
 //! Explanations of outputs: alternatives, attention weights and occlusion of each token.
 //!
 //! [`Translator::explain`](crate::Translator::explain) makes an [`Explanation`], a plain value that serde writes as
-//! JSON. Its JSON form rounds what is only looked at: attention weights and changes to three decimals, entropies to four,
-//! probabilities to five. Log-probabilities are exact. A number that is not finite is `null`.
+//! JSON. Its JSON form rounds what is only looked at: attention weights and changes to three decimals, entropies to
+//! four, probabilities to five. Log-probabilities are exact. A number that is not finite is `null`.
 
 mod config;
 mod difference;
@@ -73,7 +73,7 @@ pub struct ExplainedOutput {
     /// [`ExplainConfig::occlusion_limit`].
     pub occlusion: Option<Occlusion>,
     /// The output beside its closest reference, once there are some:
-    /// [`with_references`](Explanation::with_references).
+    /// [`Explanation::with_references`].
     pub difference: Option<Difference>,
 }
 
@@ -93,8 +93,8 @@ pub struct AttentionOfHeads {
     pub layers: usize,
     /// The number of heads of each.
     pub heads: usize,
-    /// The weights, `[layers, heads, steps, keys]`, row by row. The keys are the source tokens, and the end of the source
-    /// if [`Explanation::attends_to_end`].
+    /// The weights, `[layers, heads, steps, keys]`, row by row. The keys are the source tokens, and the end of the
+    /// source if [`Explanation::attends_to_end`].
     #[serde(serialize_with = "rounded::weights")]
     pub weights: Vec<f32>,
 }

@@ -6,11 +6,11 @@ use super::{ExplainConfig, ExplainedStep, rounded};
 use crate::error::Result;
 use crate::translate::{ScoredHypothesis, Translator};
 
-/// The change of an output's log-probability where one source token is dropped, and the same output is decoded from what
-/// is left (forced decoding): below 0 where the output needs the token.
+/// The change of an output's log-probability where one source token is dropped, and the same output is decoded from
+/// what is left (forced decoding): below 0 where the output needs the token.
 ///
-/// An attention weight says where a step reads; this says what the output depends on. The two may differ: the state of a
-/// source token also holds what its neighbours are. Li et al. 2016, "Understanding Neural Networks through
+/// An attention weight says where a step reads; this says what the output depends on. The two may differ: the state of
+/// a source token also holds what its neighbours are. Li et al. 2016, "Understanding Neural Networks through
 /// Representation Erasure"; Jain and Wallace 2019, "Attention is not Explanation".
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Occlusion {

@@ -20,8 +20,8 @@ pub struct ExplainedStep {
     pub token: String,
     /// The log-probability of the token after those before it.
     pub log_probability: f64,
-    /// The entropy of the distribution that it was chosen from, in nats: 0 where one token is certain, and the logarithm
-    /// of the number of tokens where all are as likely.
+    /// The entropy of the distribution that it was chosen from, in nats: 0 where one token is certain, and the
+    /// logarithm of the number of tokens where all are as likely.
     #[serde(serialize_with = "rounded::entropy")]
     pub entropy: f64,
     /// The most likely tokens of the step, the best first.

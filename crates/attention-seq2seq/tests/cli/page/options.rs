@@ -77,8 +77,8 @@ fn a_model_of_other_tokens_is_no_comparison() {
     fs::write(folder.join("pairs.tsv"), lines).unwrap();
     for (out, tokens) in [("a", "chars"), ("b", "spaces")] {
         let args = format!(
-            "train --data pairs.tsv --source-tokens {tokens} --target-tokens chars --out {out} --hidden 8 --embedding 4 \
-             --epochs 1 --threads 1"
+            "train --data pairs.tsv --source-tokens {tokens} --target-tokens chars --out {out} --hidden 8 \
+             --embedding 4 --epochs 1 --threads 1"
         );
         succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
     }
