@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use attention_tests::{Array, device};
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::dropout;
+use burn_fused_layers::{dropout, is_in_host_memory};
 
 /// Runs a test on each device that trains, alone.
 fn each_training(test: impl Fn(&Device)) {
@@ -43,6 +43,9 @@ fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
                     (f64::from(factor) - expected).abs() < 1e-6 * expected,
                     "{factor}"
                 );
+            }
+            if !is_in_host_memory(device) {
+                continue; // Drawn by Burn.
             }
             let deviation = (count * probability * (1.0 - probability)).sqrt();
             let difference = kept.count() as f64 - count * (1.0 - probability);
