@@ -1,10 +1,8 @@
-//! Batches: examples of similar length, padded to the longest.
+//! Batches: examples, padded to the longest.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
-use rand::Rng;
-use rand::seq::SliceRandom;
 
-use crate::examples::{Example, Examples};
+use crate::examples::Example;
 use crate::vocab::Vocab;
 
 /// The sources of a batch, padded to the longest.
@@ -161,69 +159,6 @@ impl Batch {
     }
 }
 
-/// Examples, and which of them make a batch.
-#[derive(Clone, Debug)]
-pub(crate) struct Batches {
-    examples: Examples,
-    /// By length, so that little of a batch is padding.
-    order: Vec<u32>,
-    batch_size: usize,
-}
-
-impl Batches {
-    /// The number of batches whose examples are sorted by length together. With more there is less padding; with fewer,
-    /// a batch has examples of more lengths.
-    const POOL: usize = 64;
-
-    /// Puts examples of similar length together, `batch_size` at a time.
-    ///
-    /// # Panics
-    /// If there are 2^32 examples.
-    pub(crate) fn new(examples: Examples, batch_size: usize) -> Self {
-        let count = u32::try_from(examples.len()).expect("fewer than 2^32 examples");
-        let mut order: Vec<u32> = (0..count).collect();
-        order.sort_unstable_by_key(|&index| (examples.lens(index as usize), index));
-        Self {
-            examples,
-            order,
-            batch_size: batch_size.max(1),
-        }
-    }
-
-    /// The number of batches.
-    pub(crate) fn len(&self) -> usize {
-        self.order.len().div_ceil(self.batch_size)
-    }
-
-    /// The examples of a batch.
-    pub(crate) fn get(&self, batch: usize) -> Vec<Example> {
-        let order = self.order.chunks(self.batch_size).nth(batch);
-        self.examples(order.unwrap_or_default())
-    }
-
-    /// As many batches, dealt anew and in any order: of similar length, and by chance else. Neighbours of a sorted file
-    /// would have much the same gradients.
-    pub(crate) fn deal(&self, random: &mut impl Rng) -> Vec<Vec<u32>> {
-        let mut order = self.order.clone();
-        order.shuffle(random);
-        for pool in order.chunks_mut(Self::POOL.saturating_mul(self.batch_size)) {
-            pool.sort_by_key(|&index| self.examples.lens(index as usize));
-        }
-        let batches = order.chunks(self.batch_size).map(<[u32]>::to_vec);
-        let mut batches: Vec<Vec<u32>> = batches.collect();
-        batches.shuffle(random);
-        batches
-    }
-
-    /// The examples of a batch that was dealt.
-    pub(crate) fn examples(&self, batch: &[u32]) -> Vec<Example> {
-        let indices = batch.iter();
-        indices
-            .map(|&index| self.examples.get(index as usize))
-            .collect()
-    }
-}
-
 /// The inputs of a decoder whose outputs are `targets`: the begin token and each target, padded to the longest.
 /// `[batch, tokens of the longest target + 1]`
 pub(crate) fn decoder_inputs<'a>(
@@ -264,11 +199,6 @@ fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use rand::SeedableRng;
-    use rand::rngs::ChaCha8Rng;
-
     use super::*;
     use crate::device::test_device as device;
 
@@ -331,73 +261,6 @@ mod tests {
             [[4, 5, 6, 2], [8, 2, 0, 0], [6, 7, 2, 0]]
         );
         assert_eq!(source.lens(), [4, 2, 3]);
-    }
-
-    #[test]
-    fn batches_hold_every_example_once_by_length() {
-        let examples: Vec<Example> = (0..50)
-            .map(|at| {
-                example(
-                    &vec![at; 1 + (7 * at as usize) % 9],
-                    &vec![at; (at as usize) % 4],
-                )
-            })
-            .collect();
-        let examples = Examples::from(examples);
-        for size in [1, 7, 50, 99] {
-            let batches = Batches::new(examples.clone(), size);
-            assert_eq!(batches.len(), 50_usize.div_ceil(size));
-            let all: Vec<Vec<Example>> = (0..batches.len()).map(|at| batches.get(at)).collect();
-            assert!(all.iter().rev().skip(1).all(|batch| batch.len() == size));
-            let flat: Vec<Example> = all.into_iter().flatten().collect();
-            assert!(flat.is_sorted_by_key(|it| (it.source.len(), it.target.len())));
-            let mut names: Vec<u32> = flat.iter().map(|it| it.source[0]).collect();
-            names.sort_unstable();
-            assert_eq!(names, (0..50).collect::<Vec<_>>());
-        }
-        assert_eq!(Batches::new(Examples::default(), 3).len(), 0);
-        assert_eq!(
-            Batches::new(Examples::default(), 3).deal(&mut random(1)),
-            [[0; 0]; 0]
-        );
-        assert_eq!(Batches::new(examples, 0).len(), 50, "as if it were 1");
-    }
-
-    fn random(seed: u64) -> ChaCha8Rng {
-        ChaCha8Rng::seed_from_u64(seed)
-    }
-
-    #[test]
-    fn batches_dealt_hold_every_example_once_with_others_each_time() {
-        // Five lengths, sorted.
-        let examples: Vec<Example> = (0..2000)
-            .map(|at| example(&vec![at; 1 + at as usize / 400], &[]))
-            .collect();
-        let batches = Batches::new(Examples::from(examples), 10);
-        let dealt = batches.deal(&mut random(1));
-        assert_eq!(dealt.len(), batches.len());
-        let mut all: Vec<u32> = dealt.concat();
-        assert!(!all.is_sorted());
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..2000));
-        // Pools of 160 have some 32 of a length: most batches are of one, some of two.
-        let lens = |batch: &Vec<u32>| {
-            let lens = batches
-                .examples(batch)
-                .into_iter()
-                .map(|it| it.source.len());
-            lens.collect::<BTreeSet<usize>>().len()
-        };
-        assert!(dealt.iter().all(|batch| lens(batch) <= 2));
-        let neighbours = |batch: &&Vec<u32>| {
-            let (least, most) = (batch.iter().min(), batch.iter().max());
-            most.unwrap() - least.unwrap() < 100
-        };
-        assert_eq!(dealt.iter().filter(neighbours).count(), 0);
-        assert_eq!(batches.deal(&mut random(1)), dealt);
-        let others = batches.deal(&mut random(2));
-        let same = others.iter().filter(|batch| dealt.contains(batch));
-        assert_eq!(same.count(), 0);
     }
 
     #[test]

@@ -31,6 +31,7 @@
 mod attention;
 mod average;
 mod batch;
+mod batches;
 mod corpus;
 mod data;
 mod device;

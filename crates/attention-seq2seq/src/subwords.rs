@@ -20,11 +20,11 @@ use missing::Pieces;
 const WORD: char = '▁';
 
 /// The pieces of words that the texts of one side are divided into: frequent words whole, rare ones in parts, so that a
-/// vocabulary of a few thousand has them all (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words
-/// with Subword Units").
+/// vocabulary of a few thousand has all of them (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare
+/// Words with Subword Units").
 ///
-/// They are learned from texts by byte-pair encoding, and saved with the model. The crate `tokenizers` does both: without
-/// the feature `subwords` they cannot be learned, and a model that has them cannot be opened.
+/// They are learned from texts by byte-pair encoding, and saved with the model. The crate `tokenizers` does both:
+/// without the feature `subwords` they cannot be learned, and a model that has them cannot be opened.
 ///
 /// ```
 /// # #[cfg(feature = "subwords")] {
@@ -48,15 +48,19 @@ impl Subwords {
     /// The fewest pieces that can be asked for.
     const FEWEST: usize = 2;
 
+    /// The most.
+    const MOST: usize = 1 << 20;
+
     /// Learns at most so many pieces, the characters of the texts among them. Spaces (U+0020) divide a text into words;
     /// the mark `▁` (U+2581) stands for them in the pieces, and is read back as a space where a text has one itself.
     ///
     /// # Errors
-    /// [`Error::Config`] if the texts have more different characters than that, and without the feature `subwords`.
+    /// [`Error::Config`] if the texts have more different characters than that, if it is more than a million, and without
+    /// the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
     pub fn learn<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, count: usize) -> Result<Self> {
         let what = "the number of subwords";
-        if count < Self::FEWEST {
-            let expected = format!("at least {}", Self::FEWEST);
+        if !(Self::FEWEST..=Self::MOST).contains(&count) {
+            let expected = format!("{} to {}", Self::FEWEST, Self::MOST);
             return Err(Error::config(what, &expected, count));
         }
         let pieces = Pieces::learn(texts, count)?;
@@ -74,8 +78,13 @@ impl Subwords {
         self.count
     }
 
-    /// The pieces of a text. A character that the texts did not have which they were learned from is a piece of its own,
-    /// that no model knows.
+    /// All pieces. Some may be in no text that they were learned from, where longer ones took their place.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.pieces.all()
+    }
+
+    /// The pieces of a text. A character is a piece of its own, which no model knows, if no text had it that they were
+    /// learned from.
     pub fn split(&self, text: &str) -> Vec<String> {
         let words = text.split(' ').filter(|word| !word.is_empty());
         words
@@ -168,7 +177,11 @@ mod tests {
     #[test]
     fn a_number_that_characters_alone_exceed_is_an_error() {
         for (count, expected) in [
-            (0, "the number of subwords: expected at least 2, found 0"),
+            (0, "the number of subwords: expected 2 to 1048576, found 0"),
+            (
+                2_000_000,
+                "the number of subwords: expected 2 to 1048576, found 2000000",
+            ),
             (
                 10,
                 "the number of subwords: expected at least 11, the number of different characters, found 10",

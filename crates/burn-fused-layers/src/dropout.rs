@@ -14,9 +14,8 @@ const CHUNK: usize = 1 << 14;
 /// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by that of
 /// the others (Srivastava et al. 2014, "Dropout").
 ///
-/// On flex and ndarray the threads of the current rayon pool draw the mask together. Burn 0.22.1 draws it on one,
-/// which takes a seventh of the time of training an encoder-decoder that has dropout between its layers. The
-/// backend's generator seeds the mask, which does not depend on the number of threads.
+/// On flex and ndarray the threads of the current rayon pool draw the mask together; Burn 0.22.1 draws it on one thread.
+/// The backend's generator seeds the mask, which does not depend on the number of threads. Factors are f32.
 ///
 /// PyTorch: `torch.nn.functional.dropout`.
 ///

@@ -107,7 +107,7 @@ fn gradients_go_to_what_was_kept() {
 }
 
 #[test]
-fn nothing_is_dropped_outside_of_training_or_by_a_frozen_layer() {
+fn nothing_is_dropped_without_training_or_probability() {
     each_training(|device| {
         let plain = &device.clone().inner();
         let ones = |device: &Device| Tensor::<2>::ones([5, 7], device);

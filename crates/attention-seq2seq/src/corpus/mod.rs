@@ -8,6 +8,7 @@ use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
 use crate::examples::Examples;
 use crate::pair_file::{TsvFile, TsvOptions};
+use crate::subwords::Subwords;
 use crate::vocab::{TokenCounts, Vocab};
 use crate::vocab_limits::VocabLimits;
 use crate::vocabs::Vocabs;
@@ -133,9 +134,18 @@ impl Corpus {
         })
     }
 
-    /// How often each token occurs in sources and in targets to learn from.
+    /// How often each token occurs in sources and in targets to learn from. Each subword counts once more: texts to come
+    /// may be divided into those that these texts are not.
     fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
+        if let Side::Texts(texts) = &self.train {
+            for (tokenizer, counts) in
+                [(&texts.source, &mut sources), (&texts.target, &mut targets)]
+            {
+                let subwords = tokenizer.subwords.iter().flat_map(Subwords::all);
+                subwords.for_each(|piece| counts.add(&piece));
+            }
+        }
         self.train.for_each(|source, target| {
             source.for_each(|token| sources.add(token));
             target.for_each(|token| targets.add(token));

@@ -51,6 +51,13 @@ impl Pieces {
         self.0.get_vocab_size() - 1
     }
 
+    pub(super) fn all(&self) -> Vec<String> {
+        let mut all: Vec<(String, u32)> = self.0.get_vocab().into_iter().collect();
+        all.sort_unstable_by_key(|(_, id)| *id);
+        let pieces = all.into_iter().map(|(piece, _)| piece);
+        pieces.filter(|piece| piece != UNKNOWN).collect()
+    }
+
     pub(super) fn split(&self, word: &str) -> Vec<String> {
         let pieces = self.0.tokenize(word);
         let pieces = pieces.expect("a piece for what is unknown is among the pieces");

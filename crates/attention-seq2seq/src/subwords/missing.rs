@@ -19,6 +19,10 @@ impl Pieces {
         match *self {}
     }
 
+    pub(super) fn all(&self) -> Vec<String> {
+        match *self {}
+    }
+
     pub(super) fn split(&self, _word: &str) -> Vec<String> {
         match *self {}
     }

@@ -58,8 +58,8 @@ impl ModuleMapper for Average {
     }
 }
 
-/// `value + share (weights - value)`: in f32 on flex and ndarray in one pass, shared by the threads of the current rayon
-/// pool, bit for bit what the three operations make of it.
+/// `value + share (weights - value)`: in f32 on flex and ndarray in one pass, shared by the threads of the current
+/// rayon pool, bit for bit the result of the three operations.
 fn moved<const D: usize>(value: Tensor<D>, weights: Tensor<D>, share: f64) -> Tensor<D> {
     if !(is_f32_on_host(&value) && is_f32_on_host(&weights)) {
         return value.clone() + (weights - value) * share;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ fn it_answers_as_the_program_does() {
 
 #[test]
 fn what_cannot_be_answered_has_its_status_and_a_reason() {
-    let limits = "--max-texts 3 --max-bytes 400 --timeout 0.5";
+    let limits = "--max-texts 3 --max-bytes 400 --max-tokens 9";
     let server = Server::start(&limits.split(' ').collect::<Vec<_>>());
     let long = "a".repeat(500);
     for (body, status, reason) in [
@@ -211,6 +211,11 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
             "at most 3 (--max-texts), found 4",
         ),
         (
+            r#"{"texts": ["a", "aaaaaaaaaa"]}"#,
+            413,
+            "text 2: expected at most 9 tokens (--max-tokens), found 10",
+        ),
+        (
             &format!("{{\"texts\": [\"{long}\"]}}"),
             413,
             "at most 400 bytes",
@@ -228,16 +233,20 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
     assert_eq!(server.send(b"no HTTP\r\n\r\n").0, 400);
     let header = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 17));
     assert_eq!(server.send(header.as_bytes()).0, 431);
+    let head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let broken = format!("{head}Transfer-Encoding: chunked\r\n\r\nZZ\r\n");
+    assert_eq!(server.send(broken.as_bytes()).0, 400);
     // A body that does not come.
+    let hasty = Server::start(&["--timeout", "0.3"]);
     let slow = b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\n\r\n{";
-    let (status, body) = server.send(slow);
+    let (status, body) = hasty.send(slow);
     assert_eq!(status, 408, "{body}");
 
     assert_eq!(server.translate(&["abc"]).len(), 1);
     let (_, metrics) = server.get("/metrics");
     for line in [
-        r#"seq2seq_requests_total{status="400"} 5"#,
-        r#"seq2seq_requests_total{status="408"} 1"#,
+        r#"seq2seq_requests_total{status="400"} 6"#,
+        r#"seq2seq_requests_total{status="413"} 3"#,
         r#"seq2seq_requests_total{status="200"} 1"#,
         "seq2seq_batch_sources_count 1",
     ] {
@@ -254,7 +263,7 @@ fn who_goes_away_or_waits_disturbs_nobody() {
         "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    // Whose requests never end, and who do not wait for an answer.
+    // Clients that send a part of a request, and clients that wait for no answer.
     let waiting: Vec<TcpStream> = (0..20)
         .map(|at| {
             let mut stream = server.connect();
@@ -289,15 +298,19 @@ fn it_ends_once_it_is_told_to_and_has_answered() {
         let head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: ";
         let mut stream = server.connect();
         // A request under way.
-        let request = format!("{head}{}\r\n\r\n", body.len());
+        let request = format!("{head}{}\r\nExpect: 100-continue\r\n\r\n", body.len());
         stream.write_all(request.as_bytes()).unwrap();
-        assert_eq!(server.get("/healthz").0, 200);
+        let mut went_on = [0; 25];
+        stream.read_exact(&mut went_on).unwrap();
+        assert_eq!(&went_on, b"HTTP/1.1 100 Continue\r\n\r\n");
         let child = server.child.take().unwrap();
         // SAFETY: the process is a child of this one, and was not waited for.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
         let mut line = String::new();
         // It takes no one new.
+        let started = Instant::now();
         while TcpStream::connect(&server.address).is_ok() {
+            assert!(started.elapsed() < Duration::from_secs(60), "it goes on");
             thread::sleep(Duration::from_millis(5));
         }
         stream.write_all(body.as_bytes()).unwrap();

@@ -61,6 +61,8 @@ fn words_are_divided_and_joined_again() {
     let settings = &run["settings"];
     let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
     assert_eq!(subwords["count"], 30);
+    // A letter that the pairs have in longer pieces alone.
+    assert!(vocab.contains("\"f\""), "{vocab}");
     let model = ["--model", "runs/phrases"];
     let at = |args: &[&str]| succeed(folder, &[args, &model].concat());
 
@@ -99,6 +101,8 @@ fn words_are_divided_and_joined_again() {
     );
     let resume = ["train", "--out", "again", "--resume", "--epochs", "2"];
     succeed(folder, &resume);
+    let resumed = &manifest(&folder.join("again"))["settings"];
+    assert_eq!(resumed["data"], again["data"]);
 }
 
 #[cfg(feature = "subwords")]

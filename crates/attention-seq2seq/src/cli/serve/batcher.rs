@@ -3,19 +3,29 @@
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use attention_seq2seq::{Result, ScoredHypothesis, SearchConfig, Translator};
-use tokio::sync::{mpsc, oneshot};
+use attention_seq2seq::{Error, ScoredHypothesis, SearchConfig, Translator};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::metrics::Metrics;
 use super::request::Search;
 use crate::cli::among_threads;
 
-/// The outputs of each source of a job.
-pub(super) type Outputs = Result<Vec<Vec<ScoredHypothesis>>>;
+/// The outputs of each source of a job, the best first; or why there are none.
+pub(super) type Translated = Result<Vec<Vec<ScoredHypothesis>>, Failed>;
+
+/// The reason why a job has no outputs.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// What was asked for cannot be done, or the model's probabilities are none.
+    Error(Error),
+    /// The model panicked.
+    Panicked,
+}
 
 /// Sources that are translated for one request.
 pub(super) struct Job {
@@ -25,8 +35,15 @@ pub(super) struct Job {
     pub(super) config: SearchConfig,
     /// Nobody waits for the outputs after that.
     pub(super) deadline: Instant,
-    pub(super) reply: oneshot::Sender<Outputs>,
+    pub(super) reply: oneshot::Sender<Translated>,
+    /// The job's place among those that may wait.
+    pub(super) _place: Place,
 }
+
+/// One of the places of jobs, which is free again once the job is done.
+pub(super) struct Place(
+    #[expect(dead_code, reason = "held until the job is done")] OwnedSemaphorePermit,
+);
 
 impl Job {
     /// Whether somebody waits for the outputs.
@@ -35,60 +52,73 @@ impl Job {
     }
 }
 
-/// The reason why a job was not taken.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// As many jobs as may are waiting.
-    Full,
-    /// The model's thread has ended.
-    Stopped,
-}
-
 /// The way to the model. The thread ends once all copies are gone and their jobs are done.
 #[derive(Clone)]
 pub(super) struct Batcher {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::UnboundedSender<Job>,
+    /// The places that are free.
+    free: Arc<Semaphore>,
+    /// The number of places.
+    places: usize,
 }
 
 impl Batcher {
-    /// Starts the thread of the model, for which so many jobs may wait.
+    /// Starts the thread of the model, which may have so many jobs at a time, waiting or under way.
     ///
     /// # Errors
     /// If the system starts no thread.
     pub(super) fn start(
         translator: Arc<Translator>,
-        waiting: NonZeroUsize,
+        places: NonZeroUsize,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
-        let (sender, receiver) = mpsc::channel(waiting.get());
+        let (batcher, jobs) = Self::new(places.get());
         let worker = Worker {
             translator,
             metrics,
-            jobs: Queue {
-                jobs: receiver,
-                taken: VecDeque::new(),
-            },
+            jobs,
         };
         thread::Builder::new()
             .name("model".to_string())
             .spawn(|| worker.run())?;
-        Ok(Self { jobs: sender })
+        Ok(batcher)
     }
 
-    /// Hands a job over.
-    ///
-    /// # Errors
-    /// If it is not taken.
-    pub(super) fn submit(&self, job: Job) -> std::result::Result<(), Refused> {
-        self.jobs.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Refused::Full,
-            mpsc::error::TrySendError::Closed(_) => Refused::Stopped,
-        })
+    /// The way, and where the jobs arrive.
+    fn new(places: usize) -> (Self, Queue) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let places = places.min(Semaphore::MAX_PERMITS);
+        let batcher = Self {
+            jobs: sender,
+            free: Arc::new(Semaphore::new(places)),
+            places,
+        };
+        let queue = Queue {
+            jobs: receiver,
+            taken: VecDeque::new(),
+        };
+        (batcher, queue)
     }
 
-    /// The number of jobs that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.jobs.max_capacity() - self.jobs.capacity()
+    /// A place for a job, if one is free.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.free.clone().try_acquire_owned().ok().map(Place)
+    }
+
+    /// Hands a job over. Where the model's thread has ended its reply closes.
+    pub(super) fn submit(&self, job: Job) {
+        // The error is the job itself, which is dropped.
+        let _ = self.jobs.send(job);
+    }
+
+    /// Whether the thread of the model runs.
+    pub(super) fn is_running(&self) -> bool {
+        !self.jobs.is_closed()
+    }
+
+    /// The number of jobs that wait or are under way.
+    pub(super) fn jobs(&self) -> usize {
+        self.places - self.free.available_permits()
     }
 }
 
@@ -112,7 +142,13 @@ impl Worker {
         let sources = batch.iter().flat_map(|job| &job.sources);
         let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
         let count = sources.len();
-        let outputs = among_threads(|| self.translator.n_best_tokens(&sources, &batch[0].config));
+        let translate = || self.translator.n_best_tokens(&sources, &batch[0].config);
+        // A panic is the end of a batch, and not of the server: nothing of a translator changes.
+        let outputs = catch_unwind(AssertUnwindSafe(|| among_threads(translate)));
+        let outputs = match outputs {
+            Ok(outputs) => outputs.map_err(Failed::Error),
+            Err(_) => Err(Failed::Panicked),
+        };
         self.metrics.batch_translated(count);
         match outputs {
             Ok(outputs) => {
@@ -138,7 +174,7 @@ impl Worker {
 
 /// The jobs that wait.
 struct Queue {
-    jobs: mpsc::Receiver<Job>,
+    jobs: mpsc::UnboundedReceiver<Job>,
     /// Those that were taken from there, and ask for something else than the batch before.
     taken: VecDeque<Job>,
 }
@@ -168,6 +204,7 @@ impl Queue {
         // They came before those that are still there.
         others.append(&mut self.taken);
         self.taken = others;
+        self.taken.retain(Job::is_awaited);
         batch.retain(Job::is_awaited);
         Some(batch)
     }
@@ -181,7 +218,12 @@ mod tests {
     use super::*;
 
     /// A job of so many sources, that asks for a beam, and where its outputs arrive.
-    fn job(name: &str, sources: usize, beam: usize) -> (Job, oneshot::Receiver<Outputs>) {
+    fn job(
+        batcher: &Batcher,
+        name: &str,
+        sources: usize,
+        beam: usize,
+    ) -> (Job, oneshot::Receiver<Translated>) {
         let (reply, outputs) = oneshot::channel();
         let search: Search = serde_json::from_value(serde_json::json!({ "beam": beam })).unwrap();
         let job = Job {
@@ -190,24 +232,20 @@ mod tests {
             search,
             deadline: Instant::now() + Duration::from_secs(600),
             reply,
+            _place: batcher.place().unwrap(),
         };
         (job, outputs)
     }
 
     /// The first source of each job.
-    fn names(batch: &[Job]) -> Vec<&str> {
-        let names = batch.iter().map(|job| job.sources[0][0].as_str());
+    fn names(batch: Vec<Job>) -> Vec<String> {
+        let names = batch.into_iter().map(|job| job.sources[0][0].clone());
         names.collect()
     }
 
     #[test]
     fn jobs_that_ask_for_the_same_are_one_batch() {
-        let (sender, jobs) = mpsc::channel(16);
-        let batcher = Batcher { jobs: sender };
-        let mut queue = Queue {
-            jobs,
-            taken: VecDeque::new(),
-        };
+        let (batcher, mut queue) = Batcher::new(6);
         let asked = [
             ("a", 1, 2),
             ("b", 2, 3),
@@ -219,38 +257,43 @@ mod tests {
         let outputs: Vec<_> = asked
             .into_iter()
             .map(|(name, sources, beam)| {
-                let (job, outputs) = job(name, sources, beam);
-                batcher.submit(job).unwrap();
+                let (job, outputs) = job(&batcher, name, sources, beam);
+                batcher.submit(job);
                 outputs
             })
             .collect();
-        assert_eq!(batcher.waiting(), 6);
+        assert!(batcher.jobs() == 6 && batcher.place().is_none());
         // Four sources are enough.
-        assert_eq!(names(&queue.next(4).unwrap()), ["a", "c", "d"]);
-        assert_eq!(names(&queue.next(4).unwrap()), ["b", "f"]);
+        assert_eq!(names(queue.next(4).unwrap()), ["a", "c", "d"]);
+        // Those that were passed over have their places still.
+        assert_eq!(batcher.jobs(), 3);
+        assert_eq!(names(queue.next(4).unwrap()), ["b", "f"]);
         drop(outputs);
         // Nobody waits for the last one.
-        assert_eq!(names(&queue.next(4).unwrap()), [""; 0]);
+        assert_eq!(names(queue.next(4).unwrap()), [""; 0]);
+        assert_eq!(batcher.jobs(), 0);
         drop(batcher);
         assert!(queue.next(4).is_none());
     }
 
     #[test]
-    fn a_job_too_late_is_left_out_and_one_too_many_refused() {
-        let (sender, jobs) = mpsc::channel(1);
-        let batcher = Batcher { jobs: sender };
-        let mut queue = Queue {
-            jobs,
-            taken: VecDeque::new(),
-        };
-        let (mut late, _outputs) = job("late", 1, 1);
+    fn jobs_that_nobody_waits_for_give_their_places_back() {
+        let (batcher, mut queue) = Batcher::new(3);
+        let (mut late, _outputs) = job(&batcher, "late", 1, 1);
         late.deadline = Instant::now();
-        batcher.submit(late).unwrap();
-        let (second, _outputs) = job("second", 1, 1);
-        assert!(matches!(batcher.submit(second), Err(Refused::Full)));
+        batcher.submit(late);
+        let (other, given_up) = job(&batcher, "other", 1, 2);
+        batcher.submit(other);
+        drop(given_up);
         assert!(queue.next(4).unwrap().is_empty());
+        assert_eq!(batcher.jobs(), 0);
+
+        let (last, mut outputs) = job(&batcher, "last", 1, 1);
+        assert!(batcher.is_running());
         drop(queue);
-        let (third, _outputs) = job("third", 1, 1);
-        assert!(matches!(batcher.submit(third), Err(Refused::Stopped)));
+        assert!(!batcher.is_running());
+        batcher.submit(last);
+        assert!(outputs.try_recv().is_err());
+        assert_eq!(batcher.jobs(), 0);
     }
 }

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attention_seq2seq::{Error, Result, Translator};
+use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
 use clap::Args;
 
 use super::{Model, note, say_to_anyone};
@@ -23,16 +23,20 @@ use routes::Limits;
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// The address to listen at; port 0 takes a free one. An address that other machines reach has to be asked for:
-    /// requests are neither encrypted nor is it checked whose they are.
+    /// requests are neither encrypted nor is it checked whose they are, and a client that reads no answer keeps its
+    /// connection. A proxy before it takes care of that.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// The most texts of a request.
     #[arg(long, value_name = "N", default_value = "256")]
     max_texts: NonZeroUsize,
+    /// The most tokens of a text [default: those of a pair that the model was trained on].
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<NonZeroUsize>,
     /// The most bytes of a request.
     #[arg(long, value_name = "N", default_value = "1048576")]
     max_bytes: NonZeroUsize,
-    /// The most requests that wait for the model; others are refused at once.
+    /// The most requests that wait for the model or are translated; others are refused at once.
     #[arg(long, value_name = "N", default_value = "1024")]
     queue: NonZeroUsize,
     /// The most connections at a time; others wait to be taken.
@@ -81,6 +85,11 @@ impl ServeArgs {
             })?;
         let limits = Limits {
             texts: self.max_texts.get(),
+            tokens: match (self.max_tokens, &translator.config().data) {
+                (Some(most), _) => most.get(),
+                (None, DataSource::Tsv { options, .. }) => options.max_tokens,
+                (None, DataSource::Task { .. }) => TsvOptions::MAX_TOKENS,
+            },
             bytes: self.max_bytes.get(),
             timeout: self.timeout,
         };

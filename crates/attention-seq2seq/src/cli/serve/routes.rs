@@ -1,22 +1,24 @@
 //! Paths of the server, and what is answered there.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attention_seq2seq::{ReadTokens, Translator};
+use attention_seq2seq::{Error, ReadTokens, Translator};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use http_body_util::LengthLimitError;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::answer::{Answer, Outputs};
-use super::batcher::{Batcher, Job, Refused};
+use super::batcher::{Batcher, Failed, Job};
 use super::metrics::Metrics;
 use super::request::Request;
 use crate::cli::one_line;
@@ -25,6 +27,8 @@ use crate::cli::one_line;
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) texts: usize,
+    /// Those of a text.
+    pub(super) tokens: usize,
     pub(super) bytes: usize,
     pub(super) timeout: Duration,
 }
@@ -51,7 +55,7 @@ pub(super) fn routes(
     };
     Router::new()
         .route("/v1/translate", post(translate))
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(health))
         .route("/metrics", get(metrics_text))
         .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
         .method_not_allowed_fallback(|| async {
@@ -94,9 +98,16 @@ fn as_json(value: &impl Serialize) -> Response {
     ([(header::CONTENT_TYPE, json)], text).into_response()
 }
 
+async fn health(State(server): State<Arc<Server>>) -> Response {
+    match server.batcher.is_running() {
+        true => "ok\n".into_response(),
+        false => busy("the model has stopped").into_response(),
+    }
+}
+
 async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let text = server.metrics.to_text(server.batcher.waiting());
+    let text = server.metrics.to_text(server.batcher.jobs());
     (
         [(header::CONTENT_TYPE, HeaderValue::from_static(kind))],
         text,
@@ -131,6 +142,14 @@ impl Server {
                     Ok(read) if read.tokens.is_empty() => {
                         Err(unprocessable(format!("text {number}: no token is known")))
                     }
+                    Ok(read) if read.tokens.len() > self.limits.tokens => {
+                        let Limits { tokens: most, .. } = self.limits;
+                        let found = read.tokens.len();
+                        let line = format!(
+                            "text {number}: expected at most {most} tokens (--max-tokens), found {found}"
+                        );
+                        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, line))
+                    }
                     Ok(read) => Ok(read),
                     Err(error) => Err(unprocessable(format!(
                         "text {number}: {}",
@@ -140,24 +159,34 @@ impl Server {
             })
             .collect::<Result<_, _>>()?;
         let (reply, outputs) = oneshot::channel();
+        let place = self.batcher.place();
+        let place = place.ok_or_else(|| busy("too many requests are waiting"))?;
+        let deadline = Instant::now() + self.limits.timeout;
         let job = Job {
             sources: read.iter().map(|read| read.tokens.clone()).collect(),
             search: request.search,
             config,
-            deadline: Instant::now() + self.limits.timeout,
+            deadline,
             reply,
+            _place: place,
         };
-        let busy = |line: &str| Failure::new(StatusCode::SERVICE_UNAVAILABLE, line);
-        self.batcher.submit(job).map_err(|refused| match refused {
-            Refused::Full => busy("too many requests are waiting"),
-            Refused::Stopped => busy("the server is stopping"),
-        })?;
+        self.batcher.submit(job);
         let outputs = match timeout(self.limits.timeout, outputs).await {
-            Err(_) => return Err(busy("the request waited too long for the model")),
-            Ok(Err(_)) => return Err(busy("the server is stopping")),
-            Ok(Ok(outputs)) => outputs.map_err(|error| {
-                Failure::new(StatusCode::INTERNAL_SERVER_ERROR, one_line(&error))
+            Ok(Ok(outputs)) => outputs.map_err(|failed| match failed {
+                // Settings that only a model of another kind can have, and the like.
+                Failed::Error(error @ (Error::Config { .. } | Error::UnknownToken { .. })) => {
+                    unprocessable(one_line(&error))
+                }
+                Failed::Error(error) => {
+                    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, one_line(&error))
+                }
+                Failed::Panicked => {
+                    let line = "the model panicked; the server's standard error has more";
+                    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, line)
+                }
             })?,
+            Ok(Err(_)) if Instant::now() < deadline => return Err(busy("the model has stopped")),
+            Ok(Err(_)) | Err(_) => return Err(busy("the request waited too long for the model")),
         };
         let results = request.texts.into_iter().zip(read).zip(outputs);
         Ok(Answer {
@@ -177,6 +206,7 @@ impl Server {
             texts,
             bytes,
             timeout: limit,
+            ..
         } = self.limits;
         let too_large = || {
             let line = format!("expected at most {bytes} bytes (--max-bytes)");
@@ -190,8 +220,15 @@ impl Server {
                 );
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, line));
             }
-            // A connection that broke has nobody to tell.
-            Ok(Err(_)) => return Err(too_large()),
+            Ok(Err(error)) => {
+                let cause = error
+                    .source()
+                    .is_some_and(|cause| cause.is::<LengthLimitError>());
+                return Err(match cause {
+                    true => too_large(),
+                    false => Failure::new(StatusCode::BAD_REQUEST, "the body is broken off"),
+                });
+            }
             Ok(Ok(body)) => body,
         };
         let request: Request = serde_json::from_slice(&body)
@@ -205,6 +242,10 @@ impl Server {
             _ => Ok(request),
         }
     }
+}
+
+fn busy(line: impl ToString) -> Failure {
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, line)
 }
 
 fn unprocessable(line: impl ToString) -> Failure {

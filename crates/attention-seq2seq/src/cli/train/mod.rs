@@ -160,7 +160,7 @@ impl TrainArgs {
     fn given(&self) -> Result<Settings> {
         let given = self.settings.over_file(self.config.as_deref())?;
         given.check_data(self.data.is_some())?;
-        // Of no preset does it depend on the number of pairs which model it has.
+        // The kind of model is that of the preset for any number of pairs.
         given.over_preset(self.preset, 0).check_model()?;
         Ok(given)
     }
