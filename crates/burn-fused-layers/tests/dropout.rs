@@ -117,7 +117,9 @@ fn nothing_is_dropped_without_training_or_probability() {
             &layer(0.0),
             ones(&plain.clone().autodiff())
         )));
-        let empty = Tensor::<2>::ones([0, 7], &plain.clone().autodiff());
-        assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
+        if is_in_host_memory(device) {
+            let empty = Tensor::<2>::ones([0, 7], device);
+            assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
+        }
     });
 }
