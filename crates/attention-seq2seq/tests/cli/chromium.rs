@@ -7,14 +7,18 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// An answer that takes longer is taken for a hang.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// An answer that takes longer is taken for a hang, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// One browser at a time: each is a dozen processes.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// A browser with one tab.
 pub(crate) struct Browser {
@@ -27,6 +31,7 @@ pub(crate) struct Browser {
     calls: u64,
     /// Its profile.
     _folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Browser {
@@ -41,6 +46,8 @@ impl Browser {
             eprintln!("left out: no chromium on the path");
             return None;
         };
+        // A test that failed has had its turn.
+        let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
         let mut child = Command::new("sh")
@@ -84,6 +91,7 @@ impl Browser {
             session: None,
             calls: 0,
             _folder: folder,
+            _turn: turn,
         };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let target = &target["targetId"];
@@ -92,7 +100,7 @@ impl Browser {
             json!({"targetId": target, "flatten": true}),
         );
         browser.session = attached["sessionId"].as_str().map(str::to_string);
-        for domain in ["Page", "Runtime", "Log", "Network"] {
+        for domain in ["Page", "Runtime", "Log", "Network", "Inspector"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser.call(
@@ -127,7 +135,14 @@ impl Browser {
             let left = PATIENCE.saturating_sub(started.elapsed());
             match self.messages.recv_timeout(left) {
                 Ok(message) if is_it(&message, self.calls) => return message,
-                Ok(message) => self.events.push(message),
+                Ok(message) => {
+                    let method = &message["method"];
+                    assert!(
+                        method != "Inspector.targetCrashed",
+                        "{what}: the page has crashed"
+                    );
+                    self.events.push(message);
+                }
                 Err(RecvTimeoutError::Timeout) => panic!("{what}: no answer in {PATIENCE:?}"),
                 Err(RecvTimeoutError::Disconnected) => panic!("{what}: the browser has ended"),
             }
