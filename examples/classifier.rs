@@ -98,7 +98,7 @@ impl Classifier {
     }
 }
 
-/// What the attention gets: one query for each text, and its states as keys and values.
+/// The inputs of the attention: one query for each text, and its states as keys and values.
 struct Encoded {
     query: Tensor<3>,
     states: Tensor<3>,

@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-/// What teacher forcing needs of a numeral: its letters after the begin, and before the end.
+/// A numeral for teacher forcing: its letters after the begin, and before the end.
 struct Target {
     /// The inputs of the steps, `[batch, letters + 1]`.
     previous: Tensor<2, Int>,
@@ -214,7 +214,7 @@ impl Numerals {
     }
 }
 
-/// What a step hands to the next.
+/// The state that a step hands to the next.
 struct State {
     /// The encoder's states as keys and values, with their mask.
     memory: Memory,

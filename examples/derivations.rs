@@ -207,7 +207,7 @@ fn context_by_definition(scores: &Matrix, values: &Matrix, lens: &[usize]) -> Ma
 }
 // ANCHOR_END: context_definition
 
-/// What the forward pass leaves.
+/// The results that the forward pass leaves.
 struct Streamed {
     context: Matrix,
     /// `ln sum_j e^score[i,j]` of each query; minus infinity where it attends to no key.

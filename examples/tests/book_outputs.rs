@@ -1,4 +1,4 @@
-//! What the book shows of the examples' output, and their pictures, is what they print and draw.
+//! The outputs and pictures of the book are those that the examples print and draw.
 //!
 //! ```text
 //! WRITE_BOOK=1 cargo test -p attention-examples --test book_outputs

@@ -19,7 +19,6 @@ mod changes;
 mod checks;
 mod device_limits;
 pub mod drop_in;
-mod dropout;
 pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;

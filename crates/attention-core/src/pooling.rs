@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use burn::tensor::{DType, Tensor};
+use burn_fused_layers::drops;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
 
 use crate::cache::Cached;
 use crate::changes::Changes;
 use crate::checks::assert_batch;
-use crate::dropout::drops;
 use crate::functional::{
     self, Modifiers, additive_score, attend_additive, attend_dot_product, dot_product_score,
     drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,

@@ -201,13 +201,7 @@ fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
 mod tests {
     use super::*;
     use crate::device::test_device as device;
-
-    fn example(source: &[u32], target: &[u32]) -> Example {
-        Example {
-            source: source.to_vec(),
-            target: target.to_vec(),
-        }
-    }
+    use crate::examples::example;
 
     fn rows(tokens: &Tensor<2, Int>) -> Vec<Vec<i64>> {
         let [_, width] = tokens.dims();

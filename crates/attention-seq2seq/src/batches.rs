@@ -45,8 +45,8 @@ impl Batches {
         self.examples(order.unwrap_or_default())
     }
 
-    /// As many batches, dealt anew and in any order: examples of similar length, chosen at random. Neighbours of a sorted
-    /// file would have much the same gradients.
+    /// As many batches, dealt anew and in any order: examples of similar length, chosen at random. Neighbours of a
+    /// sorted file would have much the same gradients.
     pub(crate) fn deal(&self, random: &mut impl Rng) -> Vec<Vec<u32>> {
         let mut order = self.order.clone();
         order.shuffle(random);
@@ -77,13 +77,7 @@ mod tests {
     use rand::rngs::ChaCha8Rng;
 
     use super::*;
-
-    fn example(source: &[u32], target: &[u32]) -> Example {
-        Example {
-            source: source.to_vec(),
-            target: target.to_vec(),
-        }
-    }
+    use crate::examples::example;
 
     #[test]
     fn batches_hold_every_example_once_by_length() {

@@ -8,7 +8,7 @@ use crate::corpus::Corpus;
 use crate::data::{Pair, SourceGroup, group_by_source};
 use crate::error::Result;
 use crate::metrics::{
-    Bleu, Bootstrap, ChrF, Closest, Edit, Interval, TokenErrors, align, d2l_bleu,
+    AlignedStep, Bleu, Bootstrap, ChrF, Closest, Interval, TokenErrors, aligned_steps, d2l_bleu,
 };
 use crate::translate::{Hypothesis, TokenScores, Translator};
 use crate::unknown::UnknownTokens;
@@ -142,9 +142,9 @@ pub struct WrongOutput {
 }
 
 impl WrongOutput {
-    /// The alignment of the output to its reference, as [`align`] finds it.
-    pub fn alignment(&self) -> Vec<Edit> {
-        align(&self.output, &self.reference)
+    /// The alignment of the output to its reference, as [`align`](crate::align) finds it.
+    pub fn alignment(&self) -> Vec<AlignedStep> {
+        aligned_steps(&self.output, &self.reference)
     }
 }
 

@@ -102,3 +102,12 @@ impl From<Vec<Example>> for Examples {
         all
     }
 }
+
+/// An example of these tokens.
+#[cfg(test)]
+pub(crate) fn example(source: &[u32], target: &[u32]) -> Example {
+    Example {
+        source: source.to_vec(),
+        target: target.to_vec(),
+    }
+}

@@ -55,15 +55,19 @@ impl Subwords {
     /// the mark `▁` (U+2581) stands for them in the pieces, and is read back as a space where a text has one itself.
     ///
     /// # Errors
-    /// [`Error::Config`] if the texts have more different characters than that, if it is more than a million, and without
-    /// the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
+    /// [`Error::Config`] if the texts have more different characters than that, if it is more than a million, and
+    /// without the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
     pub fn learn<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, count: usize) -> Result<Self> {
         let what = "the number of subwords";
         if !(Self::FEWEST..=Self::MOST).contains(&count) {
             let expected = format!("{} to {}", Self::FEWEST, Self::MOST);
             return Err(Error::config(what, &expected, count));
         }
-        let pieces = Pieces::learn(texts, count)?;
+        let mut all = Vec::new();
+        for text in texts {
+            all.extend(words(text.as_ref()));
+        }
+        let pieces = Pieces::learn(&all, count)?;
         match pieces.len() {
             found if found <= count => Ok(Self { count, pieces }),
             found => {
@@ -86,9 +90,8 @@ impl Subwords {
     /// The pieces of a text. A character is a piece of its own, which no model knows, if no text had it that they were
     /// learned from.
     pub fn split(&self, text: &str) -> Vec<String> {
-        let words = text.split(' ').filter(|word| !word.is_empty());
-        words
-            .flat_map(|word| self.pieces.split(&format!("{WORD}{word}")))
+        words(text)
+            .flat_map(|word| self.pieces.split(&word))
             .collect()
     }
 
@@ -99,6 +102,12 @@ impl Subwords {
         let text = text.replace(WORD, " ");
         text.strip_prefix(' ').map(str::to_owned).unwrap_or(text)
     }
+}
+
+/// The words of a text, each with the mark at its beginning.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(' ').filter(|word| !word.is_empty());
+    words.map(|word| format!("{WORD}{word}"))
 }
 
 impl fmt::Debug for Subwords {

@@ -1,5 +1,7 @@
 //! Tokens that a model has not learned.
 
+use serde::Deserialize;
+
 use crate::error::{Error, Result};
 use crate::translate::Translator;
 use crate::vocab::Vocab;
@@ -8,8 +10,9 @@ use crate::vocab::Vocab;
 ///
 /// A model cannot copy them to its output: it attends to several source tokens at once, and an output has no token that
 /// would stand for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
 pub enum UnknownTokens {
     /// a text with one is an error
     #[default]

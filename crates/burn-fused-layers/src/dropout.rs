@@ -6,6 +6,7 @@ use cpu_kernels::threads;
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};
 
+use crate::harness::seed::seed_of_uniform;
 use crate::is_in_host_memory;
 
 /// The elements that are drawn as one task, from a stream of random numbers of their own.
@@ -14,8 +15,8 @@ const CHUNK: usize = 1 << 14;
 /// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by that of
 /// the others (Srivastava et al. 2014, "Dropout").
 ///
-/// On flex and ndarray the threads of the current rayon pool draw the mask together; Burn 0.22.1 draws it on one thread.
-/// The backend's generator seeds the mask, which does not depend on the number of threads. Factors are f32.
+/// On flex and ndarray the threads of the current rayon pool draw the mask together; Burn 0.22.1 draws it on one
+/// thread. The backend's generator seeds the mask, which does not depend on the number of threads. Factors are f32.
 ///
 /// PyTorch: `torch.nn.functional.dropout`.
 ///
@@ -32,7 +33,7 @@ const CHUNK: usize = 1 << 14;
 /// ```
 pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
     let device = input.device();
-    if !layer.training.is_enabled() || !device.is_autodiff() || layer.prob == 0.0 {
+    if !drops(layer, &device) {
         return input;
     }
     let elements = input.shape().num_elements();
@@ -49,13 +50,16 @@ pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
     input * factors
 }
 
+/// Whether a layer drops something of tensors on `device`: while training, on a training device.
+pub fn drops(layer: &Dropout, device: &Device) -> bool {
+    layer.prob > 0.0 && layer.training.is_enabled() && device.is_autodiff()
+}
+
 /// Random bits of the device's generator.
 fn seed(device: &Device) -> u64 {
-    // Sixteen bits of each: an `f32` below 1 has at least as many.
     let uniform = Distribution::Uniform(0.0, 1.0);
     let drawn = Tensor::<1>::random([4], uniform, (device, DType::F32)).into_data();
-    let bits = |seed: u64, element: f32| seed << 16 | (f64::from(element) * 65536.0) as u64;
-    drawn.iter::<f32>().fold(0, bits)
+    seed_of_uniform(drawn.iter::<f32>())
 }
 
 /// Writes the factors of elements that are 0.

@@ -76,7 +76,7 @@ impl Page {
         })
     }
 
-    /// What stands between backticks in the prose, with its line.
+    /// The text between backticks in the prose, with its line.
     pub(crate) fn code_spans(&self) -> impl Iterator<Item = (usize, &str)> {
         self.prose.iter().flat_map(|(number, line)| {
             let spans = line.split('`').skip(1).step_by(2);

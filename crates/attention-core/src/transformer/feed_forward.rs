@@ -8,10 +8,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::{
     Activation as Function, activate, activate_gated, activate_gated_linear, activate_linear,
-    linear,
+    drops, linear,
 };
-
-use crate::dropout::drops;
 
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
 /// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.

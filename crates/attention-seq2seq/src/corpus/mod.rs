@@ -134,8 +134,8 @@ impl Corpus {
         })
     }
 
-    /// How often each token occurs in sources and in targets to learn from. Each subword counts once more: texts to come
-    /// may be divided into those that these texts are not.
+    /// How often each token occurs in sources and in targets to learn from. Each subword counts once more: texts to
+    /// come may be divided into those that these texts are not.
     fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
         if let Side::Texts(texts) = &self.train {

@@ -97,8 +97,8 @@ impl From<TransformerConfig> for ModelConfig {
     }
 }
 
-/// Runs from before there were Transformers say no kind: their models are recurrent. Those from before there was dropout
-/// of embeddings and between layers have none.
+/// Runs from before there were Transformers say no kind: their models are recurrent. Those from before there was
+/// dropout of embeddings and between layers have none.
 impl<'de> Deserialize<'de> for ModelConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]

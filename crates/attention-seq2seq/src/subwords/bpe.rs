@@ -8,7 +8,6 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::utils::parallelism::set_parallelism;
 use tokenizers::{AddedToken, Model, Trainer};
 
-use super::WORD;
 use crate::error::{Error, Result};
 
 /// The piece that stands for an unknown character. It is in no text: what it stands for is written.
@@ -21,15 +20,7 @@ pub(super) struct Pieces(Arc<BPE>);
 impl Eq for Pieces {}
 
 impl Pieces {
-    pub(super) fn learn<T: AsRef<str>>(
-        texts: impl IntoIterator<Item = T>,
-        count: usize,
-    ) -> Result<Self> {
-        let mut words = Vec::new();
-        for text in texts {
-            let of_text = text.as_ref().split(' ').filter(|word| !word.is_empty());
-            words.extend(of_text.map(|word| format!("{WORD}{word}")));
-        }
+    pub(super) fn learn(words: &[String], count: usize) -> Result<Self> {
         // On this thread: the pool of all threads is started later, with as many as are asked for.
         set_parallelism(false);
         let unknown = AddedToken::from(UNKNOWN, true);

@@ -11,7 +11,7 @@ const EXPECTED: &str = "a build with the feature `subwords`";
 pub(super) enum Pieces {}
 
 impl Pieces {
-    pub(super) fn learn<T>(_texts: impl IntoIterator<Item = T>, _count: usize) -> Result<Self> {
+    pub(super) fn learn(_words: &[String], _count: usize) -> Result<Self> {
         Err(Error::config("subwords", EXPECTED, "one without it"))
     }
 

@@ -34,7 +34,7 @@ const BEAM_OF_MASS: usize = 10;
 /// );
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-#[derive(Config, Debug)]
+#[derive(Config, Debug, PartialEq)]
 pub struct SearchConfig {
     /// The number of hypotheses that a step keeps of each source; by default that of the best outputs, and 10 with a
     /// mass.

@@ -248,7 +248,7 @@ impl Browser {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// What the page has asked of a network, and what went wrong in it, since it was opened.
+    /// The requests of the page to a network, and its errors, since it was opened.
     pub(crate) fn faults(&mut self) -> Vec<String> {
         // All that came before has been sent once this is answered.
         self.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))");

@@ -14,7 +14,7 @@ use crate::program::{command, fail, good, succeed, trained};
 struct Server {
     child: Option<Child>,
     address: String,
-    /// What it says after its address.
+    /// Its lines after the address.
     stdout: BufReader<ChildStdout>,
 }
 
@@ -73,7 +73,7 @@ impl Server {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
     }
 
-    /// What texts are translated to, each to its best output.
+    /// The best output of each text.
     fn translate(&self, texts: &[&str]) -> Vec<String> {
         let (status, answer) = self.post(json!({ "texts": texts }).to_string().as_bytes());
         assert_eq!(status, 200, "{answer}");

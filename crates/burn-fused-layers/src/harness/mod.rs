@@ -13,6 +13,7 @@
 //! | [`deferred_gradients`], [`shared_weight`] | gradients of what many calls read, made at once |
 //! | `fusion` | a kernel behind Burn's fusion |
 //! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
+//! | [`seed`] | seeds of kernels, from the generator of a backend |
 //! | [`sigmoid`] | the logistic function, in f64 too |
 //! | [`wide`] | the types that operations compute in |
 
@@ -28,6 +29,7 @@ pub mod kernel;
 mod nodes;
 pub mod optional;
 pub mod parameter;
+pub mod seed;
 pub mod shared_weight;
 pub mod sigmoid;
 pub mod tracked;

@@ -5,6 +5,7 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
 use burn_fused_layers::harness::kernel::Gradient;
+use burn_fused_layers::harness::seed::seed_of_uniform;
 use cpu_kernels::Buffer;
 
 use crate::ops::deferred_pairs::DeferredPairs;
@@ -114,8 +115,7 @@ pub(in crate::ops) fn dropout<B: CpuBackend>(
     probability: f64,
     seed: &Option<FloatTensor<B>>,
 ) -> Option<Dropout> {
-    let draw = elements::<B, f32>(seed.as_ref()?);
-    // Sixteen bits of each: an `f32` below 1 has at least as many.
-    let bits = |seed: u64, element: &f32| seed << 16 | (f64::from(*element) * 65536.0) as u64;
-    Some(Dropout::new(probability, draw.iter().fold(0, bits)))
+    let drawn = elements::<B, f32>(seed.as_ref()?);
+    let seed = seed_of_uniform(drawn.iter().copied());
+    Some(Dropout::new(probability, seed))
 }

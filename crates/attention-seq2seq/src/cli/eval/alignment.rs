@@ -1,6 +1,6 @@
 //! A wrong output above its reference.
 
-use attention_seq2seq::{Edit, WrongOutput, aligned_steps};
+use attention_seq2seq::{Edit, WrongOutput};
 use unicode_width::UnicodeWidthStr;
 
 /// The most columns of an alignment.
@@ -47,7 +47,7 @@ const NO_TOKEN: &str = "*";
 
 /// The token of the output, the token of the reference and the letter of the edit, for each step of the alignment.
 fn columns(wrong: &WrongOutput) -> Vec<[String; 3]> {
-    let steps = aligned_steps(&wrong.output, &wrong.reference).into_iter();
+    let steps = wrong.alignment().into_iter();
     let columns = steps.map(|step| {
         let letter = match step.edit {
             Edit::Match => "",

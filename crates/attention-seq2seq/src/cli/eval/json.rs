@@ -1,6 +1,6 @@
 //! The figures as one JSON object.
 
-use attention_seq2seq::{AlignedStep, Bootstrap, Evaluation, Interval, Translator, aligned_steps};
+use attention_seq2seq::{AlignedStep, Bootstrap, Evaluation, Interval, Translator};
 use serde::Serialize;
 
 /// All figures. Rates are shares of 1, BLEU and chrF are in percent.
@@ -101,6 +101,6 @@ fn wrong(wrong: &attention_seq2seq::WrongOutput) -> Wrong<'_> {
         reference: &wrong.reference_text,
         edits: wrong.edits,
         is_cut_off: wrong.is_cut_off,
-        alignment: aligned_steps(&wrong.output, &wrong.reference),
+        alignment: wrong.alignment(),
     }
 }

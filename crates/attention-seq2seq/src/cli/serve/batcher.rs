@@ -12,7 +12,6 @@ use attention_seq2seq::{Error, ScoredHypothesis, SearchConfig, Translator};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::metrics::Metrics;
-use super::request::Search;
 use crate::cli::among_threads;
 
 /// The outputs of each source of a job, the best first; or why there are none.
@@ -21,7 +20,7 @@ pub(super) type Translated = Result<Vec<Vec<ScoredHypothesis>>, Failed>;
 /// The reason why a job has no outputs.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// What was asked for cannot be done, or the model's probabilities are none.
+    /// An error of the search: settings that the model cannot have, or probabilities that are none.
     Error(Error),
     /// The model panicked.
     Panicked,
@@ -30,9 +29,8 @@ pub(super) enum Failed {
 /// Sources that are translated for one request.
 pub(super) struct Job {
     pub(super) sources: Vec<Vec<String>>,
-    /// What was asked for: jobs that ask for the same are translated together.
-    pub(super) search: Search,
-    pub(super) config: SearchConfig,
+    /// The search: jobs that ask for the same are translated together.
+    pub(super) search: SearchConfig,
     /// Nobody waits for the outputs after that.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Translated>,
@@ -142,7 +140,7 @@ impl Worker {
         let sources = batch.iter().flat_map(|job| &job.sources);
         let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
         let count = sources.len();
-        let translate = || self.translator.n_best_tokens(&sources, &batch[0].config);
+        let translate = || self.translator.n_best_tokens(&sources, &batch[0].search);
         // A panic is the end of a batch, and not of the server: nothing of a translator changes.
         let outputs = catch_unwind(AssertUnwindSafe(|| among_threads(translate)));
         let outputs = match outputs {
@@ -225,11 +223,9 @@ mod tests {
         beam: usize,
     ) -> (Job, oneshot::Receiver<Translated>) {
         let (reply, outputs) = oneshot::channel();
-        let search: Search = serde_json::from_value(serde_json::json!({ "beam": beam })).unwrap();
         let job = Job {
             sources: vec![vec![name.to_string()]; sources],
-            config: search.config(9).unwrap(),
-            search,
+            search: SearchConfig::new().with_beam(Some(beam)),
             deadline: Instant::now() + Duration::from_secs(600),
             reply,
             _place: batcher.place().unwrap(),

@@ -11,11 +11,11 @@ pub(super) struct Request {
     #[serde(default)]
     pub(super) search: Search,
     #[serde(default)]
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownTokens,
 }
 
 /// The settings of a search, by the names of `seq2seq translate`.
-#[derive(Clone, Default, PartialEq, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Search {
     beam: Option<usize>,
@@ -26,26 +26,6 @@ pub(super) struct Search {
     min_length: usize,
     max_length: Option<usize>,
     prefix: String,
-}
-
-/// The reading of unknown tokens.
-#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Unknown {
-    #[default]
-    Error,
-    Skip,
-    Unk,
-}
-
-impl From<Unknown> for UnknownTokens {
-    fn from(unknown: Unknown) -> Self {
-        match unknown {
-            Unknown::Error => Self::Error,
-            Unknown::Skip => Self::Skip,
-            Unknown::Unk => Self::Unk,
-        }
-    }
 }
 
 impl Search {

@@ -129,15 +129,15 @@ async fn translate(State(server): State<Arc<Server>>, body: Body) -> Response {
 impl Server {
     async fn translate(&self, body: Body) -> Result<Answer, Failure> {
         let request = self.read(body).await?;
-        let config = request.search.config(self.translator.max_len());
-        let config = config.map_err(|line| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, line))?;
+        let search = request.search.config(self.translator.max_len());
+        let search = search.map_err(unprocessable)?;
         self.translator
-            .target_tokens(&config.prefix)
+            .target_tokens(&search.prefix)
             .map_err(|error| unprocessable(format!("prefix: {}", one_line(&error))))?;
         let read: Vec<ReadTokens> = (1..)
             .zip(&request.texts)
             .map(|(number, text)| {
-                let read = self.translator.read_source(text, request.unknown.into());
+                let read = self.translator.read_source(text, request.unknown);
                 match read {
                     Ok(read) if read.tokens.is_empty() => {
                         Err(unprocessable(format!("text {number}: no token is known")))
@@ -164,8 +164,7 @@ impl Server {
         let deadline = Instant::now() + self.limits.timeout;
         let job = Job {
             sources: read.iter().map(|read| read.tokens.clone()).collect(),
-            search: request.search,
-            config,
+            search,
             deadline,
             reply,
             _place: place,

@@ -17,8 +17,8 @@ impl Settings {
         Ok(of_file.overlaid(self))
     }
 
-    /// These settings, those that are not given as the preset has them for so many pairs. A preset has no setting of the
-    /// data.
+    /// These settings, those that are not given as the preset has them for so many pairs. A preset has no setting of
+    /// the data.
     pub(super) fn over_preset(&self, preset: Option<Preset>, pairs: usize) -> Self {
         let of_preset = preset.map(|preset| preset.settings(pairs));
         of_preset.unwrap_or_default().overlaid(self)

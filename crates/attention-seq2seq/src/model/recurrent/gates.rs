@@ -2,7 +2,7 @@
 
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
-use burn_fused_layers::{EmbeddingTable, PackedLinear, dropout, linear};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, dropout, drops, linear};
 
 /// The projections of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
@@ -31,8 +31,7 @@ impl TokenGates {
         let weight = layer.weight.val().narrow(0, 0, size);
         let bias = layer.bias.as_ref().map(|bias| bias.val());
         let dropout = dropout.clone();
-        let drops = dropout.prob > 0.0 && weight.device().is_autodiff();
-        if drops || vocab_size > tokens {
+        if drops(&dropout, &weight.device()) || vocab_size > tokens {
             Self {
                 dropout,
                 table: embedding.clone(),

@@ -1,4 +1,4 @@
-//! What is pointed at, selected by keys, or named by an address.
+//! Selections: by the pointer, by keys, by an address.
 
 use serde_json::json;
 
