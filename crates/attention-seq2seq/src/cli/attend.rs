@@ -11,8 +11,10 @@ use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
+use super::machine::among_threads;
+use super::model::Model;
+use super::output::{note_cut_off, say, without_mark};
 use super::pages::is_page;
-use super::{Model, among_threads, note_cut_off, say, without_mark};
 
 #[derive(Args)]
 pub(crate) struct AttendArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use attention_seq2seq::{CheckpointOfRun, Error, Result, RunDir, average_checkpoints};
 use clap::Args;
 
-use super::say;
+use super::output::say;
 
 #[derive(Args)]
 pub(crate) struct AverageArgs {

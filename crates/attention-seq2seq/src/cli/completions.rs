@@ -10,7 +10,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{STANDARD_OUTPUT, say};
+use super::output::{STANDARD_OUTPUT, say};
 
 #[derive(Args)]
 pub(crate) struct CompletionsArgs {

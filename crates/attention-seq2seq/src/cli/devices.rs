@@ -5,7 +5,8 @@ use attention_core::device_limits;
 use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
 use clap::Args;
 
-use super::{describe, say, start_threads};
+use super::machine::{describe, start_threads};
+use super::output::say;
 
 /// Which devices, and whether to check them.
 #[derive(Args)]

@@ -6,8 +6,8 @@ use attention_plot::write_file;
 use attention_seq2seq::{Error, Result, Translator};
 use clap::Args;
 
-use super::Model;
 use super::attend::say_saved;
+use super::model::Model;
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {

@@ -12,7 +12,7 @@ use burn::module::Module;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::say;
+use super::output::say;
 use super::train::Settings;
 
 /// The number of tokens of a vocabulary that are shown.

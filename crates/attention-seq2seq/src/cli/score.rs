@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use attention_seq2seq::{Error, Pair, Result, TokenScores, Translator};
 use clap::Args;
 
-use super::{FAILED, Model, among_threads, note, one_line, say};
+use super::machine::among_threads;
+use super::model::Model;
+use super::output::{FAILED, note, one_line, say};
 
 /// The pairs that are scored at once.
 const PAIRS: usize = 256;

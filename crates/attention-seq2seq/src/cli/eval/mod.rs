@@ -13,8 +13,11 @@ use attention_seq2seq::{
 };
 use clap::{Args, ValueEnum};
 
+use super::machine::among_threads;
+use super::model::Model;
+use super::output::{note, say, tokens};
+use super::pages;
 use super::unknown::reading;
-use super::{Model, among_threads, note, pages, say, tokens};
 
 /// The most sources in a report, where no other number is given: about a megabyte for words.
 const REPORT_ITEMS: usize = 100;

@@ -12,7 +12,7 @@ use attention_seq2seq::{Error, ScoredHypothesis, SearchConfig, Translator};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::metrics::Metrics;
-use crate::cli::among_threads;
+use crate::cli::machine::among_threads;
 
 /// The outputs of each source of a job, the best first; or why there are none.
 pub(super) type Translated = Result<Vec<Vec<ScoredHypothesis>>, Failed>;

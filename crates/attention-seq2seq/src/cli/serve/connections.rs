@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::{runtime, signal, time};
 
-use crate::cli::note;
+use crate::cli::output::note;
 
 /// The time that requests under way have once the server is told to stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);

@@ -15,7 +15,8 @@ use std::time::Duration;
 use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
 use clap::Args;
 
-use super::{Model, note, say_to_anyone};
+use super::model::Model;
+use super::output::{note, say_to_anyone};
 use batcher::Batcher;
 use metrics::Metrics;
 use routes::Limits;

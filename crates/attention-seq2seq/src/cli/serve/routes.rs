@@ -21,7 +21,7 @@ use super::answer::{Answer, Outputs};
 use super::batcher::{Batcher, Failed, Job};
 use super::metrics::Metrics;
 use super::request::Request;
-use crate::cli::one_line;
+use crate::cli::output::one_line;
 
 /// The most of what a request may ask for.
 #[derive(Clone, Copy)]

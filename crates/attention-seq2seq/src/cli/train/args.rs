@@ -7,7 +7,7 @@ use clap::Args;
 use super::log::LogArgs;
 use super::presets::Preset;
 use super::settings::{KEPT_BY_RESUME, Settings};
-use crate::cli::Machine;
+use crate::cli::machine::Machine;
 
 #[derive(Args)]
 pub(crate) struct TrainArgs {

@@ -8,7 +8,7 @@ use attention_seq2seq::{
 
 use super::TrainArgs;
 use super::settings::Settings;
-use crate::cli::note;
+use crate::cli::output::note;
 
 /// Pairs that were read, once.
 pub(super) struct Data {

@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::progress::{Progress, note_refused};
-use crate::cli::{say, say_to_anyone};
+use crate::cli::output::{say, say_to_anyone};
 
 /// The form of the log.
 #[derive(Args)]

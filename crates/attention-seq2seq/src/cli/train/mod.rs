@@ -28,7 +28,9 @@ use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use unicode_width::UnicodeWidthStr;
 
-use super::{among_threads, attend, describe, eval, is_closed_output, note, say};
+use super::machine::{among_threads, describe};
+use super::output::{is_closed_output, note, say};
+use super::{attend, eval};
 
 /// The number of validation sources on which the checkpoints are compared.
 const COMPARED: usize = 1_000;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use attention_seq2seq::{Epoch, Figures, Split, TrainEvent, TrainObserver};
 
-use crate::cli::{note, say};
+use crate::cli::output::{note, say};
 
 /// The columns that every terminal shows.
 const WIDTH: usize = 79;

@@ -10,7 +10,7 @@ use attention_seq2seq::{
 
 use super::dictionary::Dictionary;
 use super::lines::Line;
-use crate::cli::note;
+use crate::cli::output::note;
 use crate::cli::unknown::reading;
 
 /// An output of a source.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, StdinLock};
 use attention_seq2seq::{Error, Result};
 
 use super::answers::Answerer;
-use crate::cli::{one_line, without_mark};
+use crate::cli::output::{one_line, without_mark};
 
 /// The most lines that are translated at once.
 const LINES: usize = 256;

@@ -14,7 +14,9 @@ use std::sync::Mutex;
 use attention_seq2seq::{Error, Result, Translator, UnknownTokens};
 use clap::Args;
 
-use super::{FAILED, Model, among_threads, note_cut_off, report, say, without_mark};
+use super::machine::among_threads;
+use super::model::Model;
+use super::output::{FAILED, note_cut_off, report, say, without_mark};
 use answers::{Answer, Answerer};
 use dictionary::Dictionary;
 use format::{Alignments, Format, Writer};

@@ -1,0 +1,108 @@
+//! The device, and the threads that compute.
+
+use std::io::{self, ErrorKind};
+use std::sync::mpsc;
+use std::thread;
+
+use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
+use burn::tensor::Device;
+use clap::Args;
+
+/// The most threads that are started.
+const MOST_THREADS: usize = 1024;
+
+/// The device and its threads.
+#[derive(Args)]
+pub(crate) struct Machine {
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in [default: the first
+    /// compiled in].
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The number of threads on a CPU [default: all].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    threads: Option<usize>,
+}
+
+impl Machine {
+    /// The name of the device.
+    pub(crate) fn name(&self) -> &str {
+        let first = || compiled_in_devices().first().copied();
+        self.device.as_deref().or_else(first).unwrap_or("none")
+    }
+
+    /// Sets the number of threads, which must come before any computation, and opens the device.
+    pub(crate) fn open(&self) -> Result<Device> {
+        if let Some(threads) = self.threads
+            && !(1..=MOST_THREADS).contains(&threads)
+        {
+            return Err(Error::Config {
+                what: "--threads".to_string(),
+                expected: format!("1 to {MOST_THREADS}"),
+                found: threads.to_string(),
+            });
+        }
+        start_threads(self.threads)?;
+        open_device(self.name())
+    }
+}
+
+/// Starts the threads that compute, one for each core if no number is given. They would start by themselves with the
+/// first computation, and panic where a limit of the process forbids it.
+pub(crate) fn start_threads(threads: Option<usize>) -> Result<()> {
+    let started = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0))
+        .spawn_handler(start_thread)
+        .build_global();
+    started.map_err(|reason| Error::Config {
+        what: "--threads".to_string(),
+        expected: "a number that the limits of this process allow to start".to_string(),
+        found: reason.to_string(),
+    })
+}
+
+/// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard
+/// library does next in it, ends the process: so there must be some to spare, which no other thread is about to take.
+fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
+    const STACK: usize = 2 << 20;
+    let mut spare = Vec::<u8>::new();
+    spare
+        .try_reserve_exact(2 * STACK)
+        .map_err(|_| ErrorKind::OutOfMemory)?;
+    drop(spare);
+    let (sender, receiver) = mpsc::channel();
+    let run = move || {
+        // The receiver waits.
+        let _ = sender.send(());
+        worker.run();
+    };
+    thread::Builder::new().stack_size(STACK).spawn(run)?;
+    receiver.recv().map_err(io::Error::other)
+}
+
+/// Runs `work` on one of the threads that compute. From outside, each operation that they share would first wake one of
+/// them, and wait for it.
+pub(crate) fn among_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    // A thread that is alone must stay free for what other threads ask of it.
+    if rayon::current_num_threads() > 1 {
+        rayon::scope(|_| work())
+    } else {
+        work()
+    }
+}
+
+/// The name of a device, a GPU's with its adapter.
+pub(crate) fn describe(name: &str, device: &Device) -> String {
+    #[cfg(any(
+        feature = "wgpu",
+        feature = "vulkan",
+        feature = "metal",
+        feature = "webgpu",
+        feature = "cuda",
+        feature = "rocm"
+    ))]
+    if let Some(identity) = device.identity() {
+        return format!("{name} ({})", identity.name);
+    }
+    let _ = device;
+    name.to_string()
+}

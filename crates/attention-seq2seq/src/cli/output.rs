@@ -1,0 +1,119 @@
+//! Lines on the standard output and the standard error.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use attention_seq2seq::{Error, Result, Translator};
+
+/// The name of the standard output in errors.
+pub(crate) const STANDARD_OUTPUT: &str = "the standard output";
+
+/// Prints a line.
+///
+/// # Errors
+/// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
+pub(crate) fn say(line: impl Display) -> Result<()> {
+    writeln!(io::stdout(), "{line}").map_err(|source| Error::Io {
+        action: "write",
+        path: STANDARD_OUTPUT.into(),
+        source,
+    })
+}
+
+/// Prints a line, if somebody reads it: for what goes on without a reader, as training does in `seq2seq train | head`.
+pub(crate) fn say_to_anyone(line: impl Display) -> Result<()> {
+    say(line).or_else(|error| match is_closed_output(&error) {
+        true => Ok(()),
+        false => Err(error),
+    })
+}
+
+/// Whether the standard output was closed by its reader. A program ends then, and nothing is wrong.
+pub(crate) fn is_closed_output(error: &Error) -> bool {
+    match error {
+        Error::Io { path, source, .. } => {
+            path == Path::new(STANDARD_OUTPUT) && source.kind() == ErrorKind::BrokenPipe
+        }
+        _ => false,
+    }
+}
+
+/// Prints a line on the standard error. `eprintln!` would panic if it is closed.
+pub(crate) fn note(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A text without the byte order mark that some programs put at the beginning of a file.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Says on the standard error that an output was cut off, and what to do about it.
+pub(crate) fn note_cut_off(output: impl Display, translator: &Translator) {
+    note(format_args!(
+        "note: {output} reached the limit of {}; --max-length N raises it",
+        tokens(translator.max_len()),
+    ));
+}
+
+/// A number of tokens.
+pub(crate) fn tokens(count: usize) -> String {
+    match count {
+        1 => "1 token".to_string(),
+        _ => format!("{count} tokens"),
+    }
+}
+
+/// The exit code after an error.
+pub(crate) const FAILED: u8 = 2;
+
+/// Prints an error on the standard error.
+pub(crate) fn report(error: &Error) {
+    note(format_args!("error: {}", one_line(error)));
+}
+
+/// An error as one line of a length that can be read, whatever names and tokens are in it.
+pub(crate) fn one_line(error: &Error) -> String {
+    const MOST: usize = 600;
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => c.to_string(),
+    };
+    let line: Vec<char> = error.to_string().chars().collect();
+    let shown = |chars: &[char]| chars.iter().copied().map(escape).collect::<String>();
+    if line.len() <= MOST {
+        return shown(&line);
+    }
+    // What is wrong stands at either end.
+    let (head, tail) = (&line[..MOST / 2], &line[line.len() - MOST / 2..]);
+    format!("{} .. {}", shown(head), shown(tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_path(path: &str) -> String {
+        one_line(&Error::Io {
+            action: "read",
+            path: path.into(),
+            source: ErrorKind::NotFound.into(),
+        })
+    }
+
+    #[test]
+    fn an_error_is_one_line_of_bounded_length() {
+        assert_eq!(
+            of_path("a\nb\u{1b}[31m"),
+            "cannot read a\\nb\\u{1b}[31m: entity not found"
+        );
+        let long = of_path(&"x".repeat(100_000));
+        assert_eq!(long.chars().count(), 604);
+        assert!(long.starts_with("cannot read xxx"), "{long}");
+        assert!(
+            long.contains("xxx .. xxx") && long.ends_with("x: entity not found"),
+            "{long}"
+        );
+    }
+}

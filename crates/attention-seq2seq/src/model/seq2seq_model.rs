@@ -1,0 +1,65 @@
+//! A model, as the rest of the crate needs it.
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Int, Tensor};
+
+use super::decoding::Decoding;
+use crate::batch::{Batch, Source};
+
+/// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
+/// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::AnyModel) is either of them, and a model of
+/// your own trains and is checkpointed by [`Training`](crate::Training) likewise.
+///
+/// ```
+/// use attention_seq2seq::{Batch, Seq2SeqModel, Example, TransformerConfig};
+/// use burn::tensor::Device;
+///
+/// /// The longest output of a model, of at most nine tokens.
+/// fn longest(model: &impl Seq2SeqModel, batch: &Batch) -> usize {
+///     let outputs = model.greedy(&batch.source, 9, false).tokens;
+///     outputs.iter().map(Vec::len).max().unwrap_or(0)
+/// }
+///
+/// let device = Device::flex();
+/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
+/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
+/// assert!(longest(&model, &Batch::new(&[example], &device)) <= 9);
+/// ```
+pub trait Seq2SeqModel: Module + ModuleDisplay {
+    /// The loss of teacher forcing: each target token is predicted from the tokens before it. A share of each target,
+    /// `label_smoothing`, is spread over all tokens.
+    fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput;
+
+    /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
+    /// `max_len` tokens. A step chooses among the tokens of the data and the end.
+    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
+
+    /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::BeamSearchConfig::search) to
+    /// ask: with a row for each source, and for at most so many steps. The weights of each step come with it, if they
+    /// are asked for and it has some.
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a>;
+}
+
+/// The output of [`Seq2SeqModel::loss`].
+pub struct LossOutput {
+    /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token, `[1]`.
+    pub loss: Tensor<1>,
+    /// The most likely token at each place of the target, `[batch, target tokens]`.
+    pub predictions: Tensor<2, Int>,
+}
+
+/// The output of [`Seq2SeqModel::greedy`], for a batch.
+pub struct Translation {
+    /// The target tokens of each example, without the end token: tokens of the data, no special ones.
+    pub tokens: Vec<Vec<u32>>,
+    /// Whether each example has ended. One that has not was cut off at the limit of tokens.
+    pub ended: Vec<bool>,
+    /// The attention weights of each step, `[batch, keys]`; none if they were not asked for. The keys are the source
+    /// tokens, of a [`Transformer`](crate::Transformer) with the end of the source.
+    pub weights: Vec<Tensor<2>>,
+}
