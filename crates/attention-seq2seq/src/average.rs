@@ -210,7 +210,7 @@ mod tests {
             for (path, mean) in &mean {
                 for (at, mean) in mean.data.iter().enumerate() {
                     let sum: f64 = models.iter().map(|model| model[path].data[at]).sum();
-                    assert!((mean - sum / 3.0).abs() < 1e-7, "{path}");
+                    assert_eq!(*mean as f32, (sum / 3.0) as f32, "{path}");
                 }
             }
         }
