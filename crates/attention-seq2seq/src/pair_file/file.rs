@@ -8,6 +8,7 @@ use super::line::{LineError, LineResult, Texts};
 use super::{Columns, PairFormat, TsvOptions, dict, jsonl, tsv};
 use crate::data::Pair;
 use crate::error::{Error, Result};
+use crate::normalization::Normalization;
 use crate::tags;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::{Tokenization, trim_end};
@@ -114,7 +115,8 @@ impl TsvFile {
     }
 
     /// Guesses both tokenizations from the first 1,000 pairs: [`Tokenization::Spaces`] where at least half of the texts
-    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes.
+    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes. From sources of characters it
+    /// also [guesses the normal form](Normalization::guess), which is else the default one.
     ///
     /// # Errors
     /// Those of [`pairs`](Self::pairs), in these lines.
@@ -139,6 +141,9 @@ impl TsvFile {
             let guess = |texts: &[String]| Tokenization::guess(texts.iter().map(String::as_str));
             options.source_tokens = guess(&sources);
             options.target_tokens = guess(&targets);
+        }
+        if options.source_tokens == Tokenization::Chars {
+            options.normalization = Normalization::guess(sources.iter().map(String::as_str));
         }
         Ok(options)
     }
