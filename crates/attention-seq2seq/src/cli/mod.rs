@@ -48,7 +48,7 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
     Attend(attend::AttendArgs),
-    /// Answer requests for translations over HTTP.
+    /// Serve a page that explains what is typed, and answer requests for translations, over HTTP.
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Tell what is in the folder of a training: model, settings, figures.

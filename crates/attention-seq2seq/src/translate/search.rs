@@ -152,7 +152,18 @@ impl Translator {
         search.check(self.max_len)?;
         check_sources(sources)?;
         let prefix = self.target_tokens(&search.prefix)?;
-        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(&prefix));
+        self.n_best_after(sources, search, &prefix)
+    }
+
+    /// The best translations of each source that begin with these tokens, in the place of the text in the settings. The
+    /// settings, the sources and the tokens are checked.
+    pub(super) fn n_best_after(
+        &self,
+        sources: &[&[String]],
+        search: &SearchConfig,
+        prefix: &[String],
+    ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
+        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(prefix));
         let with_weights = search.coverage_penalty > 0.0;
         let encoded = self.encoded(sources);
         let lens: Vec<usize> = encoded.iter().map(Vec::len).collect();

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::{runtime, signal, time};
 
+use super::deadline::Deadline;
 use crate::cli::output::note;
 
 /// The time that requests under way have once the server is told to stop.
@@ -23,7 +24,8 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed, as one does where files are scarce.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until Ctrl-C or SIGTERM, then ends what is under way.
+/// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most so many connections are open; a client has
+/// `timeout` to send the head of a request, and as long to take an answer.
 ///
 /// # Errors
 /// If the runtime or the listener cannot be started.
@@ -76,11 +78,12 @@ async fn accept(
         // Answers are small: they are not to wait for each other.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(routes.clone());
-        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let stream = TokioIo::new(Deadline::new(stream, timeout));
+        let connection = http.serve_connection(stream, service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             let _permit = permit;
-            // A client that sends no HTTP, or goes away, is its own affair.
+            // A client that sends no HTTP, takes no answer or goes away is its own affair.
             let _ = connection.await;
         });
     }

@@ -3,15 +3,22 @@
 mod answer;
 mod batcher;
 mod connections;
+mod deadline;
+mod explain;
+mod failure;
 mod metrics;
+mod queue;
 mod request;
 mod routes;
+mod server;
+mod translate;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use attention_seq2seq::page::PageModel;
 use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
 use clap::Args;
 
@@ -19,13 +26,12 @@ use super::model::Model;
 use super::output::{note, say_to_anyone};
 use batcher::Batcher;
 use metrics::Metrics;
-use routes::Limits;
+use server::{Limits, Server};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// The address to listen at; port 0 takes a free one. An address that other machines reach has to be asked for:
-    /// requests are neither encrypted nor is it checked whose they are, and a client that reads no answer keeps its
-    /// connection. A proxy before it takes care of that.
+    /// requests are neither encrypted nor is it checked whose they are. A proxy before it takes care of that.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// The most texts of a request.
@@ -43,7 +49,7 @@ pub(crate) struct ServeArgs {
     /// The most connections at a time; others wait to be taken.
     #[arg(long, value_name = "N", default_value = "1024")]
     max_connections: NonZeroUsize,
-    /// The seconds that a request may take to arrive, and again as many to be answered.
+    /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     #[command(flatten)]
@@ -94,7 +100,13 @@ impl ServeArgs {
             bytes: self.max_bytes.get(),
             timeout: self.timeout,
         };
-        let routes = routes::routes(translator, batcher, metrics, limits);
+        let routes = routes::routes(Server {
+            model: PageModel::new(self.model.name(), &translator),
+            translator,
+            batcher,
+            metrics,
+            limits,
+        })?;
         say_to_anyone(format_args!("listening at http://{address}"))?;
         connections::serve(listener, routes, self.max_connections.get(), self.timeout)
             .map_err(refused)?;

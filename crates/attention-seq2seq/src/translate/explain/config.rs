@@ -16,6 +16,9 @@ use crate::translate::SearchConfig;
 pub struct ExplainConfig {
     /// The search for outputs.
     pub search: SearchConfig,
+    /// The target tokens with which every output begins, greedy search's too; none for those of the text
+    /// [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output.
+    pub prefix: Vec<String>,
     /// The most alternatives of a step.
     pub alternatives: usize,
     /// The most source tokens of a source that has an [`Occlusion`](super::Occlusion), which decodes each output once
@@ -28,6 +31,7 @@ impl Default for ExplainConfig {
     fn default() -> Self {
         Self {
             search: SearchConfig::new().with_n_best(Some(5)),
+            prefix: Vec::new(),
             alternatives: 5,
             occlusion_limit: 100,
         }
