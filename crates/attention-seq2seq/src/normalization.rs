@@ -31,8 +31,8 @@ impl Normalization {
         Self::None
     }
 
-    /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at least
-    /// three times as many different characters in NFC as in NFD, as those of a syllabary like Hangul have, else
+    /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at
+    /// least three times as many different characters in NFC as in NFD, as those of a syllabary like Hangul have, else
     /// [`Nfc`](Self::Nfc).
     ///
     /// ```

@@ -218,7 +218,8 @@ fn syllables_are_read_as_their_letters() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // 399 syllables of 19 consonants and 21 vowels, with the last consonant or without.
-    let syllables = (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
+    let syllables =
+        (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
     let lines: String = syllables.map(|it| format!("{it}\tx\n")).collect();
     fs::write(folder.join("pairs.tsv"), &lines).unwrap();
     let said = train(folder, "--data pairs.tsv");

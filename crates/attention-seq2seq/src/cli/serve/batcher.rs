@@ -1,4 +1,4 @@
-//! The thread of the model, which translates what waits as one batch.
+//! The thread of the model, which translates what waits as one batch, and explains one source at a time.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,8 +14,7 @@ use super::metrics::Metrics;
 use super::queue::{Awaited, Failed, Job, Place, Queue, Text, Translation};
 use crate::cli::machine::among_threads;
 
-/// The way to the model. The thread ends once all copies are gone and their jobs are done.
-#[derive(Clone)]
+/// The way to the model. The thread ends once it is gone and its jobs are done.
 pub(super) struct Batcher {
     jobs: mpsc::UnboundedSender<Job>,
     /// The places that are free.
@@ -115,8 +114,7 @@ impl Worker {
                 let mut outputs = outputs.into_iter();
                 for job in batch {
                     let of_job = outputs.by_ref().take(job.work.sources.len()).collect();
-                    // Who asked may have gone.
-                    let _ = job.reply.send(Ok(of_job));
+                    job.end(Ok(of_job));
                 }
             }
             // Others are not to suffer from what one of them asked for.
@@ -125,7 +123,7 @@ impl Worker {
             }
             Err(error) => {
                 if let Some(job) = batch.into_iter().next() {
-                    let _ = job.reply.send(Err(error));
+                    job.end(Err(error));
                 }
             }
         }
@@ -134,7 +132,7 @@ impl Worker {
     fn explain(&self, job: Awaited<Text, Explanation>) {
         let Text { source, config } = &job.work;
         let explanation = caught(|| self.translator.explain_tokens(source, config));
-        let _ = job.reply.send(explanation);
+        job.end(explanation);
     }
 }
 
@@ -168,7 +166,7 @@ mod tests {
             work,
             deadline: Instant::now() + time,
             reply,
-            _place: batcher.place().unwrap(),
+            place: batcher.place().unwrap(),
         };
         (job, result)
     }

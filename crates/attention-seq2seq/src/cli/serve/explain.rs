@@ -65,7 +65,7 @@ fn check_size(explanation: &Explanation) -> Result<(), Failure> {
     let found: usize = attentions.map(|attention| attention.weights.len()).sum();
     if found > MOST_WEIGHTS {
         return Err(Failure::too_large(format!(
-            "source: expected at most {MOST_WEIGHTS} attention weights (n_best has fewer), found {found}"
+            "source: expected at most {MOST_WEIGHTS} attention weights (a smaller n_best has fewer), found {found}"
         )));
     }
     Ok(())

@@ -76,7 +76,7 @@ impl Default for Metrics {
         );
         registry.register(
             "waiting",
-            "Requests that wait for the model",
+            "Requests that wait for the model or are under way",
             waiting.clone(),
         );
         Self {

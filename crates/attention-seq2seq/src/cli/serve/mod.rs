@@ -43,7 +43,7 @@ pub(crate) struct ServeArgs {
     /// The most bytes of a request.
     #[arg(long, value_name = "N", default_value = "1048576")]
     max_bytes: NonZeroUsize,
-    /// The most requests that wait for the model or are translated; others are refused at once.
+    /// The most requests that wait for the model or are under way; others are refused at once.
     #[arg(long, value_name = "N", default_value = "1024")]
     queue: NonZeroUsize,
     /// The most connections at a time; others wait to be taken.

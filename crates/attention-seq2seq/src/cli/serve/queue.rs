@@ -36,13 +36,21 @@ pub(super) struct Awaited<W, T> {
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<Result<T, Failed>>,
     /// The job's place among those that may wait.
-    pub(super) _place: Place,
+    pub(super) place: Place,
 }
 
 impl<W, T> Awaited<W, T> {
     /// Whether somebody waits for the result.
     fn is_awaited(&self) -> bool {
         !self.reply.is_closed() && Instant::now() < self.deadline
+    }
+
+    /// Ends the job. Its place is free before the request goes on, so that whoever has an answer finds the place.
+    pub(super) fn end(self, result: Result<T, Failed>) {
+        let Self { reply, place, .. } = self;
+        drop(place);
+        // Who asked may have gone.
+        let _ = reply.send(result);
     }
 }
 

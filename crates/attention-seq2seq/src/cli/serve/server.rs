@@ -120,7 +120,7 @@ impl Server {
             work,
             deadline,
             reply,
-            _place: place,
+            place,
         }));
         match timeout(self.limits.timeout, result).await {
             Ok(Ok(result)) => result.map_err(Failure::from),

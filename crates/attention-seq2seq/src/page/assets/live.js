@@ -61,6 +61,8 @@ function live(empty) {
     request = new AbortController();
     const { signal } = request;
     asked = next;
+    // What was typed within the pause gives way to a choice.
+    if (box.value !== asked.source) box.value = asked.source;
     shown.address = addressOf(asked);
     const tokens = asked.prefix.map((token) => make("span", { class: "token" }, isolated(visible(token))));
     prefixRow.replaceChildren(...tokens);
@@ -104,7 +106,6 @@ function live(empty) {
   /** Forces a token at a step of an output that is shown: all before it stays. */
   const force = (output, at, token) => {
     const { source, prefix } = answered;
-    box.value = source;
     before.push(prefix);
     turnTo({ source, prefix: [...output.steps.slice(0, at).map((step) => step.token), token] }, true);
   };
@@ -137,7 +138,6 @@ function live(empty) {
     const next = readAsked(location.hash);
     if (addressOf(next) === addressOf(asked)) return;
     before = [];
-    box.value = next.source;
     ask(next);
   };
   window.addEventListener("hashchange", follow);

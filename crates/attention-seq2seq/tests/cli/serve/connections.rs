@@ -138,14 +138,15 @@ fn what_is_wrong_has_its_status_while_others_are_answered() {
 
 #[test]
 fn who_reads_no_answer_gives_the_connection_back() {
-    let server = Server::start(&["--max-connections", "1", "--timeout", "1"]);
+    let server = Server::start(&["--max-connections", "1", "--timeout", "2"]);
     // Answers for more bytes than systems keep for a client.
     const COUNT: usize = 3000;
     let request = "GET /page.js HTTP/1.1\r\nHost: x\r\n\r\n";
     let bytes = server.get("/page.js").body.len();
     assert!(COUNT * bytes > 100_000_000, "{bytes}");
     let mut deaf = server.connect();
-    deaf.write_all(request.repeat(COUNT).as_bytes()).unwrap();
+    // On a busy machine the server may have ended the connection before it has all of them.
+    let _ = deaf.write_all(request.repeat(COUNT).as_bytes());
     // There is one connection, so that another client waits for its end.
     assert_eq!(server.get("/healthz").status, 200);
     let mut found = 0;

@@ -148,7 +148,7 @@ fn what_is_typed_is_explained_and_alternatives_are_forced() {
 }
 
 #[test]
-fn the_end_is_forced_by_keys_alone() {
+fn a_token_is_forced_by_keys() {
     let Some(mut browser) = Browser::start() else {
         return;
     };

@@ -55,7 +55,12 @@ impl Server {
             "--threads",
             "1",
         ];
-        let mut child = command(run, &[&args[..], others].concat()).spawn().unwrap();
+        let mut args = [&args[..], others].concat();
+        let patience = PATIENCE.as_secs().to_string();
+        if !others.contains(&"--timeout") {
+            args.extend(["--timeout", &patience]);
+        }
+        let mut child = command(run, &args).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();

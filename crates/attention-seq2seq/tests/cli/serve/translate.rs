@@ -136,7 +136,7 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
     let broken = format!("{start}Transfer-Encoding: chunked\r\n\r\nZZ\r\n");
     assert_eq!(server.send(broken.as_bytes()).0, 400);
     // A body that does not come.
-    let hasty = Server::start(&["--timeout", "0.3"]);
+    let hasty = Server::start(&["--timeout", "2"]);
     let slow = head(TRANSLATE, 40) + "{";
     let (status, body) = hasty.send(slow.as_bytes());
     assert_eq!(status, 408, "{body}");
