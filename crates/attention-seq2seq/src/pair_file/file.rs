@@ -115,8 +115,8 @@ impl TsvFile {
     }
 
     /// Guesses both tokenizations from the first 1,000 pairs: [`Tokenization::Spaces`] where at least half of the texts
-    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes. From sources of characters it
-    /// also [guesses the normal form](Normalization::guess), which is else the default one.
+    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes. The normal form is that
+    /// which the sources, as characters, [tell](Normalization::guess).
     ///
     /// # Errors
     /// Those of [`pairs`](Self::pairs), in these lines.
@@ -142,9 +142,7 @@ impl TsvFile {
             options.source_tokens = guess(&sources);
             options.target_tokens = guess(&targets);
         }
-        if options.source_tokens == Tokenization::Chars {
-            options.normalization = Normalization::guess(sources.iter().map(String::as_str));
-        }
+        options.normalization = Normalization::guess(sources.iter().map(String::as_str));
         Ok(options)
     }
 

@@ -227,6 +227,14 @@ fn syllables_are_read_as_their_letters() {
     assert!(said.lines().any(|line| line == guess), "{said}");
     assert_eq!(vocab(folder, "source").len(), 19 + 21 + 1);
 
+    // Words of syllables, of which the tokens tell that they are characters.
+    let spaced = lines.replace("\tx", " 가\tx");
+    fs::write(folder.join("spaced.tsv"), spaced).unwrap();
+    let said = train(folder, "--data spaced.tsv");
+    assert!(!said.contains(guess), "{said}");
+    let said = train(folder, "--data spaced.tsv --source-tokens chars");
+    assert!(said.contains(guess), "{said}");
+
     let said = train(folder, "--data pairs.tsv --unicode nfc");
     assert!(!said.contains("guessed from the sources"), "{said}");
     assert!(vocab(folder, "source").len() > 700);

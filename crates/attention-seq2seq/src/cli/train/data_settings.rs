@@ -33,11 +33,17 @@ impl Settings {
             });
         }
         let guessed = file.guess_as(format, self.columns.unwrap_or_default())?;
+        let source_tokens = self.source_tokens.unwrap_or(guessed.source_tokens);
+        // Of words, the form of their letters is nothing to learn from.
+        let normalization = match source_tokens {
+            Tokenization::Chars => guessed.normalization,
+            Tokenization::Spaces => Normalization::default(),
+        };
         let options = TsvOptions {
-            source_tokens: self.source_tokens.unwrap_or(guessed.source_tokens),
+            source_tokens,
             target_tokens: self.target_tokens.unwrap_or(guessed.target_tokens),
             max_tokens: self.max_tokens.unwrap_or(guessed.max_tokens),
-            normalization: self.unicode.unwrap_or(guessed.normalization),
+            normalization: self.unicode.unwrap_or(normalization),
             ..guessed
         };
         let Some(count) = self.subwords else {
