@@ -61,6 +61,11 @@ pub fn each_that_quantizes(test: impl Fn(&Device)) {
     });
 }
 
+/// Runs a test on every device that casts integers, without autodiff. Burn 0.22.1's servers end the session at a cast.
+pub fn each_that_casts_integers(test: impl Fn(&Device)) {
+    each_that_quantizes(test);
+}
+
 /// Runs a test on every device that has quantised tensors, first without and then with autodiff.
 pub fn each_that_quantizes_both_ways(test: impl Fn(&Device)) {
     each_both_ways(|device| {
