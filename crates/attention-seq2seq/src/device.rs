@@ -1,5 +1,6 @@
 //! Devices by name.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::tensor::{Device, DeviceType, Tensor};
@@ -34,7 +35,8 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
         .collect()
 }
 
-/// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error here. With
+/// the feature `remote`, `ws://HOST:PORT` is the device of a worker, which computes by its own kernels.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -47,8 +49,18 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 ///
 /// # Errors
 /// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
-/// not work on this machine.
+/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the address of a worker is
+/// none.
 pub fn open_device(name: &str) -> Result<Device> {
+    check_single(name)?;
+    #[cfg(feature = "remote")]
+    if name.contains("://") {
+        let device = crate::remote::open(&name.parse()?)?;
+        return probe(move || device.clone()).map_err(|reason| Error::DeviceUnavailable {
+            name: name.to_string(),
+            reason,
+        });
+    }
     let make: fn() -> Device = match name {
         #[cfg(feature = "flex")]
         "flex" => Device::flex,
@@ -78,6 +90,27 @@ pub fn open_device(name: &str) -> Result<Device> {
         name: name.to_string(),
         reason,
     })
+}
+
+/// Checks that a name is of one device, and says what is wrong with a list.
+fn check_single(name: &str) -> Result<()> {
+    let names: Vec<&str> = name.split(',').map(str::trim).collect();
+    if names.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(**name)) {
+        let found = format!("{twice:?} twice");
+        return Err(Error::config("--device", "each device once", found));
+    }
+    let is_worker = |name: &&str| name.contains("://");
+    let workers = names.iter().copied().filter(is_worker).count();
+    if workers > 0 && workers < names.len() {
+        let expected = "devices of one kind";
+        let found = format!("workers beside devices of this machine: {name:?}");
+        return Err(Error::config("--device", expected, found));
+    }
+    Err(Error::config("--device", "one device", names.len()))
 }
 
 /// Opens the first device that is compiled in.
@@ -147,4 +180,30 @@ fn probe(make: impl Fn() -> Device) -> std::result::Result<Device, String> {
 #[cfg(test)]
 pub(crate) fn test_device() -> Device {
     open_device(compiled_in_devices()[0]).expect("the first device of a build works")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_devices_says_what_is_wrong_with_it() {
+        for (names, message) in [
+            (
+                "flex, flex",
+                "--device: expected each device once, found \"flex\" twice",
+            ),
+            (
+                "ws://a:1,flex",
+                "--device: expected devices of one kind, found workers beside devices of this machine",
+            ),
+            (
+                "ws://a:1,ws://b:1",
+                "--device: expected one device, found 2",
+            ),
+        ] {
+            let error = open_device(names).expect_err(names).to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
 }

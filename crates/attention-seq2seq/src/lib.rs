@@ -47,6 +47,8 @@ mod normalization;
 #[cfg(feature = "cli")]
 pub mod page;
 mod pair_file;
+#[cfg(feature = "remote")]
+mod remote;
 mod run;
 mod subwords;
 mod tags;
@@ -115,5 +117,9 @@ pub use translate::{
 };
 
 pub use average::{CheckpointOfRun, average_checkpoints};
+
+// Devices of other processes and machines.
+#[cfg(feature = "remote")]
+pub use remote::{WorkerAddress, WorkerWatch};
 
 pub use error::{Error, Result};

@@ -11,6 +11,7 @@ use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::fused::AttentionKernel;
+use super::mask::ResolvedMask;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
@@ -29,8 +30,14 @@ pub trait AttentionBackend: LayerBackend {
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
-    /// Whether they run on a device, with tensors of a type; else the definition does.
-    pub(super) runs_on: fn(&Device<B>, DType) -> bool,
+    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
+    /// A mask from elsewhere, as they read it.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "servers ask"))]
+    pub(super) mask: fn(ResolvedMask<B>) -> ResolvedMask<B>,
+    /// Whether a call may wait in a queue of Burn's fusion.
+    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
+    pub(super) may_wait: bool,
     /// The type of the statistics that a fused attention saves of each query.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
     pub(super) statistics: DType,
@@ -45,7 +52,9 @@ pub struct Kernels<B: Backend> {
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
-        runs_on: |_, _| false,
+        runs_on: |_, _, _| false,
+        mask: |mask| mask,
+        may_wait: true,
         statistics: DType::F32,
         additive_attention: None,
         dot_product_attention: None,
@@ -65,7 +74,7 @@ impl<B: Backend> Kernels<B> {
     where
         A: Backend + BackendTypes<Device = Device<B>>,
     {
-        let has = || (self.runs_on)(&like.device(), like.dtype());
+        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 }

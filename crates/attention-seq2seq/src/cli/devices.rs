@@ -14,7 +14,7 @@ pub(super) struct DevicesArgs {
     /// Run every operation of attention on each device, and compare it with the CPU in f64.
     #[arg(long)]
     check: bool,
-    /// Only this device.
+    /// Only this device, or ws://HOST:PORT, that of a `seq2seq worker`.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 }
@@ -29,6 +29,7 @@ impl DevicesArgs {
             None => compiled_in_devices(),
         };
         let mut failed = Vec::new();
+        let all = self.device.is_none();
         for name in names {
             let device = match open_device(name) {
                 Ok(device) => device,
@@ -52,6 +53,9 @@ impl DevicesArgs {
                     failed.push(name);
                 }
             }
+        }
+        if all && cfg!(feature = "remote") {
+            say("ws://HOST:PORT, where a `seq2seq worker` listens")?;
         }
         if failed.is_empty() {
             Ok(())

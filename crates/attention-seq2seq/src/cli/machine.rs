@@ -14,13 +14,17 @@ const MOST_THREADS: usize = 1024;
 /// The device and its threads.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in [default: the first
-    /// compiled in].
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, or ws://HOST:PORT, that of
+    /// a `seq2seq worker` [default: the first compiled in].
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+    /// The seconds after which a worker that does not answer is taken for lost.
+    #[cfg(feature = "remote")]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
+    worker_timeout: std::time::Duration,
 }
 
 impl Machine {
@@ -42,7 +46,10 @@ impl Machine {
             });
         }
         start_threads(self.threads)?;
-        open_device(self.name())
+        let device = open_device(self.name())?;
+        #[cfg(feature = "remote")]
+        super::watch::start(self.name(), self.worker_timeout)?;
+        Ok(device)
     }
 }
 

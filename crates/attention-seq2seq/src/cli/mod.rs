@@ -15,9 +15,15 @@ mod pages;
 mod score;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(any(feature = "remote", feature = "serve"))]
+mod stopped;
 mod train;
 mod translate;
 mod unknown;
+#[cfg(feature = "remote")]
+pub(crate) mod watch;
+#[cfg(feature = "remote")]
+mod worker;
 
 pub(crate) use output::{FAILED, is_closed_output, report};
 
@@ -51,6 +57,9 @@ enum Command {
     /// Serve a page that explains what is typed, and answer requests for translations, over HTTP.
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
+    /// Compute for others: `--device ws://HOST:PORT` of another seq2seq is the device of this one.
+    #[cfg(feature = "remote")]
+    Worker(worker::WorkerArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
@@ -75,6 +84,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Attend(args) => args.run()?,
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run()?,
+        #[cfg(feature = "remote")]
+        Command::Worker(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,
@@ -82,4 +93,14 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Man(args) => args.run(Cli::command())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A time, of an option.
+#[cfg(any(feature = "remote", feature = "serve"))]
+fn seconds(text: &str) -> std::result::Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("expected 0.001 to 86400 seconds".to_string());
+    }
+    Ok(std::time::Duration::from_secs_f64(seconds))
 }

@@ -1,22 +1,25 @@
 //! The kernels of attention behind Burn's fusion: each call is an operation of its own in fusion's queue.
 
+use burn::backend::TensorMetadata;
 use burn::backend::fusion::custom::{FusionValueAdapter, TensorSpec};
 use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 use burn_fused_layers::harness::fusion::{gradients, gradients_of, only, queue, whole};
 use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
-use burn_fused_layers::harness::tracked::TrackedInputs;
 
+use super::fused_operation::FusedOperation;
 use crate::ops::attention_backend::{AttentionBackend, Kernels};
-use crate::ops::fused::{self, Attended, AttentionKernel};
+use crate::ops::fused::{self, Attended};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
 };
 
-/// The kernels of `B`, a line for each operation.
+/// The kernels of `B`, a line for each operation; none if they run at once only.
 pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
+    if !B::KERNELS.may_wait {
+        return Kernels::NONE;
+    }
     Kernels {
         runs_on: B::KERNELS.runs_on,
         statistics: B::KERNELS.statistics,
@@ -52,46 +55,12 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     }
 }
 
-/// A fused attention.
-trait AttentionOperation<B: Backend, const N: usize>: TrackedInputs<B, N> {
-    const NAME: &'static str;
-
-    fn kernel() -> Option<AttentionKernel<B, Self, N>>;
-
-    fn values(&self) -> &FloatTensor<B>;
-
-    fn dropout(&self) -> f64;
-}
-
-macro_rules! attention_operation {
-    ($inputs:ident[$count:literal], $kernel:ident) => {
-        impl<B: AttentionBackend> AttentionOperation<B, $count> for $inputs<B> {
-            const NAME: &'static str = stringify!($kernel);
-
-            fn kernel() -> Option<AttentionKernel<B, Self, $count>> {
-                B::KERNELS.$kernel
-            }
-
-            fn values(&self) -> &FloatTensor<B> {
-                &self.values
-            }
-
-            fn dropout(&self) -> f64 {
-                self.dropout
-            }
-        }
-    };
-}
-
-attention_operation!(AdditiveAttentionInputs[7], additive_attention);
-attention_operation!(DotProductAttentionInputs[6], dot_product_attention);
-
 fn forward<B, I, F, const N: usize>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>, N> + Clone,
+    F: FusedOperation<Fusion<B>, N> + Clone,
 {
     let [context, statistics] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
     let mut specs = vec![
@@ -108,7 +77,7 @@ where
         results.extend(saved.seed);
         results
     };
-    let results = queue::<B, I>(I::NAME, inputs.clone(), Vec::new(), specs, run);
+    let results = queue::<B, I>(I::FORWARD, inputs.clone(), Vec::new(), specs, run);
     let mut results = results.into_iter();
     let mut next = || results.next();
     let (context, statistics) = next().zip(next()).expect("as many as were asked for");
@@ -129,9 +98,9 @@ fn backward<B, I, F, const N: usize>(
 ) -> [Gradient<Fusion<B>>; N]
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>, N> + Clone,
+    F: FusedOperation<Fusion<B>, N> + Clone,
 {
     let specs = gradients_of::<B, F, N>(&saved.inputs);
     let mut tensors = vec![gradient, saved.context, saved.statistics];
@@ -151,7 +120,7 @@ where
         whole((kernel.backward)(saved, gradient, Asked::ALL))
     };
     let wanted = specs.iter().flatten().cloned().collect();
-    let results = queue::<B, I>(I::NAME, saved.inputs, tensors, wanted, run);
+    let results = queue::<B, I>(I::FORWARD, saved.inputs, tensors, wanted, run);
     gradients(specs, results)
 }
 

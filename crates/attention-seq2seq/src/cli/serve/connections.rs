@@ -13,10 +13,11 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::{runtime, signal, time};
+use tokio::{runtime, time};
 
 use super::deadline::Deadline;
 use crate::cli::output::note;
+use crate::cli::stopped::stopped;
 
 /// The time that requests under way have once the server is told to stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -95,26 +96,4 @@ async fn accept(
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())
-}
-
-/// Waits until the server is told to stop.
-#[cfg(unix)]
-fn stopped() -> io::Result<impl Future<Output = ()>> {
-    use signal::unix::{SignalKind, signal};
-
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let mut terminated = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupted.recv() => {}
-            _ = terminated.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn stopped() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = signal::ctrl_c().await;
-    })
 }

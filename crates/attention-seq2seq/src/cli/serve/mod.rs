@@ -50,18 +50,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "1024")]
     max_connections: NonZeroUsize,
     /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = crate::cli::seconds)]
     timeout: Duration,
     #[command(flatten)]
     model: Model,
-}
-
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
-    if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("expected 0.001 to 86400 seconds".to_string());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 impl ServeArgs {
