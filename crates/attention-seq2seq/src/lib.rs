@@ -48,6 +48,7 @@ mod normalization;
 pub mod page;
 mod pair_file;
 mod run;
+mod stop;
 mod subwords;
 mod tags;
 mod tasks;
