@@ -165,6 +165,22 @@ pub enum Error {
         source: Box<Self>,
     },
 
+    /// Work was stopped before it had a result, by who asked for it.
+    #[error("stopped before there was a result")]
+    Stopped,
+
+    /// An explanation has more numbers than its settings allow.
+    #[error(
+        "the explanation: expected at most {most} weights, changes and alternatives of its outputs, found {found}; \
+         fewer outputs, or a shorter source, have fewer"
+    )]
+    ExplanationTooLarge {
+        /// The most that it may have.
+        most: usize,
+        /// The number that it would have.
+        found: usize,
+    },
+
     /// A setting is out of its range.
     #[error("{what}: expected {expected}, found {found}")]
     Config {
@@ -295,6 +311,8 @@ mod tests {
                 checkpoint: None,
             },
             Error::NoProbabilities { position: 3 },
+            Error::Stopped,
+            Error::ExplanationTooLarge { most: 1, found: 2 },
             Error::Config {
                 what: "batch size".to_owned(),
                 expected: text(),

@@ -50,6 +50,7 @@ mod pair_file;
 #[cfg(feature = "remote")]
 mod remote;
 mod run;
+mod stop;
 mod subwords;
 mod tags;
 mod tasks;

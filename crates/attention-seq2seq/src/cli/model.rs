@@ -1,5 +1,7 @@
 //! The model that a command is about.
 
+#[cfg(feature = "serve")]
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use attention_seq2seq::{Result, RunConfig, RunDir, Translator};
@@ -37,6 +39,19 @@ impl Model {
             .models
             .iter()
             .map(|folder| folder.display().to_string());
+        names.collect::<Vec<_>>().join(" + ")
+    }
+
+    /// The names of the folders alone: whoever reaches a server is not to learn where they are.
+    #[cfg(feature = "serve")]
+    pub(crate) fn name_without_path(&self) -> String {
+        let names = self.models.iter().map(|folder| {
+            // `.` and what ends in `..` have no name of their own.
+            let resolved = folder.canonicalize().unwrap_or_default();
+            let name = folder.file_name().or_else(|| resolved.file_name());
+            name.map_or("model".into(), OsStr::to_string_lossy)
+                .into_owned()
+        });
         names.collect::<Vec<_>>().join(" + ")
     }
 

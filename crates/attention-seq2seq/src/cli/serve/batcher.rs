@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use attention_seq2seq::explain::Explanation;
-use attention_seq2seq::{Error, Translator};
+use attention_seq2seq::{Error, ScoredHypothesis, Translator};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::metrics::Metrics;
@@ -103,12 +103,9 @@ impl Worker {
     }
 
     fn translate(&self, batch: Vec<Translation>) {
-        let sources = batch.iter().flat_map(|job| &job.work.sources);
-        let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
-        let count = sources.len();
-        let search = &batch[0].work.search;
-        let outputs = caught(|| self.translator.n_best_tokens(&sources, search));
-        self.metrics.batch_translated(count);
+        let outputs = self.outputs(&batch);
+        let sources = batch.iter().map(|job| job.work.sources.len());
+        self.metrics.batch_translated(sources.sum());
         match outputs {
             Ok(outputs) => {
                 let mut outputs = outputs.into_iter();
@@ -129,10 +126,31 @@ impl Worker {
         }
     }
 
+    /// The outputs of each source of a batch, as long as somebody waits for any of them.
+    fn outputs(&self, batch: &[Translation]) -> Result<Vec<Vec<ScoredHypothesis>>, Failed> {
+        let sources = batch.iter().flat_map(|job| &job.work.sources);
+        let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
+        let search = &batch[0].work.search;
+        let should_stop = || !batch.iter().any(Awaited::is_awaited);
+        caught(|| {
+            self.translator
+                .n_best_tokens_until(&sources, search, should_stop)
+        })
+    }
+
     fn explain(&self, job: Awaited<Text, Explanation>) {
-        let Text { source, config } = &job.work;
-        let explanation = caught(|| self.translator.explain_tokens(source, config));
+        let explanation = self.explanation(&job);
         job.end(explanation);
+    }
+
+    /// The explanation that a job asks for, as long as somebody waits for it.
+    fn explanation(&self, job: &Awaited<Text, Explanation>) -> Result<Explanation, Failed> {
+        let Text { source, config } = &job.work;
+        let should_stop = || !job.is_awaited();
+        caught(|| {
+            self.translator
+                .explain_tokens_until(source, config, should_stop)
+        })
     }
 }
 
@@ -147,10 +165,14 @@ fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::path::Path;
     use std::time::{Duration, Instant};
 
     use attention_seq2seq::explain::ExplainConfig;
-    use attention_seq2seq::{ScoredHypothesis, SearchConfig};
+    use attention_seq2seq::{
+        DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, TrainConfig,
+        Training, Vocabs, compiled_in_devices, open_device,
+    };
     use tokio::sync::oneshot::{Receiver, channel};
 
     use super::super::queue::Texts;
@@ -248,6 +270,85 @@ mod tests {
         let batches: Vec<_> = (0..3).map(|_| names(queue.next(4).unwrap())).collect();
         assert_eq!(batches, [vec!["a", "d"], vec!["b"], vec!["c"]]);
         drop((first, explanations, last));
+    }
+
+    /// A small model, which has learned for an epoch.
+    fn translator(folder: &Path) -> Translator {
+        let data = DataSource::Task {
+            task: Task::Reverse,
+            train: 8,
+            valid: 2,
+        };
+        let pairs = data.pairs(1).unwrap();
+        let vocabs = Vocabs::build(&pairs.train);
+        let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
+            .with_embedding_size(4)
+            .with_hidden_size(4);
+        let config = RunConfig {
+            train: TrainConfig {
+                epochs: 1,
+                ..TrainConfig::default()
+            },
+            ..RunConfig::new(model, data, &pairs.train)
+        };
+        let run = RunDir::new(folder);
+        run.create(&config, &vocabs).unwrap();
+        let device = open_device(compiled_in_devices()[0]).unwrap().autodiff();
+        let training = Training {
+            model: config.init_model(&device),
+            train: vocabs.encode(&pairs.train).into(),
+            valid: vocabs.encode(&pairs.valid).into(),
+            config: config.train,
+            run,
+            resume_from: None,
+            interrupter: Interrupter::new(),
+            observer: (),
+        };
+        training.launch().unwrap();
+        Translator::open(folder).unwrap()
+    }
+
+    #[test]
+    fn work_under_way_ends_once_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (batcher, jobs) = Batcher::new(9);
+        let worker = Worker {
+            translator: Arc::new(translator(folder.path())),
+            metrics: Arc::default(),
+            jobs,
+        };
+        let source = || ["a", "b", "c"].map(String::from).to_vec();
+        let explain = |time: Duration| {
+            let text = Text {
+                source: source(),
+                config: ExplainConfig::default(),
+            };
+            awaited::<Text, Explanation>(&batcher, text, time)
+        };
+        let (job, explanation) = explain(LONG);
+        assert_eq!(worker.explanation(&job).unwrap().tokens, source());
+        drop(explanation);
+        let (late, _explanation) = explain(Duration::ZERO);
+        for job in [job, late] {
+            let stopped = worker.explanation(&job);
+            assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
+        }
+
+        let translate = || {
+            let texts = Texts {
+                sources: vec![source(); 2],
+                search: SearchConfig::new(),
+            };
+            awaited(&batcher, texts, LONG)
+        };
+        let (batch, mut outputs): (Vec<Translation>, Vec<Outputs>) =
+            (0..2).map(|_| translate()).unzip();
+        // One of two is enough.
+        drop(outputs.pop());
+        assert_eq!(worker.outputs(&batch).unwrap().len(), 4);
+        drop(outputs);
+        let stopped = worker.outputs(&batch);
+        assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use attention_seq2seq::explain::Explanation;
 use attention_seq2seq::page::{Item, Page};
 use attention_seq2seq::{Error, ReadTokens};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use tokio::task::block_in_place;
 
 use super::answer::json;
 use super::failure::Failure;
@@ -19,9 +19,6 @@ use crate::cli::output::one_line;
 
 /// The title of the live page.
 pub(super) const TITLE: &str = "Attention";
-
-/// The most attention weights of an answer: some 5 MB.
-const MOST_WEIGHTS: usize = 1_000_000;
 
 pub(super) async fn explain(State(server): State<Arc<Server>>, body: Body) -> Response {
     server.counted(Kind::Explain, server.explain(body)).await
@@ -46,27 +43,14 @@ impl Server {
             config,
         };
         let explanation = self.result(text, Job::Explain).await?;
-        check_size(&explanation)?;
         let mut page = Page::new(TITLE, vec![self.model.clone()]);
         page.items.push(Item {
             references: Vec::new(),
             explanations: vec![explanation],
         });
-        let text = page.to_json();
+        // Megabytes take their time, in which this thread would read and write nothing else.
+        let text = block_in_place(|| page.to_json());
         text.map(json)
             .map_err(|error| Failure::too_large(one_line(&error)))
     }
-}
-
-/// Checks that an answer is no longer than a browser draws in a moment.
-fn check_size(explanation: &Explanation) -> Result<(), Failure> {
-    let outputs = explanation.outputs.iter();
-    let attentions = outputs.filter_map(|output| output.attention.as_ref());
-    let found: usize = attentions.map(|attention| attention.weights.len()).sum();
-    if found > MOST_WEIGHTS {
-        return Err(Failure::too_large(format!(
-            "source: expected at most {MOST_WEIGHTS} attention weights (a smaller n_best has fewer), found {found}"
-        )));
-    }
-    Ok(())
 }

@@ -25,6 +25,11 @@ impl Failure {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, line)
     }
 
+    /// The time of the request is over, before or while the model works on it.
+    pub(super) fn late() -> Self {
+        Self::busy("the request waited too long for the model")
+    }
+
     pub(super) fn unprocessable(line: impl ToString) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, line)
     }
@@ -41,6 +46,11 @@ impl From<Failed> for Failure {
             Failed::Error(error @ (Error::Config { .. } | Error::UnknownToken { .. })) => {
                 Self::unprocessable(one_line(&error))
             }
+            Failed::Error(error @ Error::ExplanationTooLarge { .. }) => {
+                Self::too_large(one_line(&error))
+            }
+            // It has an answer only if the time was over, and not if the client was gone.
+            Failed::Error(Error::Stopped) => Self::late(),
             Failed::Error(error) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, one_line(&error)),
             Failed::Panicked => {
                 let line = "the model panicked; the server's standard error has more";

@@ -93,7 +93,7 @@ impl ServeArgs {
             timeout: self.timeout,
         };
         let routes = routes::routes(Server {
-            model: PageModel::new(self.model.name(), &translator),
+            model: PageModel::new(self.model.name_without_path(), &translator),
             translator,
             batcher,
             metrics,

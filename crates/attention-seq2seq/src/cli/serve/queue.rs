@@ -41,7 +41,7 @@ pub(super) struct Awaited<W, T> {
 
 impl<W, T> Awaited<W, T> {
     /// Whether somebody waits for the result.
-    fn is_awaited(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         !self.reply.is_closed() && Instant::now() < self.deadline
     }
 

@@ -75,6 +75,9 @@ impl ExplainRequest {
     /// The most outputs: each is decoded once for every source token that is dropped.
     const MOST_OUTPUTS: usize = 10;
 
+    /// The most weights, changes and alternatives of an answer: some 5 MB, which a browser draws in a moment.
+    const MOST_NUMBERS: usize = 1_000_000;
+
     /// The settings that are asked for; or why they are not used.
     pub(super) fn config(&self) -> Result<ExplainConfig, String> {
         check_most(&[
@@ -83,6 +86,7 @@ impl ExplainRequest {
         ])?;
         let mut config = ExplainConfig {
             prefix: self.prefix.clone(),
+            most_numbers: Some(Self::MOST_NUMBERS),
             ..ExplainConfig::default()
         };
         config.search.beam = self.beam;

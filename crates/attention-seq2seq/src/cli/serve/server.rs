@@ -125,7 +125,7 @@ impl Server {
         match timeout(self.limits.timeout, result).await {
             Ok(Ok(result)) => result.map_err(Failure::from),
             Ok(Err(_)) if Instant::now() < deadline => Err(Failure::busy("the model has stopped")),
-            Ok(Err(_)) | Err(_) => Err(Failure::busy("the request waited too long for the model")),
+            Ok(Err(_)) | Err(_) => Err(Failure::late()),
         }
     }
 }

@@ -41,12 +41,28 @@ function live(empty) {
   // The data that is shown, and what was asked for it.
   let shown = empty;
   let answered = asked;
+  // The address with which it was asked for.
+  let address = "";
   // The prefixes before each choice that was made here.
   let before = [];
   let pause = 0;
   let request = new AbortController();
 
+  /** The address with this hash, and with the layer and the head that are chosen now. */
+  const withHead = (hash) => {
+    const values = new URLSearchParams(hash);
+    const now = new URLSearchParams(location.hash.slice(1));
+    for (const name of ["layer", "head"]) {
+      if (now.has(name)) values.set(name, now.get(name));
+      else values.delete(name);
+    }
+    const all = values.toString();
+    return all === "" ? location.pathname + location.search : "#" + all;
+  };
+
   const show = (data) => {
+    // A selection that was made while this was under way is of what was shown before.
+    if (addressOf(answered) !== addressOf(asked)) history.replaceState(null, "", withHead(address));
     shown = data;
     answered = asked;
     shown.address = addressOf(asked);
@@ -91,15 +107,9 @@ function live(empty) {
 
   /** Asks for something else than the address says. A choice is an entry in the history, what is typed is none. */
   const turnTo = (next, isChoice) => {
-    const values = new URLSearchParams(addressOf(next));
-    const old = new URLSearchParams(location.hash.replace(/^#/, ""));
-    for (const name of ["layer", "head"]) {
-      if (old.has(name)) values.set(name, old.get(name));
-    }
-    const hash = values.toString();
-    const address = hash === "" ? location.pathname + location.search : "#" + hash;
-    if (isChoice) history.pushState(null, "", address);
-    else history.replaceState(null, "", address);
+    address = addressOf(next);
+    if (isChoice) history.pushState(null, "", withHead(address));
+    else history.replaceState(null, "", withHead(address));
     ask(next);
   };
 
@@ -136,6 +146,7 @@ function live(empty) {
   });
   const follow = () => {
     const next = readAsked(location.hash);
+    address = location.hash.slice(1);
     if (addressOf(next) === addressOf(asked)) return;
     before = [];
     ask(next);

@@ -9,6 +9,7 @@ mod difference;
 mod occlusion;
 mod prefix;
 mod rounded;
+mod size;
 mod steps;
 
 pub use config::ExplainConfig;
@@ -25,6 +26,7 @@ use super::{ScoredHypothesis, SearchConfig, Translator};
 use crate::batch::Source;
 use crate::error::Result;
 use crate::model::HeadWeights;
+use crate::stop::StopSignal;
 
 /// The outputs of a source, with all that is known of their tokens.
 ///
@@ -120,12 +122,30 @@ impl Translator {
     ///
     /// # Errors
     /// Those of [`check_explanation`](Self::check_explanation) and of [`n_best_tokens`](Self::n_best_tokens);
+    /// [`Error::ExplanationTooLarge`](crate::Error::ExplanationTooLarge) beyond [`ExplainConfig::most_numbers`];
     /// [`Error::Config`](crate::Error::Config) if the weights of an output do not fit into the memory that is free.
     pub fn explain_tokens(&self, source: &[String], config: &ExplainConfig) -> Result<Explanation> {
+        self.explain_tokens_until(source, config, || false)
+    }
+
+    /// As [`explain_tokens`](Self::explain_tokens), unless `should_stop` says that nobody waits for the explanation any
+    /// more: it is asked before each step of each decoding, of which there is one for every source token and output.
+    ///
+    /// # Errors
+    /// Those of [`explain_tokens`](Self::explain_tokens); [`Error::Stopped`](crate::Error::Stopped) once `should_stop`
+    /// is true.
+    pub fn explain_tokens_until(
+        &self,
+        source: &[String],
+        config: &ExplainConfig,
+        should_stop: impl Fn() -> bool,
+    ) -> Result<Explanation> {
+        let stop = StopSignal::new(&should_stop);
         let prefix = self.prefix_of(config)?;
         check_sources(&[source])?;
-        let (mut found, greedy) = self.outputs_of(source, &config.search, prefix)?;
-        let mut steps = self.steps_of(source, &found, config.alternatives)?;
+        let (mut found, greedy) = self.outputs_of(source, &config.search, prefix, stop)?;
+        self.check_numbers(source, &found, config)?;
+        let mut steps = self.steps_of(source, &found, config.alternatives, stop)?;
         for (output, steps) in found.iter_mut().zip(&steps) {
             // That of greedy search has none yet, nor has one that was given.
             if output.log_probability.is_nan() {
@@ -133,9 +153,10 @@ impl Translator {
                 output.score = output.log_probability;
             }
         }
-        let mut occlusions = self.occlusions(source, &found, &steps, config)?;
+        let mut occlusions = self.occlusions(source, &found, &steps, config, stop)?;
         let mut outputs = Vec::with_capacity(found.len());
         for output in found {
+            stop.check()?;
             outputs.push(ExplainedOutput {
                 attention: self.attention_of(source, &output)?,
                 text: output.text,
@@ -195,14 +216,16 @@ impl Translator {
         source: &[String],
         search: &SearchConfig,
         prefix: Prefix,
+        stop: StopSignal<'_>,
     ) -> Result<(Vec<ScoredHypothesis>, usize)> {
         let Prefix { tokens, is_whole } = prefix;
         if is_whole {
             return Ok((vec![self.unscored(tokens)], 0));
         }
-        let found = self.n_best_after(&[source], search, &tokens)?;
+        let found = self.n_best_after(&[source], search, &tokens, stop)?;
         let mut found: Vec<ScoredHypothesis> = found.into_iter().flatten().collect();
-        let Some(greedy) = self.greedy_after(source, search.max_len, &tokens)? else {
+        stop.check()?;
+        let Some(greedy) = self.greedy_after(source, search.max_len, &tokens, stop)? else {
             return Ok((found, 0));
         };
         let is_greedy = |output: &ScoredHypothesis| {
@@ -222,6 +245,7 @@ impl Translator {
         source: &[String],
         max_len: Option<usize>,
         prefix: &[String],
+        stop: StopSignal<'_>,
     ) -> Result<Option<ScoredHypothesis>> {
         let unscored = |tokens, ended| ScoredHypothesis {
             ended,
@@ -233,7 +257,7 @@ impl Translator {
         }
         // A beam of one is greedy search.
         let search = SearchConfig::new().with_max_len(max_len);
-        let found = self.n_best_after(&[source], &search, prefix)?;
+        let found = self.n_best_after(&[source], &search, prefix, stop)?;
         let found = found.into_iter().flatten().next();
         Ok(found.map(|output| unscored(output.tokens, output.ended)))
     }

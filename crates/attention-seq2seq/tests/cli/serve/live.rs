@@ -148,6 +148,41 @@ fn what_is_typed_is_explained_and_alternatives_are_forced() {
 }
 
 #[test]
+fn a_selection_is_that_of_the_answer_it_was_made_in() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let server = Server::start(&[]);
+    // That of a link is kept.
+    browser.visit(&server.address, "source=abc&step=1");
+    wait(&mut browser, "abc");
+    assert_eq!(browser.value("location.hash"), "#source=abc&step=1");
+    // An answer that is under way until it is let go.
+    browser.value(
+        "(() => { const ask = window.fetch; window.fetch = async (...request) => { \
+          await new Promise((go) => { window.go = go; }); return ask(...request); }; })()",
+    );
+    browser.click("#source");
+    browser.write("d");
+    browser.wait_for("window.go !== undefined");
+    browser.click("[data-group=output] .token[data-step='0']");
+    assert_eq!(browser.value("location.hash"), "#source=abcd&step=0");
+    browser.value("window.go()");
+    wait(&mut browser, "abcd");
+    assert_eq!(browser.value("location.hash"), "#source=abcd");
+    // The same is asked for again: it is what was selected in.
+    browser.click("[data-group=output] .token[data-step='1']");
+    browser.value("window.go = undefined");
+    browser.click("#source");
+    browser.press("Enter");
+    browser.wait_for("window.go !== undefined");
+    browser.value("window.go()");
+    wait(&mut browser, "abcd");
+    assert_eq!(browser.value("location.hash"), "#source=abcd&step=1");
+    assert_eq!(browser.faults(), [""; 0]);
+}
+
+#[test]
 fn a_token_is_forced_by_keys() {
     let Some(mut browser) = Browser::start() else {
         return;
