@@ -145,7 +145,12 @@ impl Worker {
         let outputs = catch_unwind(AssertUnwindSafe(|| among_threads(translate)));
         let outputs = match outputs {
             Ok(outputs) => outputs.map_err(Failed::Error),
-            Err(_) => Err(Failed::Panicked),
+            Err(panic) => {
+                #[cfg(feature = "remote")]
+                crate::cli::watch::look_at_panic(&*panic);
+                drop(panic);
+                Err(Failed::Panicked)
+            }
         };
         self.metrics.batch_translated(count);
         match outputs {
