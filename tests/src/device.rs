@@ -54,21 +54,26 @@ pub fn each(test: impl Fn(&Device)) {
 
 /// Runs a test on every device that has quantised tensors, without autodiff. Burn 0.22.1's remote ones have none.
 pub fn each_that_quantizes(test: impl Fn(&Device)) {
-    each(|device| {
+    each_local(test);
+}
+
+/// Runs a test on every device that casts integers, without autodiff. Burn 0.22.1's servers end the session at a cast.
+pub fn each_that_casts_integers(test: impl Fn(&Device)) {
+    each_local(test);
+}
+
+/// Runs a test on every device that has quantised tensors, first without and then with autodiff.
+pub fn each_that_quantizes_both_ways(test: impl Fn(&Device)) {
+    each_both_ways(|device| {
         if !is_remote(device) {
             test(device);
         }
     });
 }
 
-/// Runs a test on every device that casts integers, without autodiff. Burn 0.22.1's servers end the session at a cast.
-pub fn each_that_casts_integers(test: impl Fn(&Device)) {
-    each_that_quantizes(test);
-}
-
-/// Runs a test on every device that has quantised tensors, first without and then with autodiff.
-pub fn each_that_quantizes_both_ways(test: impl Fn(&Device)) {
-    each_both_ways(|device| {
+/// Runs a test on every device of this process, without autodiff.
+fn each_local(test: impl Fn(&Device)) {
+    each(|device| {
         if !is_remote(device) {
             test(device);
         }

@@ -1,9 +1,13 @@
 //! Devices of another process or machine, whose server runs the kernels of attention for its clients.
 //!
 //! Attention runs on Burn's remote devices, composed of Burn's operations, each of which the server is sent. A server
-//! that was made [`with_operations`] runs attentions, scores, softmaxes, recurrent layers and losses by its own
-//! kernels, one call each, once the client has asked it by [`connect`] or [`use_kernels`]. Autodiff stays with the
-//! client, masks stay intervals on the server. With Burn's `fusion`, everything is composed.
+//! that was made [`with_operations`] runs what its device has kernels for by them, one call each, once the client has
+//! asked it by [`connect`] or [`use_kernels`]: attentions, scores, softmaxes, recurrent layers and losses on a CPU,
+//! attention alone on a GPU. Autodiff stays with the client, masks stay intervals on the server. With Burn's `fusion`,
+//! everything is composed.
+//!
+//! What is composed is not cut into chunks by the limits of the server's device, which the client does not know: where
+//! a GPU limits the size of a buffer, a tensor that exceeds it fails there.
 //!
 //! ```no_run
 //! use attention_core::remote;

@@ -62,6 +62,7 @@ const CALLS: [(Operation, u64); 4] = [
 ];
 
 #[test]
+#[cfg_attr(feature = "fusion", ignore = "with fusion everything is composed")]
 fn a_training_step_runs_in_the_kernels_of_the_server() {
     let _servers = SERVERS.lock();
     let host = start(with_operations(plain(), &Device::flex()));

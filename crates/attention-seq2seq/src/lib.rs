@@ -47,6 +47,7 @@ mod normalization;
 #[cfg(feature = "cli")]
 pub mod page;
 mod pair_file;
+mod probe;
 #[cfg(feature = "remote")]
 mod remote;
 mod run;

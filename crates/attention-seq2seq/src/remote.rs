@@ -4,17 +4,18 @@ use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::str::FromStr;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use attention_core::remote::{connect, kernel_calls};
+use attention_core::remote::{WorkerError, connect, kernel_calls};
 use burn::remote::RemoteHost;
 use burn::tensor::Device;
 
 use crate::error::{Error, Result};
+use crate::probe::{compute_once, silently};
 
-/// The time that a worker has to open a session.
+/// The time that a worker has to open a session and compute something in it.
 const SESSION: Duration = Duration::from_secs(20);
 
 /// The time that who computes has to find out by itself that the connection is lost.
@@ -121,17 +122,22 @@ pub(crate) fn open(address: &WorkerAddress) -> Result<Device> {
     session(address, RemoteHost::websocket(&address.url())).map_err(unavailable)
 }
 
-/// Opens a session, in a thread of its own: Burn waits without an end for a worker that takes the connection and says
-/// nothing.
+/// Opens a session and computes in it once, in a thread of its own: Burn waits without an end for a worker that takes
+/// the connection and says nothing.
 fn session(address: &WorkerAddress, host: RemoteHost) -> std::result::Result<Device, String> {
     let (sender, receiver) = mpsc::channel();
     let index = address.index;
-    let started = thread::Builder::new().spawn(move || {
+    let begin = move || {
+        let device = connect(&host, index).map_err(|error| error.to_string());
+        let device = device.and_then(|device| compute_once(&device).map(|()| device));
         // Nobody may be waiting any more.
-        let _ = sender.send(connect(&host, index).map_err(|error| error.to_string()));
+        let _ = sender.send(device);
+    };
+    let opened = silently(|| {
+        let started = thread::Builder::new().spawn(begin);
+        started.map(|_| receiver.recv_timeout(SESSION))
     });
-    started.map_err(|error| format!("no thread can be started: {error}"))?;
-    match receiver.recv_timeout(SESSION) {
+    match opened.map_err(|error| format!("no thread can be started: {error}"))? {
         Ok(device) => device,
         Err(RecvTimeoutError::Timeout) => Err(format!(
             "whoever listens there does not answer as a worker within {} s",
@@ -169,7 +175,11 @@ impl WorkerWatch {
         let no_thread = |error: io::Error| unavailable(error.to_string());
         let (answers, answered) = mpsc::channel();
         let ask = move || {
-            while answers.send(kernel_calls(&device).map(|_| ())).is_ok() {
+            while answers.send(None).is_ok() {
+                let answer = kernel_calls(&device).map(|_| ());
+                if answers.send(Some(answer)).is_err() {
+                    break;
+                }
                 thread::sleep(PAUSE);
             }
         };
@@ -177,9 +187,9 @@ impl WorkerWatch {
         let lost = address.clone();
         let wait = move || {
             loop {
-                let reason = match answered.recv_timeout(timeout) {
-                    Ok(Ok(())) => continue,
-                    Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                let reason = match next_answer(&answered, timeout) {
+                    Ok(Some(Ok(()))) => continue,
+                    Ok(_) | Err(RecvTimeoutError::Disconnected) => {
                         thread::sleep(GRACE);
                         CLOSED.to_string()
                     }
@@ -213,6 +223,23 @@ impl WorkerWatch {
 }
 
 const CLOSED: &str = "the connection was closed";
+
+/// None before a question, the worker's answer after it.
+type Asked = Option<std::result::Result<(), WorkerError>>;
+
+/// Waits for the next question, and `timeout` for the answer to it.
+fn next_answer(
+    asked: &Receiver<Asked>,
+    timeout: Duration,
+) -> std::result::Result<Asked, RecvTimeoutError> {
+    // However long it takes until the worker is asked again: that is no time of the worker's.
+    asked.recv()?;
+    match asked.recv_timeout(timeout) {
+        // This process may have been stopped in the meantime, and the answer be about to be read.
+        Err(RecvTimeoutError::Timeout) => asked.recv_timeout(PAUSE),
+        answer => answer,
+    }
+}
 
 /// Whether Burn 0.22.1 says this of a session that has ended.
 fn is_of_session(failure: &str) -> bool {
@@ -258,6 +285,19 @@ mod tests {
             assert!(error.contains("expected ws://HOST:PORT"), "{error}");
             assert!(error.ends_with(&format!("found {wrong:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_lies_there_is_in_time() {
+        let (answers, asked) = mpsc::channel();
+        let next = || next_answer(&asked, Duration::ZERO);
+        answers.send(None).expect("it is received");
+        answers.send(Some(Ok(()))).expect("it is received");
+        assert!(matches!(next(), Ok(Some(Ok(())))));
+        answers.send(None).expect("it is received");
+        assert!(matches!(next(), Err(RecvTimeoutError::Timeout)));
+        drop(answers);
+        assert!(matches!(next(), Err(RecvTimeoutError::Disconnected)));
     }
 
     #[test]

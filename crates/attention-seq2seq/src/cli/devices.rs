@@ -7,6 +7,8 @@ use clap::Args;
 
 use super::machine::{describe, start_threads};
 use super::output::say;
+#[cfg(feature = "remote")]
+use super::watch::WatchArgs;
 
 /// Which devices, and whether to check them.
 #[derive(Args)]
@@ -17,6 +19,9 @@ pub(super) struct DevicesArgs {
     /// Only this device, or ws://HOST:PORT, that of a `seq2seq worker`.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 impl DevicesArgs {
@@ -40,6 +45,8 @@ impl DevicesArgs {
                 }
                 Err(error) => return Err(error),
             };
+            #[cfg(feature = "remote")]
+            self.watch.start(name)?;
             say(describe(name, &device))?;
             for adapter in adapters(name) {
                 if let Some(limits) = device_limits(&adapter) {

@@ -21,10 +21,6 @@ pub(crate) struct Machine {
     /// The number of threads on a CPU [default: all].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
-    /// The seconds after which a worker that does not answer is taken for lost.
-    #[cfg(feature = "remote")]
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
-    worker_timeout: std::time::Duration,
 }
 
 impl Machine {
@@ -46,10 +42,7 @@ impl Machine {
             });
         }
         start_threads(self.threads)?;
-        let device = open_device(self.name())?;
-        #[cfg(feature = "remote")]
-        super::watch::start(self.name(), self.worker_timeout)?;
-        Ok(device)
+        open_device(self.name())
     }
 }
 

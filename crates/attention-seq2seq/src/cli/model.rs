@@ -11,6 +11,8 @@ use clap::Args;
 
 use super::machine::Machine;
 use super::output::note;
+#[cfg(feature = "remote")]
+use super::watch::WatchArgs;
 
 /// A trained model, or several that translate as one.
 #[derive(Args)]
@@ -25,6 +27,9 @@ pub(crate) struct Model {
     max_length: Option<usize>,
     #[command(flatten)]
     machine: Machine,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 impl Model {
@@ -70,6 +75,8 @@ impl Model {
         let configs = runs.iter().chain(&other).map(RunDir::load_config);
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open()?;
+        #[cfg(feature = "remote")]
+        self.watch.start(self.machine.name())?;
         if is_in_host_memory(&device) {
             configs
                 .iter()

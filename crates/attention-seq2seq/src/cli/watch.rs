@@ -5,6 +5,7 @@
 //! at here, and either way the program ends with one line, as it does after any error. Checkpoints are written whole or
 //! not at all, so it may end at any time.
 
+use std::any::Any;
 use std::panic::{self, AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{ExitCode, exit};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,36 +13,47 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use attention_seq2seq::{Error, Result, WorkerAddress, WorkerWatch};
+use attention_seq2seq::{Result, WorkerAddress, WorkerWatch};
+use clap::Args;
 
 use super::output::{FAILED, note, report};
 
 static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
 
-/// What the first panic said.
+/// The last panic, and where it was.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether the end of the worker has been told.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Watches the worker of a device from now on; nothing if the device is of this machine.
-pub(super) fn start(device: &str, timeout: Duration) -> Result<()> {
-    if !device.contains("://") || WATCH.get().is_some() {
-        return Ok(());
-    }
-    let address: WorkerAddress = device.parse()?;
-    let watch = WorkerWatch::start(address, timeout, |loss| {
-        if !IS_TOLD.swap(true, Ordering::SeqCst) {
-            report(&loss);
-            exit(FAILED.into());
+/// When a worker is taken for lost.
+#[derive(Args)]
+pub(crate) struct WatchArgs {
+    /// The seconds after which a worker that does not answer is taken for lost.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
+    worker_timeout: Duration,
+}
+
+impl WatchArgs {
+    /// Watches the worker of a device from now on; nothing if the device is of this machine.
+    pub(crate) fn start(&self, device: &str) -> Result<()> {
+        if !device.contains("://") || WATCH.get().is_some() {
+            return Ok(());
         }
-    })?;
-    let _ = WATCH.set(watch);
-    panic::set_hook(Box::new(|panic| {
-        let mut first = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| panic.to_string());
-    }));
-    Ok(())
+        let address: WorkerAddress = device.parse()?;
+        let watch = WorkerWatch::start(address, self.worker_timeout, |loss| {
+            if !IS_TOLD.swap(true, Ordering::SeqCst) {
+                report(&loss);
+                exit(FAILED.into());
+            }
+        })?;
+        let _ = WATCH.set(watch);
+        panic::set_hook(Box::new(|panic| {
+            let mut last = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some(panic.to_string());
+        }));
+        Ok(())
+    }
 }
 
 /// Runs a command. If it fails since its worker is lost, that is the error.
@@ -50,29 +62,62 @@ pub(crate) fn run(command: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode
     let Some(watch) = WATCH.get() else {
         return ended.unwrap_or_else(|panic| resume_unwind(panic));
     };
-    let told = |loss: Error| {
-        // Where the watch is about to tell, it ends the program.
-        while IS_TOLD.swap(true, Ordering::SeqCst) {
-            thread::park();
-        }
-        Err(loss)
-    };
     match ended {
         Ok(Ok(code)) => Ok(code),
         Ok(Err(error)) => match watch.loss(&error.to_string()) {
-            Some(loss) => told(loss),
+            Some(loss) => {
+                tell();
+                Err(loss)
+            }
             None => Err(error),
         },
-        Err(payload) => {
-            let said = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let said = said.unwrap_or_default();
-            match watch.loss(&said) {
-                Some(loss) => told(loss),
-                None => {
-                    note(said);
-                    resume_unwind(payload)
-                }
+        Err(payload) => match watch.loss(said(&*payload)) {
+            Some(loss) => {
+                tell();
+                Err(loss)
             }
+            None => {
+                note_panic(&*payload);
+                resume_unwind(payload)
+            }
+        },
+    }
+}
+
+/// Ends the program if a panic that a command has caught came of the loss of its worker; notes the panic otherwise.
+#[cfg(feature = "serve")]
+pub(super) fn look_at_panic(payload: &(dyn Any + Send)) {
+    let Some(watch) = WATCH.get() else { return };
+    match watch.loss(said(payload)) {
+        Some(loss) => {
+            tell();
+            report(&loss);
+            exit(FAILED.into());
         }
+        None => note_panic(payload),
+    }
+}
+
+/// Has this thread be the one that tells of the end of the worker. Where another is about to, it ends the program.
+fn tell() {
+    while IS_TOLD.swap(true, Ordering::SeqCst) {
+        thread::park();
+    }
+}
+
+/// What a panic says.
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or_default()
+}
+
+/// Prints a panic, which the hook has not; with its place, unless another thread has panicked since.
+fn note_panic(payload: &(dyn Any + Send)) {
+    let said = said(payload);
+    let last = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match last {
+        Some(last) if last.contains(said) => note(last),
+        _ => note(said),
     }
 }

@@ -158,7 +158,12 @@ impl Worker {
 fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failed> {
     match catch_unwind(AssertUnwindSafe(|| among_threads(work))) {
         Ok(result) => result.map_err(Failed::Error),
-        Err(_) => Err(Failed::Panicked),
+        Err(panic) => {
+            #[cfg(feature = "remote")]
+            crate::cli::watch::look_at_panic(&*panic);
+            drop(panic);
+            Err(Failed::Panicked)
+        }
     }
 }
 

@@ -76,6 +76,8 @@ impl TrainArgs {
             return Ok(ExitCode::SUCCESS);
         }
         let device = self.machine.open()?;
+        #[cfg(feature = "remote")]
+        self.watch.start(self.machine.name())?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;
