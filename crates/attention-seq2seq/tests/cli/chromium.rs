@@ -174,6 +174,7 @@ impl Browser {
 
     /// Opens the page of a server, with what follows `#` in its address, anew. It may ask this server.
     #[track_caller]
+    #[cfg(feature = "serve")]
     pub(crate) fn visit(&mut self, address: &str, hash: &str) {
         let origin = format!("http://{address}/");
         self.load(&format!("{origin}#{hash}"));
@@ -269,6 +270,7 @@ impl Browser {
 
     /// Waits until an expression of JavaScript is true.
     #[track_caller]
+    #[cfg(feature = "serve")]
     pub(crate) fn wait_for(&mut self, expression: &str) {
         self.value(&format!(
             "new Promise((done) => {{ const look = () => ({expression}) ? done() : setTimeout(look, 10); look(); }})"
