@@ -65,13 +65,13 @@ pub fn operations<B: BackendIr + LayerBackend>() -> CustomOpRegistry<B> {
 }
 
 /// Adds the operations of this crate to those of a server. It does not say yet that they are there:
-/// [`introduce`](crate::harness::remote::introduce) does.
+/// [`introduce`] does.
 pub fn register_layers<B: BackendIr + LayerBackend>(registry: &mut CustomOpRegistry<B>) {
     register(registry);
 }
 
 /// The operations that a server's backend has kernels for among those of [`register_layers`], as
-/// [`introduce`](crate::harness::remote::introduce) wants them.
+/// [`introduce`] wants them.
 pub fn layer_kernels<B: LayerBackend>(
     device: &burn::backend::tensor::Device<B>,
     dtype: DType,
