@@ -6,8 +6,8 @@
 //! attention alone on a GPU. Autodiff stays with the client, masks stay intervals on the server. With Burn's `fusion`,
 //! everything is composed.
 //!
-//! What is composed is not cut into chunks by the limits of the server's device, which the client does not know: where
-//! a GPU limits the size of a buffer, a tensor that exceeds it fails there.
+//! Composed operations are not cut into chunks by the limits of the server's device, which the client does not know:
+//! where a GPU limits the size of a buffer, a tensor that exceeds it fails there.
 //!
 //! ```no_run
 //! use attention_core::remote;
@@ -26,11 +26,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use burn::backend::DispatchDevice;
 use burn::backend::ir::BackendIr;
 use burn::server::{CustomOpRegistry, RemoteServer};
 use burn::tensor::Device;
-use burn_fused_layers::harness::remote::introduce;
+use burn_fused_layers::harness::remote::{introduce, with_backend};
 use burn_fused_layers::remote::{layer_kernels, register_layers};
 
 pub use burn_fused_layers::remote::{WorkerError, connect, kernel_calls, use_kernels};
@@ -53,16 +52,5 @@ pub fn operations<B: BackendIr + AttentionBackend>() -> CustomOpRegistry<B> {
 /// The server, which runs the operations of this crate and of `burn-fused-layers` by the kernels of its devices, all of
 /// the backend of `device`. They take the place of other custom operations of that backend.
 pub fn with_operations(server: RemoteServer, device: &Device) -> RemoteServer {
-    match device.clone().inner().as_dispatch() {
-        #[cfg(feature = "flex")]
-        DispatchDevice::Flex(_) => server.with_custom_ops(operations::<burn::backend::Flex>()),
-        #[cfg(feature = "ndarray")]
-        DispatchDevice::NdArray(_) => {
-            server.with_custom_ops(operations::<burn::backend::NdArray>())
-        }
-        #[cfg(feature = "cubecl-backend")]
-        DispatchDevice::Cube(_) => server.with_custom_ops(operations::<burn::backend::Cube>()),
-        #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
-        _ => server,
-    }
+    with_backend!(device, B => server.with_custom_ops(operations::<B>()), else server)
 }

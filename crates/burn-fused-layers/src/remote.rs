@@ -30,8 +30,9 @@ use burn::tensor::{DType, Device, read_sync};
 use thiserror::Error;
 
 use crate::backend::LayerBackend;
-use crate::harness::remote::{INTRODUCTION, Introduction, VERSION, introduce, know};
-use crate::ops::remote::{kernels_of, register};
+use crate::harness::remote::{INTRODUCTION, Introduction, VERSION, introduce, know, with_backend};
+
+pub use crate::ops::remote::{layer_kernels, register_layers};
 
 /// Why the kernels of a server cannot be used.
 #[derive(Debug, Error)]
@@ -60,40 +61,14 @@ pub enum WorkerError {
 pub fn operations<B: BackendIr + LayerBackend>() -> CustomOpRegistry<B> {
     let mut registry = CustomOpRegistry::new();
     register_layers(&mut registry);
-    introduce(&mut registry, kernels_of::<B>);
+    introduce(&mut registry, layer_kernels::<B>);
     registry
-}
-
-/// Adds the operations of this crate to those of a server. It does not say yet that they are there:
-/// [`introduce`] does.
-pub fn register_layers<B: BackendIr + LayerBackend>(registry: &mut CustomOpRegistry<B>) {
-    register(registry);
-}
-
-/// The operations that a server's backend has kernels for among those of [`register_layers`], as
-/// [`introduce`] wants them.
-pub fn layer_kernels<B: LayerBackend>(
-    device: &burn::backend::tensor::Device<B>,
-    dtype: DType,
-) -> u32 {
-    kernels_of::<B>(device, dtype)
 }
 
 /// The server, which runs the operations of this crate by the kernels of its devices, all of the backend of `device`.
 /// They take the place of other custom operations of that backend.
 pub fn with_operations(server: RemoteServer, device: &Device) -> RemoteServer {
-    match device.clone().inner().as_dispatch() {
-        #[cfg(feature = "flex")]
-        DispatchDevice::Flex(_) => server.with_custom_ops(operations::<burn::backend::Flex>()),
-        #[cfg(feature = "ndarray")]
-        DispatchDevice::NdArray(_) => {
-            server.with_custom_ops(operations::<burn::backend::NdArray>())
-        }
-        #[cfg(feature = "cubecl-backend")]
-        DispatchDevice::Cube(_) => server.with_custom_ops(operations::<burn::backend::Cube>()),
-        #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
-        _ => server,
-    }
+    with_backend!(device, B => server.with_custom_ops(operations::<B>()), else server)
 }
 
 /// A device of a server by its number, with the kernels of the server.

@@ -5,8 +5,9 @@ use burn::backend::fusion::custom::{FusionValueAdapter, TensorSpec};
 use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
-use burn_fused_layers::harness::fusion::{gradients, gradients_of, only, queue, whole};
+use burn_fused_layers::harness::fusion::{queue, spec_of};
 use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
+use burn_fused_layers::harness::results::{as_gradients, gradient_specs, only, whole};
 
 use super::fused_operation::FusedOperation;
 use crate::ops::attention_backend::{AttentionBackend, Kernels};
@@ -78,17 +79,7 @@ where
         results
     };
     let results = queue::<B, I>(I::FORWARD, inputs.clone(), Vec::new(), specs, run);
-    let mut results = results.into_iter();
-    let mut next = || results.next();
-    let (context, statistics) = next().zip(next()).expect("as many as were asked for");
-    let saved = Attended {
-        inputs,
-        context: context.clone(),
-        statistics,
-        weights: None,
-        seed: next(),
-    };
-    (context, saved)
+    Attended::of_results(inputs, results)
 }
 
 fn backward<B, I, F, const N: usize>(
@@ -102,7 +93,7 @@ where
     I::Input: Send + Sync + 'static,
     F: FusedOperation<Fusion<B>, N> + Clone,
 {
-    let specs = gradients_of::<B, F, N>(&saved.inputs);
+    let specs = gradient_specs::<Fusion<B>, F, _, N>(&saved.inputs, spec_of::<B>);
     let mut tensors = vec![gradient, saved.context, saved.statistics];
     tensors.extend(saved.seed);
     let run = |inputs, tensors: Vec<_>| {
@@ -121,7 +112,7 @@ where
     };
     let wanted = specs.iter().flatten().cloned().collect();
     let results = queue::<B, I>(I::FORWARD, saved.inputs, tensors, wanted, run);
-    gradients(specs, results)
+    as_gradients(specs, results)
 }
 
 fn score_forward<B: FusionBackend + AttentionBackend>(
@@ -144,7 +135,7 @@ fn score_backward<B: FusionBackend + AttentionBackend>(
     gradient: FloatTensor<Fusion<B>>,
     _asked: Asked<3>,
 ) -> [Gradient<Fusion<B>>; 3] {
-    let specs = gradients_of::<B, _, 3>(&inputs);
+    let specs = gradient_specs::<Fusion<B>, _, _, 3>(&inputs, spec_of::<B>);
     let run = |inputs, tensors| {
         let kernel = B::KERNELS.additive_score.expect("it has one");
         whole((kernel.backward)(inputs, only(tensors), Asked::ALL))
@@ -152,13 +143,13 @@ fn score_backward<B: FusionBackend + AttentionBackend>(
     let wanted = specs.iter().flatten().cloned().collect();
     let name = "additive_score";
     let results = queue::<B, AdditiveScoreInputs<B>>(name, inputs, vec![gradient], wanted, run);
-    gradients(specs, results)
+    as_gradients(specs, results)
 }
 
 fn softmax_forward<B: FusionBackend + AttentionBackend>(
     inputs: MaskedSoftmaxInputs<Fusion<B>>,
 ) -> (FloatTensor<Fusion<B>>, FloatTensor<Fusion<B>>) {
-    let spec = TensorSpec::new(inputs.scores.shape(), inputs.scores.dtype());
+    let spec = spec_of::<B>(&inputs.scores);
     let run = |inputs, _| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
         vec![(kernel.forward)(inputs).0]
@@ -176,7 +167,7 @@ fn softmax_backward<B: FusionBackend + AttentionBackend>(
 ) -> [Gradient<Fusion<B>>; 1] {
     use burn::backend::fusion::custom::Float;
 
-    let spec = TensorSpec::new(weights.shape(), weights.dtype());
+    let spec = spec_of::<B>(&weights);
     let run = |weights, tensors| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
         whole((kernel.backward)(weights, only(tensors), Asked::ALL))

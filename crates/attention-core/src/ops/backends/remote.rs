@@ -9,9 +9,10 @@ use burn::backend::tensor::{Device, FloatTensor};
 use burn::tensor::DType;
 use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
 use burn_fused_layers::harness::remote::{
-    BackendRouter, CustomOpRegistry, Pack, Results, RouterChannel, Unpack, as_gradients, call,
-    float_spec, gradient_specs, runs_on, serve,
+    BackendRouter, CustomOpRegistry, Pack, Results, RouterChannel, SAID_SO, Unpack, call,
+    float_spec, runs_on, serve, set_of, wanted_specs,
 };
+use burn_fused_layers::harness::results::{as_gradients, only};
 use burn_fused_layers::paths::Operation;
 
 use super::fused_operation::FusedOperation;
@@ -67,8 +68,8 @@ pub(crate) fn register<B: BackendIr + AttentionBackend>(registry: &mut CustomOpR
         (operation, SCORE_BACKWARD),
         |sent: ScoreBackward<B>| {
             let kernel = B::KERNELS.additive_score.expect(SAID_SO);
-            let gradients = (kernel.backward)(sent.inputs, sent.gradient, asked(sent.wanted));
-            Results::of_gradients(gradients)
+            let asked = Asked::whole(sent.wanted);
+            Results::of_gradients((kernel.backward)(sent.inputs, sent.gradient, asked))
         },
     );
     let operation = Operation::MaskedSoftmax;
@@ -106,26 +107,13 @@ pub(crate) fn kernels_of<B: AttentionBackend>(device: &Device<B>, dtype: DType) 
         (Operation::AdditiveScore, kernels.additive_score.is_some()),
         (Operation::MaskedSoftmax, kernels.masked_softmax.is_some()),
     ];
-    let runs =
-        |operation: Operation| operation.is_on() && (kernels.runs_on)(device, dtype, operation);
-    let has = has.into_iter().filter(|(_, has)| *has);
-    let runs = has.filter(|(operation, _)| runs(*operation));
-    runs.map(|(operation, _)| operation.bit()).sum()
+    set_of(has, |operation| (kernels.runs_on)(device, dtype, operation))
 }
-
-const SAID_SO: &str = "a client calls for what the server has said that it has";
 
 const SCORE: &str = "additive_score";
 const SCORE_BACKWARD: &str = "additive_score.backward";
 const SOFTMAX: &str = "masked_softmax";
 const SOFTMAX_BACKWARD: &str = "masked_softmax.backward";
-
-fn asked<const N: usize>(wanted: [bool; N]) -> Asked<N> {
-    Asked {
-        wanted,
-        ..Asked::ALL
-    }
-}
 
 fn register_attention<B, I, const N: usize>(registry: &mut CustomOpRegistry<B>)
 where
@@ -142,11 +130,8 @@ where
         (I::OPERATION, I::BACKWARD),
         |sent: Backward<B, I, N>| {
             let kernel = I::kernel().expect(SAID_SO);
-            Results::of_gradients((kernel.backward)(
-                sent.saved,
-                sent.gradient,
-                asked(sent.wanted),
-            ))
+            let asked = Asked::whole(sent.wanted);
+            Results::of_gradients((kernel.backward)(sent.saved, sent.gradient, asked))
         },
     );
 }
@@ -165,17 +150,8 @@ where
     if inputs.dropout() != 0.0 {
         specs.push(([4].into(), DType::F32));
     }
-    let mut results = call::<C>(I::FORWARD, inputs.clone(), specs).into_iter();
-    let mut next = || results.next();
-    let (context, statistics) = next().zip(next()).expect("as many as were asked for");
-    let saved = Attended {
-        inputs,
-        context: context.clone(),
-        statistics,
-        weights: None,
-        seed: next(),
-    };
-    (context, saved)
+    let results = call::<C>(I::FORWARD, inputs.clone(), specs);
+    Attended::of_results(inputs, results)
 }
 
 fn backward<C, I, const N: usize>(
@@ -187,7 +163,7 @@ where
     C: RouterChannel,
     I: FusedOperation<Router<C>, N> + Pack<C> + Clone,
 {
-    let specs = gradient_specs::<C, I, N>(&saved.inputs, wanted);
+    let specs = wanted_specs::<C, I, N>(&saved.inputs, wanted);
     let sent = Backward {
         saved,
         gradient,
@@ -210,7 +186,7 @@ fn score_backward<C: RouterChannel>(
     gradient: FloatTensor<Router<C>>,
     Asked { wanted, .. }: Asked<3>,
 ) -> [Gradient<Router<C>>; 3] {
-    let specs = gradient_specs::<C, _, 3>(&inputs, wanted);
+    let specs = wanted_specs::<C, _, 3>(&inputs, wanted);
     let sent = ScoreBackward {
         inputs,
         gradient,
@@ -240,9 +216,4 @@ fn softmax_backward<C: RouterChannel>(
         sent,
         [spec],
     )))]
-}
-
-fn only<T>(results: Vec<T>) -> T {
-    let mut results = results.into_iter();
-    results.next().expect("as many as were asked for")
 }

@@ -9,8 +9,8 @@ use burn_router::{BackendRouter, CustomOpRegistry, RouterChannel, RouterClient, 
 use super::VERSION;
 use super::packing::{Opened, Pack, Parcel, Unpack};
 use crate::harness::kernel::Gradient;
-use crate::harness::optional::OptionalTensor;
-use crate::harness::tracked::{TensorMap, TrackedInputs};
+use crate::harness::results::{gradient_specs, whole};
+use crate::harness::tracked::TrackedInputs;
 use crate::paths::{Operation, count_served};
 
 /// A result's shape and type.
@@ -44,6 +44,9 @@ pub fn call<C: RouterChannel>(
     client.register(OperationIr::Custom(operation))
 }
 
+/// Why a server has a kernel that a client calls for.
+pub const SAID_SO: &str = "a client calls for what the server has said that it has";
+
 /// The results of a part of an operation, on a server.
 #[derive(Debug)]
 pub struct Results<B: Backend>(Vec<Computed<B>>);
@@ -63,12 +66,12 @@ impl<B: Backend> Results<B> {
 
     /// The gradients that there are, each of the type that its client expects.
     pub fn of_gradients<const N: usize>(gradients: [Gradient<B>; N]) -> Self {
-        let whole = |gradient| match gradient {
-            Gradient::Whole(gradient) => Some(Computed::Gradient(gradient)),
-            Gradient::Absent => None,
-            Gradient::Deferred(_) => unreachable!("deferring was forbidden"),
-        };
-        Self(gradients.into_iter().filter_map(whole).collect())
+        Self(
+            whole(gradients)
+                .into_iter()
+                .map(Computed::Gradient)
+                .collect(),
+        )
     }
 
     /// These, and a tensor of integers.
@@ -123,48 +126,16 @@ pub fn float_spec<B: Backend>(tensor: &FloatTensor<B>) -> Spec {
 }
 
 /// Shapes and types of the gradients that are wanted of tensors that are there.
-pub fn gradient_specs<C, I, const N: usize>(inputs: &I, wanted: [bool; N]) -> [Option<Spec>; N]
+pub fn wanted_specs<C, I, const N: usize>(inputs: &I, wanted: [bool; N]) -> [Option<Spec>; N]
 where
     C: RouterChannel,
     I: TrackedInputs<BackendRouter<C>, N> + Clone,
 {
-    let mut specs = Specs(Vec::new());
-    let _ = inputs.clone().map::<BackendRouter<C>>(&mut specs);
-    let mut specs = specs.0.into_iter().zip(wanted);
-    std::array::from_fn(|_| {
-        let (spec, is_wanted) = specs
-            .next()
-            .expect("inputs map as many tensors as they say");
-        spec.filter(|_| is_wanted)
-    })
-}
-
-struct Specs(Vec<Option<Spec>>);
-
-impl<B: Backend> TensorMap<B, B> for Specs {
-    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
-        self.0.push(Some(float_spec::<B>(&tensor)));
-        tensor
+    let mut specs = gradient_specs(inputs, float_spec::<BackendRouter<C>>);
+    for (spec, is_wanted) in specs.iter_mut().zip(wanted) {
+        if !is_wanted {
+            *spec = None;
+        }
     }
-
-    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        self.0.push(tensor.as_option().map(float_spec::<B>));
-        tensor
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        tensor
-    }
-}
-
-/// Results as gradients, in the places where `specs` has one.
-pub fn as_gradients<B: Backend, const N: usize>(
-    specs: [Option<Spec>; N],
-    results: Vec<FloatTensor<B>>,
-) -> [Gradient<B>; N] {
-    let mut results = results.into_iter();
-    specs.map(|spec| match spec.and_then(|_| results.next()) {
-        Some(gradient) => Gradient::Whole(gradient),
-        None => Gradient::Absent,
-    })
+    specs
 }

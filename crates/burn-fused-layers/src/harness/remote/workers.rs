@@ -1,4 +1,4 @@
-//! What servers have kernels for.
+//! The kernels that servers have.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -70,6 +70,16 @@ pub fn introduce<B: BackendIr>(
         let elements = B::float_from_data(elements, device);
         handles.register_float_tensor::<B>(&called.outputs[0].id, elements);
     });
+}
+
+/// A set, by [`Operation::bit`], of the operations that have a kernel which is switched on and runs.
+pub fn set_of<const N: usize>(
+    has_kernel: [(Operation, bool); N],
+    runs: impl Fn(Operation) -> bool,
+) -> u32 {
+    let all = has_kernel.into_iter();
+    let all = all.filter(|&(operation, has)| has && operation.is_on() && runs(operation));
+    all.map(|(operation, _)| operation.bit()).sum()
 }
 
 /// Remembers what the server of a device answered.

@@ -15,9 +15,10 @@ use burn::tensor::{DType, Slice};
 
 use crate::harness::kernel::{Asked, Gradient, TrainedKernel};
 use crate::harness::remote::{
-    AsScalars, BackendRouter, CustomOpRegistry, Results, RouterChannel, ScalarReader, ScalarWriter,
-    as_gradients, call, float_spec, gradient_specs, packed, runs_on, serve,
+    AsScalars, BackendRouter, CustomOpRegistry, Results, RouterChannel, SAID_SO, ScalarReader,
+    ScalarWriter, call, float_spec, packed, runs_on, serve, set_of, wanted_specs,
 };
+use crate::harness::results::{as_gradients, only};
 use crate::harness::wide::wide;
 use crate::ops::layer_backend::{LayerBackend, LayerKernels};
 use crate::ops::recurrent::Recurred;
@@ -46,8 +47,9 @@ pub(super) const fn kernels<C: RouterChannel>() -> LayerKernels<BackendRouter<C>
     }
 }
 
-/// Has a server run them.
-pub(crate) fn register<B: BackendIr + LayerBackend>(registry: &mut CustomOpRegistry<B>) {
+/// Adds the operations of this crate to those of a server. It does not say yet that they are there:
+/// [`introduce`](crate::harness::remote::introduce) does.
+pub fn register_layers<B: BackendIr + LayerBackend>(registry: &mut CustomOpRegistry<B>) {
     serve(
         registry,
         (Operation::DropoutFactors, FACTORS),
@@ -100,17 +102,14 @@ pub(crate) fn register<B: BackendIr + LayerBackend>(registry: &mut CustomOpRegis
                 gradient,
                 wanted,
             } = sent;
-            let asked = Asked {
-                wanted,
-                ..Asked::ALL
-            };
-            Results::of_gradients((kernel.backward)(saved, gradient, asked))
+            Results::of_gradients((kernel.backward)(saved, gradient, Asked::whole(wanted)))
         },
     );
 }
 
-/// The operations that a backend has kernels for that [`register`] registers.
-pub(crate) fn kernels_of<B: LayerBackend>(device: &Device<B>, dtype: DType) -> u32 {
+/// The operations that a server's backend has kernels for among those of [`register_layers`], as
+/// [`introduce`](crate::harness::remote::introduce) wants them.
+pub fn layer_kernels<B: LayerBackend>(device: &Device<B>, dtype: DType) -> u32 {
     let has = [
         (
             Operation::DropoutFactors,
@@ -122,14 +121,10 @@ pub(crate) fn kernels_of<B: LayerBackend>(device: &Device<B>, dtype: DType) -> u
             B::LAYERS.linear_cross_entropy.is_some(),
         ),
     ];
-    let runs =
-        |operation: Operation| operation.is_on() && (B::LAYERS.runs_on)(device, dtype, operation);
-    let has = has.into_iter().filter(|(_, has)| *has);
-    let runs = has.filter(|(operation, _)| runs(*operation));
-    runs.map(|(operation, _)| operation.bit()).sum()
+    set_of(has, |operation| {
+        (B::LAYERS.runs_on)(device, dtype, operation)
+    })
 }
-
-const SAID_SO: &str = "a client calls for what the server has said that it has";
 
 const FACTORS: &str = "dropout_factors";
 const LOSS: &str = "linear_cross_entropy";
@@ -165,7 +160,7 @@ packed!(LinearCrossEntropyInputs, on: LayerBackend, {
 /// Inputs of the backward pass of a recurrent layer.
 struct StatesBackward<B: Backend> {
     saved: Recurred<B>,
-    /// Of all states, `[states, batch, steps, hidden_size]`.
+    /// The gradient of all states, `[states, batch, steps, hidden_size]`.
     gradient: FloatTensor<B>,
     wanted: [bool; 4],
 }
@@ -222,8 +217,7 @@ type Router<C> = BackendRouter<C>;
 /// The factors of dropout.
 fn factors<C: RouterChannel>(inputs: DropoutFactorsInputs<Router<C>>) -> FloatTensor<Router<C>> {
     let spec = float_spec::<Router<C>>(&inputs.like);
-    let mut results = call::<C>(FACTORS, inputs, [spec]);
-    results.pop().expect("as many as were asked for")
+    only(call::<C>(FACTORS, inputs, [spec]))
 }
 
 type Unscaled<C> = [Option<FloatTensor<Router<C>>>; 3];
@@ -236,7 +230,7 @@ fn loss<C: RouterChannel>(
 ) -> ((FloatTensor<Router<C>>, IntTensor<Router<C>>), Unscaled<C>) {
     let dtype = wide(inputs.input.dtype());
     let settings = get_device_settings::<Router<C>>(&inputs.input.device());
-    let gradients = gradient_specs::<C, _, 3>(&inputs, wanted);
+    let gradients = wanted_specs::<C, _, 3>(&inputs, wanted);
     let mut specs = vec![
         ([1].into(), dtype),
         (inputs.targets.shape(), settings.int_dtype.into()),
@@ -276,8 +270,7 @@ fn states_shape<B: Backend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
 /// The states.
 fn states<C: RouterChannel>(inputs: RecurrentInputs<Router<C>>) -> FloatTensor<Router<C>> {
     let spec = (states_shape(&inputs).into(), wide(inputs.gates.dtype()));
-    let mut results = call::<C>(STATES, inputs, [spec]);
-    results.pop().expect("as many as were asked for")
+    only(call::<C>(STATES, inputs, [spec]))
 }
 
 /// The states, and what the backward pass needs.
@@ -318,7 +311,7 @@ fn states_backward<C: RouterChannel>(
     let gradients = StateGradients::new(&saved.inputs, &saved.states, gradient, &asked);
     let gradient = of_all_states::<Router<C>>(&saved, gradients);
     let wanted = asked.wanted;
-    let specs = gradient_specs::<C, _, 4>(&saved.inputs, wanted);
+    let specs = wanted_specs::<C, _, 4>(&saved.inputs, wanted);
     let sent = StatesBackward {
         saved,
         gradient,
