@@ -52,7 +52,7 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 pub fn open_device(name: &str) -> Result<Device> {
     check_single(name)?;
     #[cfg(feature = "remote")]
-    if name.contains("://") {
+    if crate::remote::WorkerAddress::is_meant_by(name) {
         return crate::remote::open(&name.parse()?);
     }
     let make: fn() -> Device = match name {

@@ -46,6 +46,11 @@ impl WorkerAddress {
     /// The beginning of every address.
     pub const SCHEME: &str = "ws://";
 
+    /// Whether a device of this name is that of a worker: an address, a right one or not.
+    pub fn is_meant_by(device: &str) -> bool {
+        device.contains("://")
+    }
+
     /// The address without the number of a device, as Burn takes it.
     fn url(&self) -> String {
         format!("{}{}:{}", Self::SCHEME, self.host, self.port)

@@ -33,13 +33,13 @@ impl DevicesArgs {
             Some(name) => vec![name.as_str()],
             None => compiled_in_devices(),
         };
-        let mut failed = Vec::new();
         let all = self.device.is_none();
+        let mut failed = Vec::new();
         for name in names {
             let device = match open_device(name) {
                 Ok(device) => device,
                 // Of several, the others are still of interest.
-                Err(error @ Error::DeviceUnavailable { .. }) if self.device.is_none() => {
+                Err(error @ Error::DeviceUnavailable { .. }) if all => {
                     say(error)?;
                     continue;
                 }

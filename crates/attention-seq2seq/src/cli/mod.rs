@@ -7,16 +7,18 @@ mod devices;
 mod eval;
 mod export;
 mod info;
+#[cfg(any(feature = "remote", feature = "serve"))]
+mod listening;
 mod log;
 mod machine;
 mod model;
 mod output;
 mod pages;
 mod score;
+#[cfg(any(feature = "remote", feature = "serve"))]
+mod seconds;
 #[cfg(feature = "serve")]
 mod serve;
-#[cfg(any(feature = "remote", feature = "serve"))]
-mod stopped;
 mod train;
 mod translate;
 mod unknown;
@@ -93,14 +95,4 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Man(args) => args.run(Cli::command())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A time, of an option.
-#[cfg(any(feature = "remote", feature = "serve"))]
-fn seconds(text: &str) -> std::result::Result<std::time::Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
-    if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("expected 0.001 to 86400 seconds".to_string());
-    }
-    Ok(std::time::Duration::from_secs_f64(seconds))
 }

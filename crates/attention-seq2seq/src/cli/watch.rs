@@ -17,6 +17,7 @@ use attention_seq2seq::{Result, WorkerAddress, WorkerWatch};
 use clap::Args;
 
 use super::output::{FAILED, note, report};
+use super::seconds::seconds;
 
 static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
 
@@ -30,14 +31,14 @@ static IS_TOLD: AtomicBool = AtomicBool::new(false);
 #[derive(Args)]
 pub(crate) struct WatchArgs {
     /// The seconds after which a worker that does not answer is taken for lost.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     worker_timeout: Duration,
 }
 
 impl WatchArgs {
     /// Watches the worker of a device from now on; nothing if the device is of this machine.
     pub(crate) fn start(&self, device: &str) -> Result<()> {
-        if !device.contains("://") || WATCH.get().is_some() {
+        if !WorkerAddress::is_meant_by(device) || WATCH.get().is_some() {
             return Ok(());
         }
         let address: WorkerAddress = device.parse()?;
@@ -105,7 +106,7 @@ fn tell() {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn said(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied());

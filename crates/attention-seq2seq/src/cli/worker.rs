@@ -4,14 +4,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::{io, result};
 
 use attention_core::remote::with_operations;
-use attention_seq2seq::{Error, Result};
+use attention_seq2seq::{Error, Result, WorkerAddress};
 use burn::server::{RemoteServer, WebSocketTransport};
 use clap::Args;
-use tokio::runtime;
 
+use super::listening::{listen, refused, runtime, stopped};
 use super::machine::{Machine, describe};
 use super::output::{note, say_to_anyone};
-use super::stopped::stopped;
 
 #[derive(Args)]
 pub(crate) struct WorkerArgs {
@@ -26,16 +25,10 @@ pub(crate) struct WorkerArgs {
 
 impl WorkerArgs {
     pub(crate) fn run(self) -> Result<()> {
-        let refused = |source| Error::Io {
-            action: "listen at",
-            path: self.listen.to_string().into(),
-            source,
-        };
         // An address that is taken is an error before the device is opened.
-        let listener = TcpListener::bind(self.listen).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (listener, address) = listen(self.listen)?;
         let name = self.machine.name();
-        if name.contains("://") {
+        if WorkerAddress::is_meant_by(name) {
             return Err(Error::Config {
                 what: "--device".to_string(),
                 expected: "a device of this machine".to_string(),
@@ -55,18 +48,14 @@ impl WorkerArgs {
             "listening at ws://{address}, device {}",
             describe(name, &device)
         ))?;
-        serve(&server, listener).map_err(refused)?;
+        serve(&server, listener).map_err(|source| refused(self.listen, source))?;
         say_to_anyone("stopped")
     }
 }
 
 /// Serves until Ctrl-C or SIGTERM. Sessions that are open end with it.
 fn serve(server: &RemoteServer, listener: TcpListener) -> result::Result<(), io::Error> {
-    // Each session computes on a thread of its own: these read and write.
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let serving = server.serve_async(WebSocketTransport::from_listener(listener));
         let stopped = stopped()?;

@@ -15,7 +15,7 @@ const LIVE_STYLE: &str = include_str!("assets/live.css");
 /// The form of a live page.
 const FORM: &str = include_str!("assets/live.html");
 
-/// What a page may do that is a file: nothing leaves it. A server says by a header what a live page may.
+/// The policy of a page that is a file: nothing leaves it. That of a live page is a header of its server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
 

@@ -226,9 +226,9 @@ fn a_worker_that_stalls_ends_training_with_one_line() {
     check_lost(folder.path(), &args, training);
 }
 
-/// Workers killed at ten moments of a training, which goes on with another after each: minutes.
+/// Workers killed at ten moments of a training, which goes on with another after each.
 #[test]
-#[ignore = "minutes"]
+#[ignore = "ten trainings, and as many workers: `.ci/full` runs it"]
 fn ten_kills_break_no_run() {
     let folder = tempdir().unwrap();
     for kill in 0..10 {

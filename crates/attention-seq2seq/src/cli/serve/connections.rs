@@ -13,11 +13,11 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::{runtime, time};
+use tokio::time;
 
 use super::deadline::Deadline;
+use crate::cli::listening::{runtime, stopped};
 use crate::cli::output::note;
-use crate::cli::stopped::stopped;
 
 /// The time that requests under way have once the server is told to stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -36,12 +36,7 @@ pub(super) fn serve(
     most: usize,
     timeout: Duration,
 ) -> io::Result<()> {
-    // The model has threads of its own: these read and write.
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(accept(listener, routes, most, timeout))
+    runtime()?.block_on(accept(listener, routes, most, timeout))
 }
 
 async fn accept(
@@ -50,6 +45,7 @@ async fn accept(
     most: usize,
     timeout: Duration,
 ) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())

@@ -22,7 +22,7 @@ pub(super) struct Metrics {
     registry: Mutex<Registry>,
 }
 
-/// What requests ask the model for.
+/// The kind of a request: what it asks the model for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Translate,

@@ -13,7 +13,7 @@ mod routes;
 mod server;
 mod translate;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,10 @@ use attention_seq2seq::page::PageModel;
 use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
 use clap::Args;
 
+use super::listening::{listen, refused};
 use super::model::Model;
 use super::output::{note, say_to_anyone};
+use super::seconds::seconds;
 use batcher::Batcher;
 use metrics::Metrics;
 use server::{Limits, Server};
@@ -50,7 +52,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "1024")]
     max_connections: NonZeroUsize,
     /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = crate::cli::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     #[command(flatten)]
     model: Model,
@@ -58,15 +60,8 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     pub(crate) fn run(self) -> Result<()> {
-        let refused = |source| Error::Io {
-            action: "listen at",
-            path: self.listen.to_string().into(),
-            source,
-        };
         // An address that is taken is an error before the model is loaded.
-        let listener = TcpListener::bind(self.listen).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (listener, address) = listen(self.listen)?;
         let translator: Arc<Translator> = Arc::new(self.model.load()?);
         if !address.ip().is_loopback() {
             note(format_args!(
@@ -101,7 +96,7 @@ impl ServeArgs {
         })?;
         say_to_anyone(format_args!("listening at http://{address}"))?;
         connections::serve(listener, routes, self.max_connections.get(), self.timeout)
-            .map_err(refused)?;
+            .map_err(|source| refused(self.listen, source))?;
         say_to_anyone("stopped")
     }
 }

@@ -57,7 +57,7 @@ impl<W, T> Awaited<W, T> {
 /// Sources whose outputs are waited for, those of each source, the best first.
 pub(super) type Translation = Awaited<Texts, Vec<Vec<ScoredHypothesis>>>;
 
-/// What a request waits for.
+/// Work that a request waits for.
 pub(super) enum Job {
     Translate(Translation),
     Explain(Awaited<Text, Explanation>),

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::server::Server;
 use super::translate::translate;
 
-/// What a page may do: run the script of this server, ask this server, and make no markup of texts.
+/// The policy of a page: it may run the script of this server, ask this server, and make no markup of texts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
     trusted-types 'none'";

@@ -48,7 +48,7 @@ function live(empty) {
   let pause = 0;
   let request = new AbortController();
 
-  /** The address with this hash, and with the layer and the head that are chosen now. */
+  /** The URL with this hash, and with the layer and the head that are chosen now. */
   const withHead = (hash) => {
     const values = new URLSearchParams(hash);
     const now = new URLSearchParams(location.hash.slice(1));
@@ -56,8 +56,7 @@ function live(empty) {
       if (now.has(name)) values.set(name, now.get(name));
       else values.delete(name);
     }
-    const all = values.toString();
-    return all === "" ? location.pathname + location.search : "#" + all;
+    return urlOf(values.toString());
   };
 
   const show = (data) => {

@@ -59,8 +59,12 @@ function hashOf(data, state) {
   return values.toString();
 }
 
+/** The URL of this page with this hash; without `#` if it is empty. */
+function urlOf(hash) {
+  return hash === "" ? location.pathname + location.search : "#" + hash;
+}
+
 /** Keeps a state in the address, without another entry in the history. */
 function writeState(data, state) {
-  const hash = hashOf(data, state);
-  history.replaceState(null, "", hash === "" ? location.pathname + location.search : "#" + hash);
+  history.replaceState(null, "", urlOf(hashOf(data, state)));
 }

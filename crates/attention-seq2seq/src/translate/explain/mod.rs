@@ -20,7 +20,7 @@ pub use steps::{Alternative, ExplainedStep};
 use prefix::Prefix;
 use serde::Serialize;
 
-use super::align::check_memory;
+use super::align::{check_memory, count_of_keys};
 use super::batches::check_sources;
 use super::{ScoredHypothesis, SearchConfig, Translator};
 use crate::batch::Source;
@@ -271,7 +271,7 @@ impl Translator {
         let [member] = &self.members[..] else {
             return Ok(None);
         };
-        let keys = source.len() + usize::from(member.model.attends_to_end());
+        let keys = count_of_keys(member, source);
         check_memory(member, keys, output.tokens.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(&output.tokens)?;
         let encoded = self.vocabs.source.encode(source);

@@ -2,6 +2,7 @@
 
 use super::ExplainConfig;
 use crate::error::{Error, Result};
+use crate::translate::align::count_of_keys;
 use crate::translate::{ScoredHypothesis, Translator};
 use crate::vocab::Vocab;
 
@@ -21,10 +22,7 @@ impl Translator {
             return Ok(());
         };
         let weights = match &self.members[..] {
-            [member] => {
-                let keys = source.len() + usize::from(member.model.attends_to_end());
-                member.model.heads_of_all_layers() * keys
-            }
+            [member] => member.model.heads_of_all_layers() * count_of_keys(member, source),
             // An ensemble has no attention of its own.
             _ => 0,
         };
