@@ -40,6 +40,7 @@ fn peak(folder: &Path, lines: &str) -> u64 {
             config: TrainConfig::default(),
             run: RunDir::new(folder.join("run")),
             resume_from: None,
+            further_devices: Vec::new(),
             interrupter,
             observer: (),
         };

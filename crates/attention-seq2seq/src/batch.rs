@@ -192,6 +192,26 @@ fn padded<I: IntoIterator<Item = u32>>(
     Tensor::from_data(TensorData::new(tokens, [lens.len(), width]), device)
 }
 
+/// The rows of several tensors of tokens, padded to the longest of all.
+///
+/// # Panics
+/// If there is no tensor.
+pub(crate) fn stacked(mut all: Vec<Tensor<2, Int>>) -> Tensor<2, Int> {
+    if let [_] = all[..] {
+        return all.remove(0);
+    }
+    let width = all.iter().map(|rows| rows.dims()[1]).max().unwrap_or(0);
+    let padded = all.into_iter().map(|rows| {
+        let [count, own] = rows.dims();
+        if own == width {
+            return rows;
+        }
+        let padding = Tensor::full([count, width - own], Vocab::PAD, &rows.device());
+        Tensor::cat(vec![rows, padding], 1)
+    });
+    Tensor::cat(padded.collect(), 0)
+}
+
 fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
     tokens.clone().narrow(1, index, 1).squeeze_dim::<1>(1)
 }

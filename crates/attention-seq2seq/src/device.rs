@@ -98,6 +98,50 @@ fn check_single(name: &str) -> Result<()> {
     }
 }
 
+/// Opens devices by their names, divided by commas, for a training that shares its batches among them: one of this
+/// machine, as [`open_device`], or those of workers, `ws://HOST:PORT,ws://HOST:PORT`.
+///
+/// ```
+/// use attention_seq2seq::open_devices;
+///
+/// assert_eq!(open_devices("flex")?.len(), 1);
+/// let error = open_devices("flex,flex").unwrap_err().to_string();
+/// assert!(error.contains("expected one device"));
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Config`] if there are several, and one is of this machine or there twice; else as [`open_device`].
+pub fn open_devices(names: &str) -> Result<Vec<Device>> {
+    check_devices(names)?.into_iter().map(open_device).collect()
+}
+
+/// The names of devices that may share batches.
+pub(crate) fn check_devices(names: &str) -> Result<Vec<&str>> {
+    let all: Vec<&str> = names.split(',').collect();
+    if let [_] = all[..] {
+        return Ok(all);
+    }
+    #[cfg(feature = "remote")]
+    if all
+        .iter()
+        .all(|name| crate::remote::WorkerAddress::is_meant_by(name))
+    {
+        let mut seen = Vec::new();
+        for name in &all {
+            let address: crate::remote::WorkerAddress = name.parse()?;
+            if seen.contains(&address) {
+                let found = format!("{address} twice");
+                return Err(Error::config("the devices", "each device once", found));
+            }
+            seen.push(address);
+        }
+        return Ok(all);
+    }
+    let expected = "one device, or those of several workers (ws://HOST:PORT,ws://HOST:PORT)";
+    Err(Error::config("the device", expected, format!("{names:?}")))
+}
+
 /// Opens the first device that is compiled in.
 ///
 /// # Errors

@@ -85,7 +85,7 @@ pub use vocabs::Vocabs;
 
 // The model.
 pub use attention::{AnyAttention, AnyScore, AnyState, AttentionKind};
-pub use device::{adapters, compiled_in_devices, open_device};
+pub use device::{adapters, compiled_in_devices, open_device, open_devices};
 pub use model::{
     AnyModel, AttentionHead, Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig,
     ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig, Seq2SeqModel,

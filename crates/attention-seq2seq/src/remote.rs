@@ -212,18 +212,21 @@ impl WorkerWatch {
         Ok(Self { address })
     }
 
-    /// The loss of the worker, if it is lost or has ended the session, after a failure that says no more than that
-    /// there was one.
-    pub fn loss(&self, failure: &str) -> Option<Error> {
-        let reason = match self.address.knock(SESSION / 4) {
-            Err(_) => CLOSED,
-            Ok(()) if is_of_session(failure) => "it ended the session, and said why where it runs",
-            Ok(()) => return None,
+    /// The loss of one of these workers, if one is lost or has ended the session, after a failure that says no more
+    /// than that there was one.
+    pub fn loss(watches: &[Self], failure: &str) -> Option<Error> {
+        let is_gone = |watch: &&Self| watch.address.knock(SESSION / 4).is_err();
+        let (address, reason) = match watches.iter().find(is_gone) {
+            Some(gone) => (gone.address.to_string(), CLOSED),
+            None if is_of_session(failure) => {
+                let all = watches.iter().map(|watch| watch.address.to_string());
+                let all = all.collect::<Vec<_>>().join(" or ");
+                (all, "it ended the session, and said why where it runs")
+            }
+            None => return None,
         };
-        Some(Error::WorkerLost {
-            address: self.address.to_string(),
-            reason: reason.to_string(),
-        })
+        let reason = reason.to_string();
+        Some(Error::WorkerLost { address, reason })
     }
 }
 

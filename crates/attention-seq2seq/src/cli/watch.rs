@@ -1,4 +1,4 @@
-//! A command that computes on the device of a worker: what ends it when the worker is lost.
+//! A command that computes on the devices of workers: what ends it when one is lost.
 //!
 //! Burn 0.22.1 tells of a lost connection where a tensor is read: there an error, elsewhere a panic; and a worker that
 //! stalls is waited for without an end. So a thread asks the worker whether it is there, a panic of a command is looked
@@ -19,7 +19,7 @@ use clap::Args;
 use super::output::{FAILED, note, report};
 use super::seconds::seconds;
 
-static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
+static WATCHES: OnceLock<Vec<WorkerWatch>> = OnceLock::new();
 
 /// The last panic, and where it was.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -36,19 +36,21 @@ pub(crate) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Watches the worker of a device from now on; nothing if the device is of this machine.
-    pub(crate) fn start(&self, device: &str) -> Result<()> {
-        if !WorkerAddress::is_meant_by(device) || WATCH.get().is_some() {
+    /// Watches the workers of these devices, divided by commas, from now on; nothing if there are none.
+    pub(crate) fn start(&self, devices: &str) -> Result<()> {
+        if !WorkerAddress::is_meant_by(devices) || WATCHES.get().is_some() {
             return Ok(());
         }
-        let address: WorkerAddress = device.parse()?;
-        let watch = WorkerWatch::start(address, self.worker_timeout, |loss| {
-            if !IS_TOLD.swap(true, Ordering::SeqCst) {
-                report(&loss);
-                exit(FAILED.into());
-            }
-        })?;
-        let _ = WATCH.set(watch);
+        let watch = |device: &str| {
+            WorkerWatch::start(device.parse()?, self.worker_timeout, |loss| {
+                if !IS_TOLD.swap(true, Ordering::SeqCst) {
+                    report(&loss);
+                    exit(FAILED.into());
+                }
+            })
+        };
+        let watches = devices.split(',').map(watch).collect::<Result<_>>()?;
+        let _ = WATCHES.set(watches);
         panic::set_hook(Box::new(|panic| {
             let mut last = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
             *last = Some(panic.to_string());
@@ -60,19 +62,19 @@ impl WatchArgs {
 /// Runs a command. If it fails since its worker is lost, that is the error.
 pub(crate) fn run(command: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode> {
     let ended = catch_unwind(AssertUnwindSafe(command));
-    let Some(watch) = WATCH.get() else {
+    let Some(watches) = WATCHES.get() else {
         return ended.unwrap_or_else(|panic| resume_unwind(panic));
     };
     match ended {
         Ok(Ok(code)) => Ok(code),
-        Ok(Err(error)) => match watch.loss(&error.to_string()) {
+        Ok(Err(error)) => match WorkerWatch::loss(watches, &error.to_string()) {
             Some(loss) => {
                 tell();
                 Err(loss)
             }
             None => Err(error),
         },
-        Err(payload) => match watch.loss(said(&*payload)) {
+        Err(payload) => match WorkerWatch::loss(watches, said(&*payload)) {
             Some(loss) => {
                 tell();
                 Err(loss)
@@ -88,8 +90,8 @@ pub(crate) fn run(command: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode
 /// Ends the program if a panic that a command has caught came of the loss of its worker; notes the panic otherwise.
 #[cfg(feature = "serve")]
 pub(super) fn look_at_panic(payload: &(dyn Any + Send)) {
-    let Some(watch) = WATCH.get() else { return };
-    match watch.loss(said(payload)) {
+    let Some(watches) = WATCHES.get() else { return };
+    match WorkerWatch::loss(watches, said(payload)) {
         Some(loss) => {
             tell();
             report(&loss);

@@ -3,6 +3,7 @@
 use burn::tensor::{Tensor, TensorReadError};
 
 use super::StepOutput;
+use crate::batch::stacked;
 use crate::error::{Error, Result};
 use crate::metrics::{Bleu, TokenErrors};
 use crate::run::Figures;
@@ -75,22 +76,30 @@ impl Meter {
         }
     }
 
+    /// Reads all outputs that wait, at once: each question to a GPU or a worker costs time.
     fn read(&mut self) -> Result<()> {
-        for output in std::mem::take(&mut self.waiting) {
-            self.count(output).map_err(failed)?;
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.count(waiting).map_err(failed)
     }
 
-    fn count(&mut self, output: StepOutput) -> std::result::Result<(), TensorReadError> {
-        let StepOutput {
-            loss,
-            tokens,
-            outputs,
-            targets,
-        } = output;
-        self.loss += loss.try_into_scalar::<f64>()? * tokens as f64;
-        self.tokens += tokens;
+    fn count(&mut self, waiting: Vec<StepOutput>) -> std::result::Result<(), TensorReadError> {
+        let (mut losses, mut outputs, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counts = Vec::new();
+        for output in waiting {
+            losses.push(output.loss);
+            counts.push(output.tokens);
+            outputs.push(output.outputs);
+            targets.push(output.targets);
+        }
+        let losses = Tensor::cat(losses, 0).try_into_vec_as::<f64>()?;
+        for (loss, tokens) in losses.into_iter().zip(counts) {
+            self.loss += loss * tokens as f64;
+            self.tokens += tokens;
+        }
+        let [outputs, targets] = [outputs, targets].map(stacked);
         let [[_, of_outputs], [_, of_targets]] = [outputs.dims(), targets.dims()];
         let [outputs, targets] = [outputs, targets].map(Tensor::try_into_vec_as::<i64>);
         let (outputs, targets) = (outputs?, targets?);

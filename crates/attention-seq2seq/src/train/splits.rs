@@ -1,13 +1,14 @@
 //! An epoch: its steps over the examples to learn from, and over those to validate on.
 
-use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
 
+use super::clip::Squares;
+use super::joint::Joint;
 use super::meter::{Meter, failed};
 use super::schedule::Schedule;
 use super::state::State;
-use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver};
+use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
 use crate::batch::Batch;
 use crate::batches::Batches;
 use crate::error::Result;
@@ -16,11 +17,10 @@ use crate::model::Seq2SeqModel;
 use crate::run::{Figures, Select, TrainConfig};
 
 /// The examples to learn from and to validate on.
-pub(super) struct Splits {
+pub(super) struct Splits<M: Seq2SeqModel> {
     pub(super) train: Batches,
     pub(super) valid: Batches,
-    /// The device of the model.
-    device: Device,
+    joint: Joint<M>,
     /// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
     window: usize,
     /// The figure of validation that has to be there.
@@ -29,16 +29,16 @@ pub(super) struct Splits {
     most_output: usize,
 }
 
-impl Splits {
-    /// Batches for a model on `device`.
+impl<M: Seq2SeqModel + 'static> Splits<M> {
+    /// Batches for these devices.
     pub(super) fn new(
         train: Examples,
         valid: Examples,
         config: &TrainConfig,
-        device: Device,
+        joint: Joint<M>,
     ) -> Self {
         const WINDOW_OF_GPU: usize = 8;
-        let window = if is_in_host_memory(&device) {
+        let window = if is_in_host_memory(joint.first()) {
             1
         } else {
             WINDOW_OF_GPU
@@ -48,7 +48,7 @@ impl Splits {
         Self {
             train: Batches::new(train, config.batch_size),
             valid: Batches::new(valid, config.batch_size),
-            device,
+            joint,
             window,
             select: config.select,
             most_output: longest + longest / 4 + 2,
@@ -56,7 +56,7 @@ impl Splits {
     }
 
     /// Trains for an epoch, which ends early where time does; `None` if it was interrupted.
-    pub(super) fn train<M: Seq2SeqModel>(
+    pub(super) fn train(
         &self,
         epoch: usize,
         mut state: State<M>,
@@ -66,7 +66,7 @@ impl Splits {
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
-        self.device.seed(random.random());
+        self.joint.seed(random.random());
         let order = self.train.deal(&mut random);
         let mut pass = Pass {
             splits: self,
@@ -110,7 +110,7 @@ impl Splits {
     }
 
     /// Validates after an epoch; `None` if it was interrupted.
-    pub(super) fn validate<M: Seq2SeqModel>(
+    pub(super) fn validate(
         &self,
         epoch: usize,
         state: &State<M>,
@@ -118,7 +118,7 @@ impl Splits {
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<Figures>> {
         let model = state.model();
-        let device = self.device.clone().inner();
+        let device = self.joint.first().clone().inner();
         let part = Part {
             epoch,
             split: Split::Valid,
@@ -183,27 +183,23 @@ struct Step<'a> {
 }
 
 /// The training of an epoch.
-struct Pass<'a> {
-    splits: &'a Splits,
+struct Pass<'a, M: Seq2SeqModel> {
+    splits: &'a Splits<M>,
     part: Part,
     meter: Meter,
     interrupter: &'a Interrupter,
     observer: &'a mut dyn TrainObserver,
 }
 
-impl Pass<'_> {
+impl<M: Seq2SeqModel + 'static> Pass<'_, M> {
     /// Makes each step once its loss and the norm of its gradients are known to be finite, and else refuses it; `None`
     /// if it was interrupted.
-    fn make<M: Seq2SeqModel>(
-        &mut self,
-        mut state: State<M>,
-        steps: &[Step<'_>],
-    ) -> Result<Option<State<M>>> {
+    fn make(&mut self, mut state: State<M>, steps: &[Step<'_>]) -> Result<Option<State<M>>> {
         for step in steps {
             if self.interrupter.should_stop() {
                 return Ok(None);
             }
-            let made = state.trainee.train_step(self.batch(step));
+            let made = self.compute(&state, step, Squares::Scaled)?;
             match made.fault(&state.trainee)? {
                 None => {
                     state = state.step(step.of_all, step.rate, made.gradients);
@@ -226,27 +222,22 @@ impl Pass<'_> {
 
     /// Makes steps of which nothing is read before the last: one that should have been refused is found then, and they
     /// are made again, from the state before, one by one. That state stays in memory until then.
-    fn make_unread<M: Seq2SeqModel>(
-        &mut self,
-        before: State<M>,
-        steps: &[Step<'_>],
-    ) -> Result<Option<State<M>>> {
+    fn make_unread(&mut self, before: State<M>, steps: &[Step<'_>]) -> Result<Option<State<M>>> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
         for step in steps {
             if self.interrupter.should_stop() {
                 return Ok(None);
             }
-            let mut made = state.trainee.train_step_unread(self.batch(step));
+            // In fewer passes over gradients: their norm may be infinite where they are finite.
+            let mut made = self.compute(&state, step, Squares::Plain)?;
             let gradients = std::mem::take(&mut made.gradients);
             state = state.step(step.of_all, step.rate, gradients);
-            self.splits.device.flush().map_err(failed)?;
+            self.splits.joint.first().flush().map_err(failed)?;
             all_made.push(made);
         }
-        for made in &all_made {
-            if !made.is_finite()? {
-                return self.make(before, steps);
-            }
+        if !TrainOutput::are_finite(&all_made)? {
+            return self.make(before, steps);
         }
         for (step, made) in steps.iter().zip(all_made) {
             self.count(step, made.output)?;
@@ -254,9 +245,10 @@ impl Pass<'_> {
         Ok(Some(state))
     }
 
-    fn batch(&self, step: &Step<'_>) -> Batch {
+    fn compute(&self, state: &State<M>, step: &Step<'_>, squares: Squares) -> Result<TrainOutput> {
         let examples = self.splits.train.examples(step.batch);
-        Batch::new(&examples, &self.splits.device)
+        let joint = &self.splits.joint;
+        joint.train_step(&state.trainee, examples, squares)
     }
 
     /// Counts a step that was made.

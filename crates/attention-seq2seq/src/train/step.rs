@@ -2,9 +2,9 @@
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 
-use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
+use super::clip::{Clipped, GradientNorm, Norm, Squares, clip_by_norm, first_not_finite};
 use super::meter::failed;
 use crate::batch::Batch;
 use crate::error::Result;
@@ -99,12 +99,26 @@ pub struct TrainOutput {
 }
 
 impl TrainOutput {
-    /// Whether loss and norm are finite: the step can be made.
+    /// Whether losses and norms of these steps are finite: they can be made. All are read at once.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
-    pub(super) fn is_finite(&self) -> Result<bool> {
-        Ok(self.has_finite_norm()? && self.loss()?.is_finite())
+    pub(super) fn are_finite(steps: &[Self]) -> Result<bool> {
+        let mut all = Vec::new();
+        for step in steps {
+            all.push(step.output.loss.clone());
+            match step.norm.as_ref().map(GradientNorm::norm) {
+                Some(Norm::Known(norm)) if !norm.is_finite() => return Ok(false),
+                Some(Norm::OnDevice(factors)) => all.push(factors.clone()),
+                _ => {}
+            }
+        }
+        // What is too large for f32 is looked at again, step by step.
+        let all = all.into_iter().map(|it| it.cast(DType::F32)).collect();
+        let all = Tensor::cat(all, 0)
+            .try_into_vec_as::<f32>()
+            .map_err(failed)?;
+        Ok(all.into_iter().all(f32::is_finite))
     }
 
     /// The reason to refuse the step, if there is one; `trainee` is what made it. Gradients are looked at only where
@@ -149,33 +163,27 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
+/// The loss of some of a batch's examples: its gradients, not clipped, and the output.
+pub(super) struct Share {
+    pub(super) gradients: GradientsParams,
+    pub(super) output: StepOutput,
+}
+
 impl<M: Seq2SeqModel> Trainee<M> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
     pub fn train_step(&self, batch: Batch) -> TrainOutput {
-        self.step(batch, Squares::Scaled)
+        self.clipped(self.share(batch, 1.0), Squares::Scaled)
     }
 
-    /// As [`train_step`](Self::train_step), in fewer passes over gradients on a GPU: their norm may be infinite where
-    /// they are finite.
-    pub(super) fn train_step_unread(&self, batch: Batch) -> TrainOutput {
-        self.step(batch, Squares::Plain)
-    }
-
-    fn step(&self, batch: Batch, squares: Squares) -> TrainOutput {
+    /// The loss of these examples times a factor, and its gradients.
+    pub(super) fn share(&self, batch: Batch, weight: f64) -> Share {
         let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
-        let gradients = loss.backward();
+        let loss = if weight == 1.0 { loss } else { loss * weight };
+        let gradients = GradientsParams::from_grads(loss.backward(), self);
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
-        let gradients = GradientsParams::from_grads(gradients, self);
-        let (gradients, norm) = match self.clip {
-            Some(norm) => {
-                let Clipped { gradients, norm } = clip_by_norm(gradients, self, norm, squares);
-                (gradients, Some(norm))
-            }
-            None => (gradients, None),
-        };
         let output = StepOutput {
             loss: loss.without_autodiff(),
             tokens: batch.target_tokens(),
@@ -183,6 +191,19 @@ impl<M: Seq2SeqModel> Trainee<M> {
                 .mask_fill(padding, Vocab::PAD)
                 .without_autodiff(),
             targets: batch.target.without_autodiff(),
+        };
+        Share { gradients, output }
+    }
+
+    /// The step with these gradients.
+    pub(super) fn clipped(&self, share: Share, squares: Squares) -> TrainOutput {
+        let Share { gradients, output } = share;
+        let (gradients, norm) = match self.clip {
+            Some(norm) => {
+                let Clipped { gradients, norm } = clip_by_norm(gradients, self, norm, squares);
+                (gradients, Some(norm))
+            }
+            None => (gradients, None),
         };
         TrainOutput {
             gradients,

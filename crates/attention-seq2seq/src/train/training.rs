@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use burn::tensor::Device;
+
+use super::joint::Joint;
 use super::schedule::Schedule;
 use super::splits::Splits;
 use super::state::State;
@@ -38,6 +41,7 @@ use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 ///     config: TrainConfig { epochs: 1, ..TrainConfig::default() },
 ///     run: RunDir::new(folder.path()),
 ///     resume_from: None,
+///     further_devices: Vec::new(),
 ///     interrupter: Interrupter::new(),
 ///     // Or `()`, to be told nothing.
 ///     observer: |event: &TrainEvent| {
@@ -64,6 +68,11 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// and the same settings and examples, it ends with the parameters that it would have had in one go, bit for bit,
     /// unless its time is limited.
     pub resume_from: Option<usize>,
+    /// Devices beside the model's, for training as it is (`device.autodiff()`): each takes a share of every batch, and
+    /// the mean of their gradients is the step. With the same seed, training gives what it gives on one device, but for
+    /// the order of sums and for dropout, of which each device draws its own. Each needs a copy of the parameters at
+    /// every step, by way of this process. Validation and checkpoints are the model's device's.
+    pub further_devices: Vec<Device>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
     /// The observer, which is told of each batch, each step that is refused and each epoch: a closure
@@ -112,6 +121,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             config,
             run,
             resume_from,
+            further_devices,
             interrupter,
             mut observer,
         } = self;
@@ -125,7 +135,8 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             state = state.load(&journal, last)?;
         }
         journal.open()?;
-        let batches = Splits::new(train, valid, &config, device);
+        let joint = Joint::new(device, further_devices)?;
+        let batches = Splits::new(train, valid, &config, joint);
         let steps_of_epoch = batches.train.len();
         let begun = last * steps_of_epoch;
         let clock = journal.state(last).clock;

@@ -112,6 +112,44 @@ fn a_worker_trains_as_this_process_does() {
 }
 
 #[test]
+fn two_workers_train_as_this_process_does() {
+    let folder = tempdir().unwrap();
+    let (one, mut other) = (Worker::start(), Worker::start());
+    let both = format!("{},{}", one.device, other.device);
+    let run = |device: &str, out: &str| {
+        let args = ["--out", out, "--device", device];
+        let stdout = succeed(folder.path(), &train_args("reverse", "2", &args));
+        assert_eq!(epochs(&stdout), ["1/2", "2/2"]);
+        losses(&folder.path().join(out))
+    };
+    let (local, there) = (run("flex", "local"), run(&both, "both"));
+    for (local, there) in local.iter().flatten().zip(there.iter().flatten()) {
+        let difference = (local - there).abs();
+        assert!(difference <= 1e-4 * local, "{local} {there}");
+    }
+    let resumed = [
+        "train",
+        "--resume",
+        "--out",
+        "both",
+        "--epochs",
+        "3",
+        "--device",
+        &one.device,
+    ];
+    assert_eq!(epochs(&succeed(folder.path(), &resumed)), ["3/3"]);
+    // The second is lost: one line names it.
+    let others = [&ENDLESS[..], &["--device", &both]].concat();
+    let args = train_args("reverse", "100000", &others);
+    let training = begun(folder.path(), &args);
+    other.kill();
+    let output = training.wait_with_output().unwrap();
+    let lost = format!("the worker at {} was lost: ", other.device);
+    bad(&args, output, &lost);
+    check_goes_on(folder.path());
+}
+
+#[test]
 fn an_address_without_a_worker_is_an_error() {
     let folder = tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -123,8 +161,17 @@ fn an_address_without_a_worker_is_an_error() {
     };
     train("ws://localhost", "expected ws://HOST:PORT");
     train("tcp://localhost:1", "expected ws://HOST:PORT");
-    train("ws://localhost:1,ws://localhost:1", "expected one device");
-    train("flex,ws://localhost:1", "expected one device");
+    train(
+        "ws://localhost:1,ws://LOCALHOST:1/",
+        "expected each device once, found ws://localhost:1 twice",
+    );
+    train(
+        "ws://localhost:1,tcp://localhost:1",
+        "expected ws://HOST:PORT",
+    );
+    for several in ["flex,ws://localhost:1", "flex,flex", "ws://localhost:1,"] {
+        train(several, "expected one device, or those of several workers");
+    }
     fail(
         folder.path(),
         &["worker", "--listen", &taken],

@@ -306,6 +306,7 @@ mod tests {
             config: config.train,
             run,
             resume_from: None,
+            further_devices: Vec::new(),
             interrupter: Interrupter::new(),
             observer: (),
         };

@@ -75,7 +75,8 @@ impl TrainArgs {
             say(Settings::of(&prepared.config).to_toml())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let device = self.machine.open()?;
+        let devices = self.machine.open_all()?;
+        let (device, further) = (devices[0].clone(), &devices[1..]);
         #[cfg(feature = "remote")]
         self.watch.start(self.machine.name())?;
         let config = prepared.config.clone();
@@ -129,7 +130,7 @@ impl TrainArgs {
         }
         let started = Instant::now();
         let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), log, &device);
+            let training = prepared.training(&run, interrupter.clone(), log, &device, further);
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
@@ -252,6 +253,7 @@ impl Prepared {
         interrupter: Interrupter,
         log: Log,
         device: &Device,
+        further: &[Device],
     ) -> Training<AnyModel, Observer> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
@@ -262,6 +264,7 @@ impl Prepared {
             config: self.config.train.clone(),
             run: run.clone(),
             resume_from: self.resume_from,
+            further_devices: further.iter().cloned().map(Device::autodiff).collect(),
             interrupter,
             observer: log.observer(),
         }

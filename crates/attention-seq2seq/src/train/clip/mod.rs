@@ -80,13 +80,17 @@ pub struct GradientNorm(Norm);
 
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each step")]
-enum Norm {
+pub(super) enum Norm {
     Known(f64),
     /// Factors of it, on their device: the product of two in f32 may be none of f32.
     OnDevice(Tensor<1>),
 }
 
 impl GradientNorm {
+    pub(super) fn norm(&self) -> &Norm {
+        &self.0
+    }
+
     /// Reads it; on a GPU that waits for the step. It is not finite if, and only if, an element of a gradient is not:
     /// no parameter should change by such gradients.
     ///

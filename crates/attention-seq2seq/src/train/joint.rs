@@ -1,0 +1,171 @@
+//! A step of several devices together, each with a share of the batch.
+//!
+//! The loss of a batch is the mean over its target tokens: that of the shares, each weighted by its target tokens. So
+//! are its gradients, which the first device adds up, clips and steps by; the others are sent the parameters anew at
+//! each step. As `MultiDeviceOptim::OptimMainDevice` of burn-train, but for the mean, which there is a sum.
+
+use std::sync::Arc;
+
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use super::clip::Squares;
+use super::meter::failed;
+use super::on_host::OnHost;
+use super::peer::{Done, Job, Peer, Rows};
+use super::step::{Share, StepOutput, TrainOutput, Trainee};
+use crate::batch::{Batch, stacked};
+use crate::error::Result;
+use crate::examples::Example;
+use crate::model::Seq2SeqModel;
+
+/// The devices of a training.
+pub(super) struct Joint<M: Seq2SeqModel> {
+    /// The device of the model.
+    first: Device,
+    peers: Vec<Peer<M>>,
+}
+
+impl<M: Seq2SeqModel + 'static> Joint<M> {
+    /// The model's device, and further ones, all for training.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if there can be no thread for one.
+    pub(super) fn new(first: Device, further: Vec<Device>) -> Result<Self> {
+        let peers = further
+            .into_iter()
+            .map(Peer::start)
+            .collect::<Result<_>>()?;
+        Ok(Self { first, peers })
+    }
+
+    /// The device of the model.
+    pub(super) fn first(&self) -> &Device {
+        &self.first
+    }
+
+    /// Seeds the generator of each device, of all differently.
+    pub(super) fn seed(&self, seed: u64) {
+        self.first.seed(seed);
+        for (number, peer) in (1..).zip(&self.peers) {
+            peer.device().seed(seed.wrapping_add(number));
+        }
+    }
+
+    /// A step of teacher forcing by all devices.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if a device fails.
+    pub(super) fn train_step(
+        &self,
+        trainee: &Trainee<M>,
+        examples: Vec<Example>,
+        squares: Squares,
+    ) -> Result<TrainOutput> {
+        let tokens = target_tokens(&examples);
+        let mut shares = dealt(examples, 1 + self.peers.len()).into_iter();
+        let own = shares.next().unwrap_or_default();
+        let shares: Vec<Vec<Example>> = shares.filter(|share| !share.is_empty()).collect();
+        let busy = &self.peers[..shares.len()];
+        let weight = |share: &[Example]| target_tokens(share) as f64 / tokens as f64;
+        if !busy.is_empty() {
+            let parameters = Arc::new(OnHost::parameters(trainee).map_err(failed)?);
+            for (peer, examples) in busy.iter().zip(shares) {
+                peer.begin(Job {
+                    trainee: trainee.clone(),
+                    parameters: parameters.clone(),
+                    weight: weight(&examples),
+                    examples,
+                });
+            }
+        }
+        let batch = Batch::new(&own, &self.first);
+        let mut sum = Sum::begin(trainee, trainee.share(batch, weight(&own)));
+        // Each is waited for, whatever the others answer: its next answer is that to the next step.
+        let all: Vec<Result<Done>> = busy.iter().map(Peer::end).collect();
+        for done in all {
+            sum.add(done?);
+        }
+        Ok(trainee.clipped(sum.end(tokens), squares))
+    }
+}
+
+/// The target tokens of examples, their ends included.
+fn target_tokens(examples: &[Example]) -> usize {
+    let lens = examples.iter().map(|example| example.target.len() + 1);
+    lens.sum()
+}
+
+/// Deals examples as cards: where they are sorted by length, each of `count` shares gets all lengths. Shares differ by
+/// an example at most, and only the last ones get none.
+fn dealt(examples: Vec<Example>, count: usize) -> Vec<Vec<Example>> {
+    let mut shares = vec![Vec::new(); count];
+    for (at, example) in examples.into_iter().enumerate() {
+        shares[at % count].push(example);
+    }
+    shares
+}
+
+/// The shares of a step, added up on the first device.
+struct Sum<'a, M: Seq2SeqModel> {
+    trainee: &'a Trainee<M>,
+    gradients: GradientsAccumulator<Trainee<M>>,
+    loss: Tensor<1>,
+    outputs: Vec<Tensor<2, Int>>,
+    targets: Vec<Tensor<2, Int>>,
+}
+
+impl<'a, M: Seq2SeqModel> Sum<'a, M> {
+    fn begin(trainee: &'a Trainee<M>, own: Share) -> Self {
+        let Share { gradients, output } = own;
+        let mut sum = Self {
+            trainee,
+            gradients: GradientsAccumulator::new(),
+            loss: output.loss,
+            outputs: vec![output.outputs],
+            targets: vec![output.targets],
+        };
+        sum.add_gradients(gradients);
+        sum
+    }
+
+    fn add_gradients(&mut self, gradients: GradientsParams) {
+        self.gradients.accumulate(self.trainee, gradients);
+    }
+
+    fn add(&mut self, done: Done) {
+        let device = self.loss.device();
+        let Done {
+            gradients,
+            loss,
+            outputs,
+            targets,
+        } = done;
+        self.add_gradients(gradients.into_gradients(self.trainee, &device));
+        self.loss = self.loss.clone() + loss;
+        self.outputs.push(on_device(outputs, &device));
+        self.targets.push(on_device(targets, &device));
+    }
+
+    fn end(mut self, tokens: usize) -> Share {
+        Share {
+            gradients: self.gradients.grads(),
+            output: StepOutput {
+                loss: self.loss,
+                tokens,
+                outputs: stacked(self.outputs),
+                targets: stacked(self.targets),
+            },
+        }
+    }
+}
+
+fn on_device(rows: Rows, device: &Device) -> Tensor<2, Int> {
+    let Rows { tokens, width } = rows;
+    let shape = [tokens.len() / width, width];
+    Tensor::from_data(TensorData::new(tokens, shape), device)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;

@@ -1,0 +1,133 @@
+//! A device beside the first, which takes a share of each step.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use burn::tensor::Device;
+
+use super::Trainee;
+use super::meter::failed;
+use super::on_host::OnHost;
+use super::step::Share;
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::examples::Example;
+use crate::model::Seq2SeqModel;
+use crate::vocab::Vocab;
+
+/// A device, and the thread that asks it: the devices of a step compute at the same time.
+pub(super) struct Peer<M: Seq2SeqModel> {
+    device: Device,
+    jobs: Sender<Job<M>>,
+    done: Receiver<thread::Result<Result<Done>>>,
+}
+
+/// A share of a step to compute.
+pub(super) struct Job<M: Seq2SeqModel> {
+    /// The trainee, on any device.
+    pub(super) trainee: Trainee<M>,
+    /// Its parameters.
+    pub(super) parameters: Arc<OnHost>,
+    pub(super) examples: Vec<Example>,
+    /// The factor of the loss.
+    pub(super) weight: f64,
+}
+
+/// What a share gave.
+pub(super) struct Done {
+    pub(super) gradients: OnHost,
+    /// The loss, times its factor.
+    pub(super) loss: f64,
+    pub(super) outputs: Rows,
+    pub(super) targets: Rows,
+}
+
+/// Rows of tokens, padded to as many, one behind the other.
+pub(super) struct Rows {
+    pub(super) tokens: Vec<i64>,
+    pub(super) width: usize,
+}
+
+impl<M: Seq2SeqModel + 'static> Peer<M> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there can be no further thread.
+    pub(super) fn start(device: Device) -> Result<Self> {
+        let (jobs, asked) = mpsc::channel::<Job<M>>();
+        let (answers, done) = mpsc::channel();
+        let of_thread = device.clone();
+        let work = move || {
+            for job in asked {
+                let answer = catch_unwind(AssertUnwindSafe(|| job.compute(&of_thread)));
+                if answers.send(answer).is_err() {
+                    break;
+                }
+            }
+        };
+        let started = thread::Builder::new().spawn(work);
+        started.map_err(|error| Error::config("a device", "a thread for it", error))?;
+        Ok(Self { device, jobs, done })
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn begin(&self, job: Job<M>) {
+        self.jobs
+            .send(job)
+            .expect("the thread ends with this end of the channel");
+    }
+
+    /// The result of the job that was begun.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the device fails.
+    ///
+    /// # Panics
+    /// If the job did.
+    pub(super) fn end(&self) -> Result<Done> {
+        let answer = self.done.recv().expect("each job is answered");
+        answer.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl<M: Seq2SeqModel> Job<M> {
+    fn compute(self, device: &Device) -> Result<Done> {
+        let Self {
+            trainee,
+            parameters,
+            examples,
+            weight,
+        } = self;
+        let trainee = parameters.place(trainee, device);
+        drop(parameters);
+        let batch = Batch::new(&examples, device);
+        let Share { gradients, output } = trainee.share(batch, weight);
+        let loss_and_gradients = OnHost::gradients(output.loss, &gradients, &trainee);
+        let (loss, gradients) = loss_and_gradients.map_err(failed)?;
+        let width = output.outputs.dims()[1];
+        let tokens = output.outputs.try_into_vec_as().map_err(failed)?;
+        Ok(Done {
+            gradients,
+            loss,
+            outputs: Rows { tokens, width },
+            targets: targets(&examples, width),
+        })
+    }
+}
+
+/// The targets of these examples and their ends, padded.
+fn targets(examples: &[Example], width: usize) -> Rows {
+    let padding = std::iter::repeat(Vocab::PAD);
+    let row = |example: &'_ Example| {
+        let target = example.target.iter().copied().chain([Vocab::EOS]);
+        let tokens: Vec<u32> = target.chain(padding.clone()).take(width).collect();
+        tokens.into_iter().map(i64::from)
+    };
+    let tokens = examples.iter().flat_map(row).collect();
+    Rows { tokens, width }
+}
