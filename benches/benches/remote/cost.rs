@@ -2,10 +2,11 @@
 //!
 //! `step = fixed + batch / machines * share + exchange + bytes / bandwidth + answers * round trip`
 //!
-//! `fixed` and `share` are of a worker over the loopback interface with a batch and with half of it. What is exchanged
-//! is parameters and gradients, `(1 + 3 (machines - 1))` times the parameters: read from the first machine, sent to the
-//! others, read from them, sent to the first, one after the other over the client's link. Its cost without a network,
-//! to be packed and copied, is of two workers. The machines compute and answer at the same time, a link is full-duplex.
+//! `fixed` and `share` are fitted to a worker over the loopback interface with a batch and with half of it. Parameters
+//! and gradients are exchanged `1 + 3 (machines - 1)` times: read from the first machine, sent to the others, read from
+//! them, sent to the first. These phases follow each other on the client's wire, so that both directions add up. The
+//! cost of an exchange beside the wire, packing and copying, is fitted to two workers. The machines compute and answer
+//! at the same time.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// That of this machine, as far as its links slow it down.
+    /// The loopback interface: a link adds nothing.
     pub(crate) const LOOPBACK: Self = Self {
         round_trip: Duration::ZERO,
         bits_per_second: f64::INFINITY,
@@ -43,15 +44,15 @@ impl fmt::Display for Network {
 #[derive(Debug)]
 pub(crate) struct Cost {
     fixed: f64,
-    /// Of an example.
+    /// Cost of an example.
     share: f64,
-    /// Of each time that the parameters are sent, beside the network's.
+    /// Cost of sending the parameters once, beside the network's.
     exchange: f64,
-    /// The bytes of what is asked of a machine and answered, parameters and gradients aside.
-    asked: f64,
+    /// Bytes of requests to a machine and of its answers, parameters and gradients aside.
+    requests: f64,
     /// The bytes of the parameters.
     parameters: f64,
-    /// The answers that one machine is waited for alone, and the first of several.
+    /// The answers that are waited for, of one machine, and of several one after the other.
     answers: [f64; 2],
 }
 
@@ -66,15 +67,15 @@ impl Cost {
         [of_one, of_two]: [&[Traffic]; 2],
     ) -> Self {
         let [one, half, two] = [one, half, two].map(|it| it.as_secs_f64());
-        let share = ((one - half) / (batch as f64 / 2.0)).max(0.0);
-        // The second of two is sent parameters, and sends gradients: hardly anything else comes back.
+        let share = ((one - half) / (batch as f64 / 2.0)).max(1e-9);
+        // The second of two sends gradients, and hardly anything else.
         let parameters = of_two[1].back;
         let most = |traffic: &[Traffic]| traffic.iter().map(|it| it.answers).fold(0.0, f64::max);
         Self {
             fixed: (one - share * batch as f64).max(0.0),
             share,
             exchange: ((two - half) / 4.0).max(0.0),
-            asked: of_one[0].there + of_one[0].back,
+            requests: of_one[0].there + of_one[0].back,
             parameters,
             answers: [most(of_one), of_two.iter().map(|it| it.answers).sum()],
         }
@@ -91,14 +92,14 @@ impl Cost {
         more / (self.share * (1.0 - 1.0 / machines as f64))
     }
 
-    /// What the size of the batch does not change.
+    /// The part that the size of the batch does not change.
     fn beside(&self, machines: usize, network: Network) -> f64 {
         let times = match machines {
             1 => 0.0,
             _ => (1 + 3 * (machines - 1)) as f64,
         };
         let answers = self.answers[usize::from(machines > 1)];
-        let bytes = self.asked * machines as f64 + times * self.parameters;
+        let bytes = self.requests * machines as f64 + times * self.parameters;
         times * self.exchange
             + 8.0 * bytes / network.bits_per_second
             + answers * network.round_trip.as_secs_f64()
@@ -111,7 +112,7 @@ impl fmt::Display for Cost {
             fixed,
             share,
             exchange,
-            asked,
+            requests,
             parameters,
             answers: [alone, of_several],
         } = self;
@@ -121,7 +122,7 @@ impl fmt::Display for Cost {
              {of_several:.1}); parameters {:.1} kB, {:.2} ms each time",
             1e3 * fixed,
             1e3 * share,
-            1e-3 * asked,
+            1e-3 * requests,
             1e-3 * parameters,
             1e3 * exchange
         )

@@ -15,7 +15,7 @@ use crate::cost::Network;
 /// The bytes that are sent on at a time.
 const CHUNK: usize = 1 << 14;
 
-/// The bytes sent in a step, and how often an answer was waited for.
+/// The bytes sent in a step, and how many times an answer was waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic {
     pub(crate) there: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Traffic {
     pub(crate) answers: f64,
 }
 
-/// What went through a link so far.
+/// The traffic of a link so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     there: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What went through since then, by so many.
+    /// The traffic since `before`, divided by a number of steps.
     pub(crate) fn since(self, before: Self, steps: usize) -> Traffic {
         let each = |after: u64, before: u64| (after - before) as f64 / steps as f64;
         Traffic {
@@ -49,28 +49,50 @@ pub(crate) struct Link {
     state: Arc<State>,
 }
 
-struct State {
+/// The wire at the client, which all links share.
+pub(crate) struct Wire {
     network: Network,
-    there: AtomicU64,
-    back: AtomicU64,
-    answers: AtomicU64,
-    /// Whether the last that went through was a question.
-    was_asked: AtomicBool,
-    /// When the wire is free again, there and back: all connections share it.
+    /// When it is free again, there and back.
     free: [Mutex<Instant>; 2],
 }
 
+impl Wire {
+    pub(crate) fn new(network: Network) -> Arc<Self> {
+        Arc::new(Self {
+            network,
+            free: [(); 2].map(|()| Mutex::new(Instant::now())),
+        })
+    }
+
+    /// The time at which so many bytes that are sent now are at the other end.
+    fn arrival(&self, is_there: bool, bytes: usize) -> Instant {
+        let on_wire = Duration::from_secs_f64(8.0 * bytes as f64 / self.network.bits_per_second);
+        let free = &self.free[usize::from(is_there)];
+        let mut free = free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *free = (*free).max(Instant::now()) + on_wire;
+        *free + self.network.round_trip / 2
+    }
+}
+
+struct State {
+    wire: Arc<Wire>,
+    there: AtomicU64,
+    back: AtomicU64,
+    answers: AtomicU64,
+    /// Whether the last bytes were a request's.
+    is_waiting: AtomicBool,
+}
+
 impl Link {
-    pub(crate) fn start(worker: SocketAddr, network: Network) -> io::Result<Self> {
+    pub(crate) fn start(worker: SocketAddr, wire: Arc<Wire>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let state = Arc::new(State {
-            network,
+            wire,
             there: AtomicU64::new(0),
             back: AtomicU64::new(0),
             answers: AtomicU64::new(0),
-            was_asked: AtomicBool::new(false),
-            free: [(); 2].map(|()| Mutex::new(Instant::now())),
+            is_waiting: AtomicBool::new(false),
         });
         let of_thread = state.clone();
         // The threads end with the connections, and this one with the process.
@@ -129,7 +151,7 @@ impl State {
         let mut chunk = vec![0; CHUNK];
         while let Ok(count @ 1..) = from.read(&mut chunk) {
             self.count(is_there, count);
-            let at = self.arrival(is_there, count);
+            let at = self.wire.arrival(is_there, count);
             if sender.send((at, chunk[..count].to_vec())).is_err() {
                 break;
             }
@@ -142,21 +164,12 @@ impl State {
         let bytes = bytes as u64;
         if is_there {
             self.there.fetch_add(bytes, Ordering::SeqCst);
-            self.was_asked.store(true, Ordering::SeqCst);
+            self.is_waiting.store(true, Ordering::SeqCst);
         } else {
             self.back.fetch_add(bytes, Ordering::SeqCst);
-            if self.was_asked.swap(false, Ordering::SeqCst) {
+            if self.is_waiting.swap(false, Ordering::SeqCst) {
                 self.answers.fetch_add(1, Ordering::SeqCst);
             }
         }
-    }
-
-    /// When so many bytes that are sent now are at the other end.
-    fn arrival(&self, is_there: bool, bytes: usize) -> Instant {
-        let on_wire = Duration::from_secs_f64(8.0 * bytes as f64 / self.network.bits_per_second);
-        let free = &self.free[usize::from(is_there)];
-        let mut free = free.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *free = (*free).max(Instant::now()) + on_wire;
-        *free + self.network.round_trip / 2
     }
 }

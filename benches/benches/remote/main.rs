@@ -15,7 +15,7 @@ use attention_benches::machine::processor;
 use clap::Parser;
 
 use cost::{Cost, Network};
-use link::{Link, Traffic};
+use link::{Link, Traffic, Wire};
 use process::{Role, Trainer, Worker};
 use sizes::Sizes;
 
@@ -28,7 +28,7 @@ struct Args {
     /// Only the sizes whose title contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// What a process that the bench starts does.
+    /// The part of a process that the bench starts.
     #[arg(long, hide = true, value_name = "JSON")]
     role: Option<String>,
     /// Cargo says so.
@@ -170,12 +170,9 @@ fn measure(sizes: Sizes, rounds: u32) -> io::Result<()> {
 
     let cost = Cost::fit(sizes.batch, one, half, two, [&of_one, &of_two]);
     println!("  {cost}");
-    for (name, workers, batch) in [
-        ("a worker", &[1][..], sizes.batch),
-        ("two workers", &[1, 1], sizes.batch),
-    ] {
+    for (name, workers) in [("a worker", &[1][..]), ("two workers", &[1, 1])] {
         let (measured, _) = through_links(workers, sizes, SLOW)?;
-        let predicted = cost.step(batch, workers.len(), SLOW);
+        let predicted = cost.step(sizes.batch, workers.len(), SLOW);
         println!(
             "  {name} at {SLOW}: predicted {:.0} ms, measured {:.0} ms ({:.2})",
             1e3 * predicted,
@@ -206,9 +203,10 @@ fn through_links(
 ) -> io::Result<(Duration, Vec<Traffic>)> {
     let workers = workers.iter().map(|threads| Worker::start(*threads));
     let workers: Vec<Worker> = workers.collect::<io::Result<_>>()?;
+    let wire = Wire::new(network);
     let links = workers
         .iter()
-        .map(|worker| Link::start(worker.address, network));
+        .map(|worker| Link::start(worker.address, wire.clone()));
     let links: Vec<Link> = links.collect::<io::Result<_>>()?;
     let devices: Vec<String> = links
         .iter()

@@ -3,6 +3,7 @@
 use std::env::current_exe;
 use std::io::{self, BufRead, BufReader, Write, stdin, stdout};
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,14 @@ use attention_seq2seq::{
 use burn::server::{RemoteServer, WebSocketTransport};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use crate::sizes::Sizes;
 
-/// What a process does.
+/// The line of a training that waits for its next epoch.
+const READY: &str = "ready";
+
+/// The part of a process.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Role {
     Worker {
@@ -27,6 +32,7 @@ pub(crate) enum Role {
         devices: String,
         threads: usize,
         sizes: Sizes,
+        folder: PathBuf,
     },
 }
 
@@ -59,9 +65,10 @@ impl Role {
                 devices,
                 threads,
                 sizes,
+                folder,
             } => {
                 start_threads(threads)?;
-                among_threads(threads, || train(&devices, sizes))
+                among_threads(threads, || train(&devices, sizes, RunDir::new(folder)))
             }
         }
     }
@@ -81,15 +88,17 @@ fn serve() -> io::Result<()> {
     server.serve(transport).map_err(io::Error::other)
 }
 
-/// Trains an epoch for each line that it is given, and says how many seconds its steps took.
-fn train(devices: &str, sizes: Sizes) -> io::Result<()> {
+/// Trains an epoch for each line that it is given, after it has said that it is ready, and says how many seconds the
+/// steps took.
+fn train(devices: &str, sizes: Sizes, run: RunDir) -> io::Result<()> {
     let mut devices = open_devices(devices).map_err(io::Error::other)?.into_iter();
     let first = devices.next().unwrap_or_default();
-    let folder = tempfile::tempdir()?;
     let mut begun = Instant::now();
     let observer = |event: &TrainEvent| {
         let goes_on = match event {
-            TrainEvent::Started { .. } | TrainEvent::EpochEnded(_) => heard(),
+            TrainEvent::Started { .. } | TrainEvent::EpochEnded(_) => {
+                say(READY).and_then(|()| heard())
+            }
             TrainEvent::BatchDone {
                 split: Split::Train,
                 done,
@@ -118,7 +127,7 @@ fn train(devices: &str, sizes: Sizes) -> io::Result<()> {
             patience: usize::MAX,
             ..TrainConfig::default()
         },
-        run: RunDir::new(folder.path()),
+        run,
         resume_from: None,
         further_devices: devices.map(Device::autodiff).collect(),
         interrupter: Interrupter::new(),
@@ -167,22 +176,27 @@ pub(crate) struct Trainer {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    _folder: TempDir,
 }
 
 impl Trainer {
     /// Starts it, and lets it train an epoch that does not count.
     pub(crate) fn start(devices: &str, threads: usize, sizes: Sizes) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
         let role = Role::Trainer {
             devices: devices.to_string(),
             threads,
             sizes,
+            folder: folder.path().join("run"),
         };
         let (child, stdin, stdout) = role.start()?;
         let mut trainer = Self {
             child,
             stdin,
             stdout,
+            _folder: folder,
         };
+        trainer.await_ready()?;
         trainer.epoch(|| ())?;
         Ok(trainer)
     }
@@ -192,9 +206,17 @@ impl Trainer {
         writeln!(self.stdin)?;
         let seconds: f64 = read(&mut self.stdout)?.parse().map_err(io::Error::other)?;
         let seen = look();
+        // Validation and checkpoint belong to no step.
         writeln!(self.stdin)?;
+        self.await_ready()?;
         let step = Duration::from_secs_f64(seconds / Sizes::STEPS as f64);
         Ok((step, seen))
+    }
+
+    fn await_ready(&mut self) -> io::Result<()> {
+        let said = read(&mut self.stdout)?;
+        let unexpected = || io::Error::other(format!("expected {READY:?}, got {said:?}"));
+        (said == READY).then_some(()).ok_or_else(unexpected)
     }
 }
 
@@ -207,6 +229,8 @@ impl Drop for Trainer {
 
 fn read(stdout: &mut BufReader<ChildStdout>) -> io::Result<String> {
     let mut line = String::new();
-    stdout.read_line(&mut line)?;
-    Ok(line.trim().to_string())
+    match stdout.read_line(&mut line)? {
+        0 => Err(io::Error::other("a process of the bench has ended")),
+        _ => Ok(line.trim().to_string()),
+    }
 }

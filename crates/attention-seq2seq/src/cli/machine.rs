@@ -15,7 +15,8 @@ const MOST_THREADS: usize = 1024;
 #[derive(Args)]
 pub(crate) struct Machine {
     /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, or ws://HOST:PORT, that of
-    /// a `seq2seq worker`, or to train those of several: ws://HOST:PORT,ws://HOST:PORT [default: the first compiled in].
+    /// a `seq2seq worker`; `train` also takes those of several, ws://HOST:PORT,ws://HOST:PORT [default: the first
+    /// compiled in].
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].

@@ -1,8 +1,8 @@
 //! A step of several devices together, each with a share of the batch.
 //!
-//! The loss of a batch is the mean over its target tokens: that of the shares, each weighted by its target tokens. So
-//! are its gradients, which the first device adds up, clips and steps by; the others are sent the parameters anew at
-//! each step. As `MultiDeviceOptim::OptimMainDevice` of burn-train, but for the mean, which there is a sum.
+//! The loss of a batch is the mean over its target tokens: the mean of the shares' losses, weighted by their target
+//! tokens. So are its gradients. The first device adds them up, clips them and steps; the others are sent the new
+//! parameters with the next step. As `MultiDeviceOptim::OptimMainDevice` of burn-train, which adds gradients up.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use super::clip::Squares;
 use super::meter::failed;
 use super::on_host::OnHost;
-use super::peer::{Done, Job, Peer, Rows};
+use super::peer::{Done, Ended, Job, Peer, Rows};
 use super::step::{Share, StepOutput, TrainOutput, Trainee};
 use crate::batch::{Batch, stacked};
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl<M: Seq2SeqModel + 'static> Joint<M> {
         &self.first
     }
 
-    /// Seeds the generator of each device, of all differently.
+    /// Seeds the generators of all devices, each differently. Devices of one process share a generator.
     pub(super) fn seed(&self, seed: u64) {
         self.first.seed(seed);
         for (number, peer) in (1..).zip(&self.peers) {
@@ -81,11 +81,13 @@ impl<M: Seq2SeqModel + 'static> Joint<M> {
         }
         let batch = Batch::new(&own, &self.first);
         let mut sum = Sum::begin(trainee, trainee.share(batch, weight(&own)));
-        // Each is waited for, whatever the others answer: its next answer is that to the next step.
-        let all: Vec<Result<Done>> = busy.iter().map(Peer::end).collect();
-        for done in all {
-            sum.add(done?);
+        let flushed = self.first.flush();
+        // All are waited for, whatever the others answer: the next answer of each is for the next step.
+        let all: Vec<Ended> = busy.iter().map(Peer::wait).collect();
+        for ended in all {
+            sum.add(ended.result()?);
         }
+        flushed.map_err(failed)?;
         Ok(trainee.clipped(sum.end(tokens), squares))
     }
 }

@@ -1,15 +1,18 @@
 //! Parameters and gradients in this process's memory, on their way from a device to another.
 //!
 //! Burn 0.22.1 moves a tensor between two servers past the client. They then have to reach each other by the client's
-//! addresses, each tensor is a question of its own, and a question asked while its answer is being laid out is never
-//! answered (burn-communication's `get_exposed_tensor_bytes` looks first, and waits for a notice that has gone by). So
-//! tensors go by way of this process, all of a type in one message each way.
+//! addresses, each tensor is a round trip, and one whose request comes while it is being exposed is waited for without
+//! an end (docs/upstream.md). So tensors go by way of this process, many of a type in one read.
 
 use std::collections::{HashMap, HashSet};
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, ExecutionError, Shape, Tensor, TensorData};
+
+/// The most bytes that are concatenated to be read at once: far below the largest message of Burn (1 GiB) and what a
+/// GPU allows for a buffer.
+const MOST_BYTES: usize = 64 << 20;
 
 /// The float parameters of a module, or their gradients.
 pub(super) struct OnHost(HashMap<ParamId, TensorData>);
@@ -36,14 +39,12 @@ impl OnHost {
         Ok((loss.unwrap_or(f64::NAN), Self(all)))
     }
 
-    /// The module with these parameters, to train on `device`.
-    pub(super) fn place<M: Module>(&self, module: M, device: &Device) -> M {
-        let mut placing = Placing {
+    /// The module with these parameters on `device`.
+    pub(super) fn load_into<M: Module>(&self, module: M, device: &Device) -> M {
+        module.map(&mut Loading {
             parameters: self,
             device,
-        };
-        // Burn moves what is no parameter, if there is anything.
-        module.map(&mut placing).fork(device)
+        })
     }
 
     /// The gradients of a module's parameters, on `device`.
@@ -64,12 +65,13 @@ struct Reading<'a> {
     gradients: Option<&'a GradientsParams>,
     /// A parameter that a module has twice is read once.
     seen: HashSet<ParamId>,
-    kinds: Vec<Kind>,
+    groups: Vec<Group>,
 }
 
-/// Tensors of one type, by their parameter, if they are of one.
-struct Kind {
+/// Tensors of one type that are read at once, each with its parameter, if it is of one.
+struct Group {
     dtype: DType,
+    bytes: usize,
     places: Vec<(Option<ParamId>, Shape)>,
     elements: Vec<Tensor<1>>,
 }
@@ -79,36 +81,40 @@ impl<'a> Reading<'a> {
         Self {
             gradients,
             seen: HashSet::new(),
-            kinds: Vec::new(),
+            groups: Vec::new(),
         }
     }
 
     fn add<const D: usize>(&mut self, id: Option<ParamId>, value: Tensor<D>) {
         let (dtype, shape) = (value.dtype(), value.shape());
-        let at = self.kinds.iter().position(|kind| kind.dtype == dtype);
+        let bytes = shape.num_elements() * dtype.size();
+        let has_room = |group: &Group| group.dtype == dtype && group.bytes + bytes <= MOST_BYTES;
+        let at = self.groups.iter().position(has_room);
         let at = at.unwrap_or_else(|| {
-            self.kinds.push(Kind {
+            self.groups.push(Group {
                 dtype,
+                bytes: 0,
                 places: Vec::new(),
                 elements: Vec::new(),
             });
-            self.kinds.len() - 1
+            self.groups.len() - 1
         });
-        let kind = &mut self.kinds[at];
-        kind.elements.push(value.reshape([shape.num_elements()]));
-        kind.places.push((id, shape));
+        let group = &mut self.groups[at];
+        group.bytes += bytes;
+        group.elements.push(value.reshape([shape.num_elements()]));
+        group.places.push((id, shape));
     }
 
-    /// Reads all of a type at once: the tensors of parameters, and the one of none.
+    /// Reads each group at once: the tensors of parameters, and the one of none.
     fn read(self) -> Result<(HashMap<ParamId, TensorData>, Option<TensorData>), ExecutionError> {
         let (mut of_parameters, mut other) = (HashMap::new(), None);
-        for kind in self.kinds {
-            let data = Tensor::cat(kind.elements, 0).try_into_data()?;
+        for group in self.groups {
+            let data = Tensor::cat(group.elements, 0).try_into_data()?;
             let mut rest = data.as_bytes();
-            for (id, shape) in kind.places {
-                let (bytes, after) = rest.split_at(shape.num_elements() * kind.dtype.size());
+            for (id, shape) in group.places {
+                let (bytes, after) = rest.split_at(shape.num_elements() * group.dtype.size());
                 rest = after;
-                let data = TensorData::from_bytes_vec(bytes.to_vec(), shape, kind.dtype);
+                let data = TensorData::from_bytes_vec(bytes.to_vec(), shape, group.dtype);
                 match id {
                     Some(id) => {
                         of_parameters.insert(id, data);
@@ -135,24 +141,21 @@ impl ModuleVisitor for Reading<'_> {
     }
 }
 
-struct Placing<'a> {
+struct Loading<'a> {
     parameters: &'a OnHost,
     device: &'a Device,
 }
 
-impl ModuleMapper for Placing<'_> {
+impl ModuleMapper for Loading<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, value, mapper) = param.consume();
         let Some(data) = self.parameters.0.get(&id) else {
             return Param::from_mapped_value(id, value, mapper);
         };
         let dtype = data.dtype();
-        let placed = Tensor::from_data(data.clone(), (self.device, dtype));
-        let placed = match value.is_require_grad() {
-            true => placed.require_grad(),
-            false => placed,
-        };
-        Param::from_mapped_value(id, placed, mapper)
+        let loaded = Tensor::from_data(data.clone(), (self.device, dtype));
+        let loaded = loaded.set_require_grad(value.is_require_grad());
+        Param::from_mapped_value(id, loaded, mapper)
     }
 }
 

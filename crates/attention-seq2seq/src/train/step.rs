@@ -113,7 +113,7 @@ impl TrainOutput {
                 _ => {}
             }
         }
-        // What is too large for f32 is looked at again, step by step.
+        // A norm too large for f32 has the steps made again, one by one.
         let all = all.into_iter().map(|it| it.cast(DType::F32)).collect();
         let all = Tensor::cat(all, 0)
             .try_into_vec_as::<f32>()
@@ -163,7 +163,7 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
-/// The loss of some of a batch's examples: its gradients, not clipped, and the output.
+/// Gradients of the loss of some examples, not clipped, and the output.
 pub(super) struct Share {
     pub(super) gradients: GradientsParams,
     pub(super) output: StepOutput,

@@ -64,14 +64,18 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     pub config: TrainConfig,
     /// The folder for checkpoints and figures. Without `resume_from`, those of an earlier training there are removed.
     pub run: RunDir,
-    /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On a CPU, with as many threads
-    /// and the same settings and examples, it ends with the parameters that it would have had in one go, bit for bit,
-    /// unless its time is limited.
+    /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On one CPU, with as many
+    /// threads and the same settings and examples, it ends with the parameters that it would have had in one go, bit
+    /// for bit, unless its time is limited.
     pub resume_from: Option<usize>,
-    /// Devices beside the model's, for training as it is (`device.autodiff()`): each takes a share of every batch, and
-    /// the mean of their gradients is the step. With the same seed, training gives what it gives on one device, but for
-    /// the order of sums and for dropout, of which each device draws its own. Each needs a copy of the parameters at
-    /// every step, by way of this process. Validation and checkpoints are the model's device's.
+    /// Further training devices (`device.autodiff()`). Each computes a share of every batch; the model's device steps
+    /// by the mean of their gradients, weighted by target tokens, and validates. With the same seed, training gives
+    /// what it gives on one device, but for the order of sums and for random numbers drawn in the model (dropout, the
+    /// noise of monotonic attention): each device draws its own, and devices of this process from one generator, in
+    /// any order.
+    ///
+    /// Each needs the parameters at every step, by way of this process. Tensors of the model that are no float
+    /// parameters move once, by Burn; parameters that a model has twice are not supported, as in Burn's optimizers.
     pub further_devices: Vec<Device>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,

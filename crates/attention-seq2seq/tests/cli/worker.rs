@@ -143,10 +143,8 @@ fn two_workers_train_as_this_process_does() {
     let args = train_args("reverse", "100000", &others);
     let training = begun(folder.path(), &args);
     other.kill();
-    let output = training.wait_with_output().unwrap();
     let lost = format!("the worker at {} was lost: ", other.device);
-    bad(&args, output, &lost);
-    check_goes_on(folder.path());
+    check_lost(folder.path(), &args, training, &lost);
 }
 
 #[test]
@@ -196,11 +194,11 @@ fn an_address_without_a_worker_is_an_error() {
 const ENDLESS: [&str; 4] = ["--out", "run", "--patience", "100000"];
 
 /// Checks that training ended with one line, and goes on from its last checkpoint on this machine.
-fn check_lost(folder: &Path, args: &[&str], training: Child) {
+fn check_lost(folder: &Path, args: &[&str], training: Child, message: &str) {
     let started = Instant::now();
     let output = training.wait_with_output().unwrap();
     assert!(started.elapsed() < HANG, "it hung");
-    bad(args, output, "was lost: ");
+    bad(args, output, message);
     check_goes_on(folder);
 }
 
@@ -254,7 +252,7 @@ fn a_worker_that_is_killed_ends_training_with_one_line() {
     let args = train_args("reverse", "100000", &others);
     let training = begun(folder.path(), &args);
     worker.kill();
-    check_lost(folder.path(), &args, training);
+    check_lost(folder.path(), &args, training, "was lost: ");
 }
 
 #[cfg(unix)]
@@ -270,7 +268,7 @@ fn a_worker_that_stalls_ends_training_with_one_line() {
         .args(["-STOP", &worker.child.id().to_string()])
         .status();
     assert!(stop.unwrap().success());
-    check_lost(folder.path(), &args, training);
+    check_lost(folder.path(), &args, training, "was lost: ");
 }
 
 /// Workers killed at ten moments of a training, which goes on with another after each.

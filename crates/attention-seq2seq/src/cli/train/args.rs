@@ -26,7 +26,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE", requires = "data", conflicts_with = "task")]
     pub(super) valid: Option<PathBuf>,
 
-    /// Settings that have proved themselves for a kind of data; they are printed. Those that are given, here or in
+    /// Settings for a kind of data; they are printed. Those that are given, here or in
     /// --config, win.
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<Preset>,

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::device::test_device;
-use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::model::{Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig};
 use crate::vocab::Vocab;
 
 type Model = Seq2Seq<DotProductAttention>;
@@ -24,6 +24,19 @@ fn trainee() -> Trainee<Model> {
     Trainee::new(model).with_clip(0.1).with_label_smoothing(0.1)
 }
 
+/// A Transformer whose output layer is frozen.
+fn transformer() -> Trainee<Transformer> {
+    let device = test_device().autodiff();
+    device.seed(7);
+    let config = TransformerConfig::new(12, 12)
+        .with_hidden_size(8)
+        .with_heads(2)
+        .with_dropout(0.0);
+    let mut model = config.init(&device);
+    model.output = model.output.set_require_grad(false);
+    Trainee::new(model).with_clip(0.1)
+}
+
 /// Examples of lengths from 1 to 5, another one each time.
 fn examples(count: u32) -> Vec<Example> {
     let tokens = |count: u32, first: u32| (0..count).map(|at| 4 + (first + 3 * at) % 8).collect();
@@ -35,19 +48,20 @@ fn examples(count: u32) -> Vec<Example> {
 }
 
 /// The device of all tests, so many times.
-fn joint(devices: usize) -> Joint<Model> {
+fn joint<M: Seq2SeqModel + 'static>(devices: usize) -> Joint<M> {
     let device = || test_device().autodiff();
     let further = (1..devices).map(|_| device()).collect();
     Joint::new(device(), further).unwrap()
 }
 
-/// The gradients of all parameters, one behind the other.
-fn elements(gradients: &GradientsParams, trainee: &Trainee<Model>) -> Vec<f64> {
+/// The gradients of all parameters that have one, concatenated.
+fn elements<M: Seq2SeqModel>(gradients: &GradientsParams, trainee: &Trainee<M>) -> Vec<f64> {
     struct All<'a>(&'a GradientsParams, Vec<f64>);
     impl burn::module::ModuleVisitor for All<'_> {
         fn visit_float<const D: usize>(&mut self, param: &burn::module::Param<Tensor<D>>) {
-            let gradient = self.0.get::<D>(param.id).unwrap();
-            self.1.extend(gradient.into_data().iter::<f64>());
+            if let Some(gradient) = self.0.get::<D>(param.id) {
+                self.1.extend(gradient.into_data().iter::<f64>());
+            }
         }
     }
     let mut all = All(gradients, Vec::new());
@@ -57,23 +71,36 @@ fn elements(gradients: &GradientsParams, trainee: &Trainee<Model>) -> Vec<f64> {
 
 #[test]
 fn devices_together_make_the_step_of_one() {
-    let trainee = trainee();
+    check_step(&trainee());
+}
+
+#[test]
+fn a_frozen_layer_has_no_gradient_on_any_device() {
+    let trainee = transformer();
+    let step = joint(2).train_step(&trainee, examples(5), Squares::Scaled);
+    let gradients = step.unwrap().gradients;
+    assert!(gradients.get::<2>(trainee.model.output.weight.id).is_none());
+    check_step(&trainee);
+}
+
+/// Checks that several devices make the step of one.
+fn check_step<M: Seq2SeqModel + 'static>(trainee: &Trainee<M>) {
     // 11 are shared unevenly, of 2 and of 1 there is none for a third device.
     for count in [11, 2, 1] {
         let step = |devices: usize| {
             let joint = joint(devices);
-            let step = || joint.train_step(&trainee, examples(count), Squares::Scaled);
+            let step = || joint.train_step(trainee, examples(count), Squares::Scaled);
             // The second step of the same threads is the same.
             let (first, second) = (step().unwrap(), step().unwrap());
             let [first_all, second_all] =
-                [&first, &second].map(|it| elements(&it.gradients, &trainee));
+                [&first, &second].map(|it| elements(&it.gradients, trainee));
             assert_eq!(first_all, second_all);
             first
         };
         let alone = step(1);
         for devices in [2, 3] {
             let together = step(devices);
-            let [expected, found] = [&alone, &together].map(|it| elements(&it.gradients, &trainee));
+            let [expected, found] = [&alone, &together].map(|it| elements(&it.gradients, trainee));
             assert_eq!(expected.len(), found.len());
             let largest = expected
                 .iter()
