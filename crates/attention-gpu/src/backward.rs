@@ -6,10 +6,12 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use crate::choice;
 use crate::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
 use crate::math::{corrected, error_of_sum};
 use crate::score_gradients::{GradientOf, UpstreamLaunch};
 use crate::tensors::{cast, contiguous, cube_count, empty};
+use crate::tiling::Tiling;
 
 /// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
 /// score's weight, the pass over keys for those of keys, values and a bias of keys. A bias of pairs or of distances
@@ -81,13 +83,13 @@ impl AttentionInputs {
         let gradient = contiguous(gradient);
         let context = contiguous(cast(outputs.context.clone(), gradient.dtype()));
         let backward = Backward {
-            inputs: self,
+            inputs: self.clone(),
             of: GradientOf::Context,
             statistics: Some(self.statistics_with_deltas(&outputs.statistics, context, &gradient)),
             gradient,
             wanted,
         };
-        backward.gradients()
+        backward.in_fastest_tiles().gradients()
     }
 }
 
@@ -101,19 +103,20 @@ impl AdditiveScoreInputs {
         let inputs = self.without_values();
         inputs.check();
         let backward = Backward {
-            inputs: &inputs,
+            inputs,
             of: GradientOf::Scores,
             statistics: None,
             gradient: contiguous(gradient),
             wanted,
         };
-        backward.gradients()
+        backward.in_fastest_tiles().gradients()
     }
 }
 
 /// A backward pass.
-pub(crate) struct Backward<'a> {
-    pub(crate) inputs: &'a AttentionInputs,
+#[derive(Clone)]
+pub(crate) struct Backward {
+    pub(crate) inputs: AttentionInputs,
     pub(crate) of: GradientOf,
     /// Gradient of the context or of the scores; contiguous.
     pub(crate) gradient: CubeTensor,
@@ -122,7 +125,24 @@ pub(crate) struct Backward<'a> {
     pub(crate) wanted: Wanted,
 }
 
-impl Backward<'_> {
+impl Backward {
+    fn in_fastest_tiles(self) -> Self {
+        let tried = self.clone();
+        let tiling = choice::tiling(
+            &self.inputs,
+            || format!("backward of {:?}, {:?}", self.of, self.wanted),
+            move |tiling| drop(tried.clone().in_tiles_of(tiling).gradients()),
+        );
+        self.in_tiles_of(tiling)
+    }
+
+    pub(crate) fn in_tiles_of(self, tiling: Tiling) -> Self {
+        Self {
+            inputs: self.inputs.in_tiles_of(tiling),
+            ..self
+        }
+    }
+
     /// The argument of a kernel.
     pub(crate) fn upstream<F: Float>(&self) -> UpstreamLaunch<F> {
         let statistics = self.statistics.clone();
@@ -133,7 +153,8 @@ impl Backward<'_> {
         )
     }
 
-    fn gradients(&self) -> AttentionGradients {
+    /// The gradients that are wanted, in the inputs' tiling.
+    pub(crate) fn gradients(&self) -> AttentionGradients {
         let mut gradients = AttentionGradients::default();
         self.pass_over_queries(&mut gradients);
         self.pass_over_keys(&mut gradients);

@@ -134,10 +134,10 @@ fn backward_queries<F: Float>(
     }
 }
 
-impl Backward<'_> {
+impl Backward {
     /// Adds the gradients of the queries and of the weight of additive scores, in f32, if one of them is wanted.
     pub(crate) fn pass_over_queries(&self, gradients: &mut AttentionGradients) {
-        let inputs = self.inputs;
+        let inputs = &self.inputs;
         let is_additive = inputs.kind() == ScoreKind::Additive;
         let wants_weight = self.wanted.weight && is_additive;
         if !(self.wanted.queries || wants_weight) {

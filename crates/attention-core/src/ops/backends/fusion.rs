@@ -19,6 +19,7 @@ use crate::ops::{
 pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
     Kernels {
         runs_on: B::KERNELS.runs_on,
+        fastest: B::KERNELS.fastest,
         statistics: B::KERNELS.statistics,
         additive_attention: match B::KERNELS.additive_attention {
             Some(_) => Some(Kernel {

@@ -1,0 +1,114 @@
+//! Dot-product attention on a GPU by its kernel, by its definition, and by what the device chooses (`autotune`).
+//!
+//! `cargo bench -p attention-benches --bench gpu_choices --no-default-features --features wgpu,autotune`; see
+//! benches/README.md.
+
+use std::io;
+
+use attention_benches::compare::{Candidate, Local, Measured, compare};
+use attention_benches::devices::on_host;
+use attention_benches::machine::limit_threads;
+use attention_benches::options::Options;
+use attention_benches::report::{Report, print_measured};
+use attention_benches::tensors::{Call, call, random};
+use attention_core::{DotProductAttentionConfig, Mask};
+use burn::tensor::{Device, Tensor};
+use burn_fused_layers::paths::{Operation, set_auto, set_kernel};
+
+const HEADS: usize = 8;
+const SIZE: usize = 64;
+/// Queries, and as many keys.
+const ROWS: [usize; 2] = [128, 512];
+
+/// Operations that a device chooses the path of.
+const OPERATIONS: [Operation; 4] = [
+    Operation::DotProductAttention,
+    Operation::AdditiveAttention,
+    Operation::AdditiveScore,
+    Operation::MaskedSoftmax,
+];
+
+/// The path of all of them.
+type Choose = fn(Operation);
+
+const PATHS: [(&str, Choose); 3] = [
+    ("kernel", |operation| set_kernel(operation, true)),
+    ("definition", |operation| set_kernel(operation, false)),
+    ("auto", set_auto),
+];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    let options = Options::from_command_line();
+    let mut report = Report::start(threads);
+    if !cfg!(feature = "autotune") {
+        println!("without the feature `autotune`: `auto` is the kernel\n");
+    }
+    for (backend, device) in options.devices() {
+        if on_host(&device) {
+            println!("skipped: {backend} is no GPU");
+            continue;
+        }
+        for rows in ROWS {
+            for (pass, device) in [
+                ("forward", device.clone()),
+                ("training", device.clone().autodiff()),
+            ] {
+                let title = format!("b1 heads {HEADS} q{rows} k{rows} d{SIZE} {pass}, {backend}");
+                if !options.wants(&title) {
+                    continue;
+                }
+                println!("{title}");
+                let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+                for (name, choose) in PATHS {
+                    let call = on_path(choose, attention(&device, rows));
+                    candidates.push(Box::new(Local::new(name, call).on(&device)));
+                }
+                let results = compare(&mut candidates, options.rounds);
+                print_measured(&results);
+                println!("  {}", verdict(&results));
+                for result in &results {
+                    report.add(&title, pass, result);
+                }
+            }
+        }
+    }
+    for operation in OPERATIONS {
+        set_auto(operation);
+    }
+    report.write(options.json.as_deref())
+}
+
+/// The call, on a path.
+fn on_path(choose: Choose, mut call: Call) -> Call {
+    Box::new(move || {
+        OPERATIONS.into_iter().for_each(choose);
+        call();
+    })
+}
+
+/// Attention; on a training device, with the gradients of queries, keys and values.
+fn attention(device: &Device, rows: usize) -> Call {
+    let inputs = [(); 3].map(|()| random([1, HEADS, rows, SIZE], device));
+    let module = DotProductAttentionConfig::new().init();
+    let attend = move |[queries, keys, values]: [Tensor<4>; 3]| {
+        module.forward(queries, keys, values, &Mask::none())
+    };
+    call(inputs, &[], attend)
+}
+
+/// How near the last of the results comes to the better one of the others.
+fn verdict(results: &[Measured]) -> String {
+    let medians = results.iter().map(|result| result.median().as_secs_f64());
+    let medians: Vec<f64> = medians.collect();
+    let [kernel, definition, auto] = medians[..] else {
+        unreachable!("three paths");
+    };
+    let better = kernel.min(definition);
+    format!(
+        "auto takes {:.2} times what the better one does, {:.2} ms and {:.2} ms",
+        auto / better,
+        1e3 * auto,
+        1e3 * better
+    )
+}

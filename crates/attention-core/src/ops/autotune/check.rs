@@ -1,0 +1,42 @@
+//! A check of Burn's attention before it is timed.
+
+use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::{DType, try_read_sync};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use crate::ops::attention_backend::AttentionBackend;
+use crate::ops::{DotProductAttentionInputs, dot_product_attention};
+
+/// Whether Burn's attention gives about what the kernel gives, to a tenth of the largest element. One that does not run
+/// on a device would be the fastest of all: neither a launch nor `sync` tells (cubecl-wgpu 0.11.3, `docs/upstream.md`).
+pub(super) fn burns_agrees(inputs: &DotProductAttentionInputs<CubeBackend>) -> bool {
+    let Some(kernel) = CubeBackend::KERNELS.dot_product_attention else {
+        return false;
+    };
+    let wide = |tensor: CubeTensor| attention_gpu::cast(tensor, DType::F32);
+    let expected = wide((kernel.forward)(inputs.clone()).0);
+    let result = wide(dot_product_attention::burns::forward(inputs.clone()));
+    if result.shape() != expected.shape() {
+        return false;
+    }
+    let difference = CubeBackend::float_sub(result, expected.clone());
+    let largest = |tensor| {
+        let largest = CubeBackend::float_max(CubeBackend::float_abs(tensor));
+        let data = try_read_sync(CubeBackend::float_into_data(largest))?.ok()?;
+        data.iter::<f32>().next()
+    };
+    let agrees = match (largest(difference), largest(expected)) {
+        // Not `>`: a NaN does not agree.
+        (Some(difference), Some(expected)) => difference <= 0.1 * expected,
+        _ => false,
+    };
+    if !agrees {
+        log::warn!(
+            "attention: Burn's own gives something else than ours on {:?}, and is left out there",
+            inputs.queries.device
+        );
+    }
+    agrees
+}

@@ -1,0 +1,61 @@
+//! Limits of a device for definitions, which store tensors of all pairs.
+
+use burn_cubecl::cubecl::client::Client;
+use burn_fused_layers::paths::Operation;
+
+use crate::ops::call::Call;
+
+/// Tensors of all pairs that the graph of a definition keeps until its backward pass, at most: scores and weights,
+/// their parts that are finite and the rest, and masks.
+const KEPT: u64 = 8;
+
+/// The part of a device's memory that what one call keeps may take. A model has dozens of calls, and the rest of a
+/// training step wants memory, too.
+const PART_OF_MEMORY: u64 = 64;
+
+/// Limits of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of one tensor.
+    pub(super) largest_buffer: u64,
+    /// Bytes of all tensors, where the device says.
+    pub(super) memory: Option<u64>,
+}
+
+impl Limits {
+    pub(super) fn of(client: &Client) -> Self {
+        let memory = &client.properties().memory;
+        Self {
+            largest_buffer: memory.max_page_size,
+            memory: memory.max_memory(),
+        }
+    }
+
+    /// Whether the tensors of a call's definition fit: each into a buffer, so that it is not computed in chunks; and
+    /// what the graph of autodiff keeps also into one buffer, and into [a part](PART_OF_MEMORY) of the memory. Without
+    /// that, attention that trains in memory for queries and keys would take memory for their product because it is
+    /// faster, until it fails.
+    pub(super) fn hold_definition(&self, call: &Call) -> bool {
+        let product = |factors: &[usize]| {
+            let factors = factors.iter().map(|factor| *factor as u64);
+            factors.fold(1, u64::saturating_mul)
+        };
+        let elements_of_pair = match call.operation {
+            Operation::AdditiveScore => call.size,
+            _ => 1,
+        };
+        // Softmax of half precision is computed in f32.
+        let size = call.dtype.size().max(size_of::<f32>());
+        let rows = [call.batch, call.heads, call.keys, size];
+        let pairs = product(&rows).saturating_mul(product(&[call.queries, elements_of_pair]));
+        // Keys and values that heads share are repeated for each.
+        let repeated = product(&rows).saturating_mul(product(&[call.size.max(call.value_size)]));
+        let kept = if call.wanted.is_empty() {
+            0
+        } else {
+            pairs.saturating_mul(KEPT)
+        };
+        let part = self.memory.map_or(u64::MAX, |all| all / PART_OF_MEMORY);
+        pairs.max(repeated).max(kept) <= self.largest_buffer && kept <= part
+    }
+}

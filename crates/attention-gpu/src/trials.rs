@@ -1,0 +1,83 @@
+//! Trials, one at a time.
+
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    static IS_WITHIN_TRIAL: Cell<bool> = const { Cell::new(false) };
+}
+
+static TRYING: Mutex<()> = Mutex::new(());
+
+/// The choice that is `known`, or the one that `try_all` makes known. Threads wait for each other here, so that all
+/// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
+/// whatever runs.
+///
+/// A trial may lead to another one, of an operation within the first. It runs on the thread of the device, which must
+/// not wait for who waits for that thread; none but the trial's own can then be trying.
+#[doc(hidden)]
+pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
+    known().or_else(|| {
+        let is_outermost = !IS_WITHIN_TRIAL.get();
+        let lock = || TRYING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = is_outermost.then(lock);
+        known().or_else(|| {
+            try_all();
+            known()
+        })
+    })
+}
+
+/// Runs a candidate of a trial.
+#[doc(hidden)]
+pub fn within_trial<T>(run: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_WITHIN_TRIAL.set(self.0);
+        }
+    }
+
+    let _before = Before(IS_WITHIN_TRIAL.replace(true));
+    run()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn one_thread_tries_and_all_have_its_choice() {
+        let (tried, known) = (AtomicUsize::new(0), Mutex::new(None));
+        let choice = || {
+            known_or_tried(
+                || *known.lock().expect("no panic"),
+                || {
+                    tried.fetch_add(1, Ordering::Relaxed);
+                    *known.lock().expect("no panic") = Some(7);
+                },
+            )
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(choice)).collect();
+            for thread in threads {
+                assert_eq!(thread.join().expect("no panic"), Some(7));
+            }
+        });
+        assert_eq!(tried.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_trial_within_a_trial_does_not_wait_for_it() {
+        let known = Cell::new(None);
+        let inner = || known_or_tried(|| known.get(), || known.set(Some(3)));
+        let outer = known_or_tried(|| None::<i32>, || assert_eq!(within_trial(inner), Some(3)));
+        assert_eq!(outer, None);
+        assert!(!IS_WITHIN_TRIAL.get());
+        let panic = std::panic::catch_unwind(|| within_trial(|| panic!("a candidate that fails")));
+        assert!(panic.is_err() && !IS_WITHIN_TRIAL.get());
+    }
+}
