@@ -13,8 +13,8 @@ static TRYING: Mutex<()> = Mutex::new(());
 /// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
 /// whatever runs.
 ///
-/// A trial may lead to another one, of an operation within the first. It runs on the thread of the device, which must
-/// not wait for who waits for that thread; none but the trial's own can then be trying.
+/// A trial may lead to another one, of an operation within the first, on its own thread or on that of the device, which
+/// must not wait for who waits for it. None but the first's own thread can then be trying.
 #[doc(hidden)]
 pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
     known().or_else(|| {
@@ -22,13 +22,13 @@ pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) 
         let lock = || TRYING.lock().unwrap_or_else(PoisonError::into_inner);
         let _alone = is_outermost.then(lock);
         known().or_else(|| {
-            try_all();
+            within_trial(try_all);
             known()
         })
     })
 }
 
-/// Runs a candidate of a trial.
+/// Runs what belongs to a trial.
 #[doc(hidden)]
 pub fn within_trial<T>(run: impl FnOnce() -> T) -> T {
     struct Before(bool);

@@ -10,7 +10,7 @@ use super::mask::{DeviceMask, ResolvedMask};
 /// A call of an operation on pairs of queries and keys.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
-    not(feature = "autotune"),
+    not(all(feature = "autotune", feature = "cubecl-backend")),
     allow(dead_code, reason = "a device that tries asks")
 )]
 pub(super) struct Call {
@@ -38,6 +38,10 @@ pub(super) struct Call {
 
 /// The shapes of a mask on a device.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    not(all(feature = "autotune", feature = "cubecl-backend")),
+    allow(dead_code, reason = "a device that tries asks")
+)]
 pub(super) struct MaskForm {
     /// `[batch or 1, queries or 1]`
     pub(super) intervals: Option<[usize; 2]>,
@@ -81,6 +85,10 @@ impl MaskForm {
 
 /// The shapes and types of changes to the scores.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    not(all(feature = "autotune", feature = "cubecl-backend")),
+    allow(dead_code, reason = "a device that tries asks")
+)]
 pub(super) struct ModifierForms {
     pub(super) bias: Option<([usize; 4], DType)>,
     pub(super) relative_bias: Option<([usize; 4], DType)>,

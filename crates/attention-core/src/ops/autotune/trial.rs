@@ -95,7 +95,8 @@ impl Trial {
         let wanted = &self.call.wanted;
         // A candidate that cannot run is out; the thread is the device's, and lives on.
         let run = || attention_gpu::within_trial(|| inputs.run(candidate, wanted));
-        catch_unwind(AssertUnwindSafe(run)).map_err(reason)
+        let ran = catch_unwind(AssertUnwindSafe(run)).map_err(reason)?;
+        ran.ok_or_else(|| "no candidate of this operation".to_string())
     }
 }
 
@@ -124,12 +125,8 @@ macro_rules! run {
 }
 
 impl Inputs {
-    fn run(self, candidate: Candidate, wanted: &[bool]) {
-        let ran = self.run_known(candidate, wanted);
-        ran.expect("a call has candidates that its operation has");
-    }
-
-    fn run_known(self, candidate: Candidate, wanted: &[bool]) -> Option<()> {
+    /// Runs a candidate; `None` if the operation has none such.
+    fn run(self, candidate: Candidate, wanted: &[bool]) -> Option<()> {
         match self {
             Self::DotProductAttention(inputs) if candidate == Candidate::Burns => {
                 dot_product_attention::burns::forward(inputs);

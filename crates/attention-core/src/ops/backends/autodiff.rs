@@ -16,7 +16,7 @@ use crate::ops::{
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_score;
-        let call = || inputs.call().wanting(wanted(&inputs));
+        let call = || inputs.call().wanting(wanted::<B, C, _, 3>(&inputs));
         match B::KERNELS.way::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries, call) {
             Way::Kernel(kernel) => differentiate(kernel, inputs),
             _ => additive_score::composed::forward(inputs),
@@ -25,7 +25,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.masked_softmax;
-        let call = || inputs.call().wanting(wanted(&inputs));
+        let call = || inputs.call().wanting(wanted::<B, C, _, 1>(&inputs));
         match B::KERNELS.way::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores, call) {
             Way::Kernel(kernel) => differentiate(kernel, inputs),
             _ => masked_softmax::composed::forward(inputs),
@@ -34,7 +34,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.dot_product_attention;
-        let call = || inputs.call().wanting(wanted(&inputs));
+        let call = || inputs.call().wanting(wanted::<B, C, _, 6>(&inputs));
         match B::KERNELS.way::<Self, _>(
             Operation::DotProductAttention,
             kernel,
@@ -48,7 +48,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_attention;
-        let call = || inputs.call().wanting(wanted(&inputs));
+        let call = || inputs.call().wanting(wanted::<B, C, _, 7>(&inputs));
         match B::KERNELS.way::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries, call)
         {
             Way::Kernel(kernel) => differentiate(kernel, inputs),
