@@ -130,7 +130,7 @@ fn parse(value: &str) -> Result<Settings, String> {
     }
     for item in value.split(',') {
         let item = item.trim();
-        let named = |sign| {
+        let named = |sign: char| {
             let name = item.strip_prefix(sign)?;
             let mut all = Operation::ALL.into_iter();
             all.find(|operation| operation.name() == name)
