@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{TensorMetadata, get_device_settings};
-use burn::tensor::{DType, FloatDType, IntDType, Shape, TensorData};
+use burn::tensor::{DType, Shape, Slice, TensorData};
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, CubeDevice};
 use burn_fused_layers::harness::kernel::{Asked, Kernel};
@@ -277,15 +277,18 @@ impl Maker<'_> {
         }
     }
 
-    /// Sines of the elements' numbers, made on the device.
+    /// A few thousand sines over and over: no random numbers, and little to upload.
     fn tensor(&self, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+        const PERIOD: usize = 4093;
         let shape: Shape = shape.into();
-        let count = shape.num_elements() as i64;
-        let numbers = CubeBackend::int_arange(0..count, self.device, IntDType::I32);
-        // Few: drivers disagree about sines of large numbers.
-        let numbers = CubeBackend::int_remainder_scalar(numbers, 1009.into());
-        let numbers = CubeBackend::int_into_float(numbers, FloatDType::F32);
-        let sines = CubeBackend::float_sin(numbers);
+        let count: usize = shape.iter().product();
+        let sines: Vec<f32> = (0..PERIOD).map(|n| (n as f32).sin()).collect();
+        let sines = TensorData::new(sines, [1, PERIOD]);
+        let sines = CubeBackend::float_from_data(sines, self.device);
+        let periods = count.div_ceil(PERIOD);
+        let sines = CubeBackend::float_repeat_dim(sines, 0, periods);
+        let sines = CubeBackend::float_reshape(sines, [periods * PERIOD].into());
+        let sines = CubeBackend::float_slice(sines, &[Slice::from(0..count)]);
         attention_gpu::cast(CubeBackend::float_reshape(sines, shape), dtype)
     }
 
