@@ -108,8 +108,8 @@ fn key(inputs: &AttentionInputs, name: &str, tilings: [Tiling; 2]) -> String {
     let group = heads / key_heads;
     let form = |tensor: &Option<CubeTensor>| {
         tensor.as_ref().map(|tensor| {
-            let sizes = tensor.shape().iter().take(3);
-            sizes.map(|size| *size > 1).collect::<Vec<_>>()
+            let [batch, heads, rows, _] = tensor.shape().dims();
+            [batch > 1, heads > 1, rows > 1]
         })
     };
     let modifiers = &inputs.modifiers;

@@ -69,7 +69,7 @@ impl<B: Backend> AdditiveAttentionInputs<B> {
             modifiers: self.modifiers.forms(),
             has_dropout: self.dropout != 0.0,
 
-            ..call.with_values(&self.values)
+            ..call.with_values::<B>(&self.values)
         }
     }
 }

@@ -24,7 +24,7 @@ impl Candidate {
         let is_one = |candidate: &Self| match candidate {
             Self::Kernel => true,
             Self::Definition => !call.has_dropout && limits.hold_definition(call),
-            Self::Burns => Self::is_burns(call),
+            Self::Burns => limits.has_matrix_units && Self::is_burns(call),
         };
         Self::ALL.into_iter().filter(is_one).collect()
     }

@@ -1,6 +1,7 @@
-//! Limits of a device for definitions, which store tensors of all pairs.
+//! Limits of a device for the candidates: definitions store tensors of all pairs.
 
 use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::features::Plane;
 use burn_fused_layers::paths::Operation;
 
 use crate::ops::call::Call;
@@ -20,14 +21,20 @@ pub(super) struct Limits {
     pub(super) largest_buffer: u64,
     /// Bytes of all tensors, where the device says.
     pub(super) memory: Option<u64>,
+    /// Whether there are planes and matrix units, which the fast kernels of Burn's attention take. Without them they are
+    /// never the fastest, and a software Vulkan compiles them for minutes; it has no planes.
+    pub(super) has_matrix_units: bool,
 }
 
 impl Limits {
     pub(super) fn of(client: &Client) -> Self {
-        let memory = &client.properties().memory;
+        let properties = client.properties();
+        let features = &properties.features;
         Self {
-            largest_buffer: memory.max_page_size,
-            memory: memory.max_memory(),
+            largest_buffer: properties.memory.max_page_size,
+            memory: properties.memory.max_memory(),
+            has_matrix_units: features.plane.contains(Plane::Ops)
+                && !features.matmul.cmma.is_empty(),
         }
     }
 

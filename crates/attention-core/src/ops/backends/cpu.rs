@@ -14,6 +14,7 @@ use crate::ops::{
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
         runs_on: |_, _| true,
+        fastest: None,
         statistics: DType::F64,
         additive_attention: Some(Kernel {
             forward: additive_attention::cpu::forward,

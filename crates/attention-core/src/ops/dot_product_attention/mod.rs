@@ -66,7 +66,7 @@ impl<B: Backend> DotProductAttentionInputs<B> {
             modifiers: self.modifiers.forms(),
             has_dropout: self.dropout != 0.0,
             is_plain_product: (self.scale / plain_scale - 1.0).abs() < 1e-9,
-            ..call.with_values(&self.values)
+            ..call.with_values::<B>(&self.values)
         }
     }
 }

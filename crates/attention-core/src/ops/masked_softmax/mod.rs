@@ -37,7 +37,7 @@ impl<B: Backend> MaskedSoftmaxInputs<B> {
             size: 0,
             keys: num_keys,
             mask: MaskForm::of(&self.mask, num_keys),
-            ..Call::of_pairs(
+            ..Call::of_pairs::<B>(
                 Operation::MaskedSoftmax,
                 &self.scores,
                 &self.scores,
