@@ -21,8 +21,8 @@ pub(super) struct Limits {
     pub(super) largest_buffer: u64,
     /// Bytes of all tensors, where the device says.
     pub(super) memory: Option<u64>,
-    /// Whether there are planes and matrix units, which the fast kernels of Burn's attention take. Without them they are
-    /// never the fastest, and a software Vulkan compiles them for minutes; it has no planes.
+    /// Whether there are planes and matrix units, which the fast kernels of Burn's attention take. The others are never
+    /// the fastest, and a software Vulkan, which has no planes, compiles them for minutes.
     pub(super) has_matrix_units: bool,
 }
 
