@@ -28,13 +28,16 @@ pub trait AttentionBackend: LayerBackend {
     }
 }
 
+/// The way to run a call that a device finds fastest by trying.
+pub(super) type Try<B> = fn(&Device<B>, &Call) -> Option<Tried>;
+
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
     /// Whether they run on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType) -> bool,
     /// The fastest way to run a call, as the device finds out by trying; `None` where kernels run wherever they do. The
     /// function returns `None` if there is no choice.
-    pub(super) fastest: Option<fn(&Device<B>, &Call) -> Option<Tried>>,
+    pub(super) fastest: Option<Try<B>>,
     /// The type of the statistics that a fused attention saves of each query.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
     pub(super) statistics: DType,
