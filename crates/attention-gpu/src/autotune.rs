@@ -13,7 +13,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use crate::inputs::AttentionInputs;
 use crate::tiling::Tiling;
-use crate::trials::{known_or_tried, within_trial};
+use crate::trials::{caught, known_or_tried};
 
 /// Choices of this version's kernels.
 static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
@@ -58,7 +58,9 @@ pub(crate) fn fastest(
             run: Arc::new(run),
             is_tried: false,
         };
-        TUNER.execute(&id, client, set.clone(), trial);
+        if let Err(why) = caught(|| TUNER.execute(&id, client, set.clone(), trial)) {
+            log::warn!("attention: no trial of {key}; its kernel runs ({why})");
+        }
     });
     let fastest = fastest.map(|index: Index| Tiling::ALL[index]);
     // Where it could measure none, CubeCL may name one that refused.
@@ -94,8 +96,7 @@ impl Trial {
         if !self.tilings.contains(&tiling) {
             return Err("no tiling for so many queries".to_string());
         }
-        within_trial(|| (self.run)(tiling));
-        Ok(())
+        caught(|| (self.run)(tiling))
     }
 }
 

@@ -57,4 +57,4 @@ pub use choice::force_tiling;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 #[cfg(feature = "autotune")]
 #[doc(hidden)]
-pub use trials::{known_or_tried, within_trial};
+pub use trials::{caught, known_or_tried};

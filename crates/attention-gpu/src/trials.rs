@@ -1,6 +1,7 @@
 //! Trials, one at a time.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
@@ -28,9 +29,20 @@ pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) 
     })
 }
 
-/// Runs what belongs to a trial.
+/// Runs what belongs to a trial, or returns what its panic says. A candidate that cannot run is out; the thread is the
+/// device's, which lives on, and has begun to measure, which has to end.
 #[doc(hidden)]
-pub fn within_trial<T>(run: impl FnOnce() -> T) -> T {
+pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| within_trial(run)));
+    ran.map_err(|panic| {
+        let text = panic.downcast::<String>().map(|text| *text);
+        let text = text.or_else(|panic| panic.downcast::<&str>().map(|text| text.to_string()));
+        text.unwrap_or_else(|_| "it panics".to_string())
+    })
+}
+
+/// Runs what belongs to a trial.
+fn within_trial<T>(run: impl FnOnce() -> T) -> T {
     struct Before(bool);
 
     impl Drop for Before {
@@ -77,7 +89,15 @@ mod tests {
         let outer = known_or_tried(|| None::<i32>, || assert_eq!(within_trial(inner), Some(3)));
         assert_eq!(outer, None);
         assert!(!IS_WITHIN_TRIAL.get());
-        let panic = std::panic::catch_unwind(|| within_trial(|| panic!("a candidate that fails")));
-        assert!(panic.is_err() && !IS_WITHIN_TRIAL.get());
+    }
+
+    #[test]
+    fn a_panic_ends_its_trial_alone() {
+        let caught_text: Result<(), String> = caught(|| panic!("a candidate that fails"));
+        assert_eq!(caught_text, Err("a candidate that fails".to_string()));
+        let caught_number: Result<(), String> = caught(|| panic!("candidate {}", 1 + 1));
+        assert_eq!(caught_number, Err("candidate 2".to_string()));
+        assert_eq!(caught(|| 3), Ok(3));
+        assert!(!IS_WITHIN_TRIAL.get());
     }
 }

@@ -32,7 +32,7 @@ mod key;
 mod limits;
 mod trial;
 
-use attention_gpu::known_or_tried;
+use attention_gpu::{caught, known_or_tried};
 use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet};
 use burn_cubecl::{CubeDevice, CubeTuneId};
 use burn_fused_layers::paths::Tried;
@@ -66,7 +66,9 @@ pub(super) fn fastest(device: &CubeDevice, call: &Call) -> Option<Tried> {
     let known = || TUNER.fastest_identity(&id, &set, &key);
     let fastest = known_or_tried(known, || {
         let trial = Trial::new(key.clone(), call, candidates.clone(), device);
-        TUNER.execute(&id, &client, set.clone(), trial);
+        if let Err(why) = caught(|| TUNER.execute(&id, &client, set.clone(), trial)) {
+            log::warn!("attention: no trial of {key}; its kernel runs ({why})");
+        }
     });
     // Where it could measure none, CubeCL may name one that refused.
     let fastest = fastest.filter(|fastest| candidates.contains(fastest));

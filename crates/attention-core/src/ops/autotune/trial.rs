@@ -1,9 +1,8 @@
 //! A trial: tensors of a call's shapes, and each candidate run on them.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use attention_gpu::caught;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{TensorMetadata, get_device_settings};
 use burn::tensor::{DType, Shape, Slice, TensorData};
@@ -72,10 +71,9 @@ impl Trial {
         };
         let inputs = maker.inputs();
         let mut trial = self.clone();
-        let agrees = |inputs| catch_unwind(AssertUnwindSafe(|| burns_agrees(inputs)));
         if let Inputs::DotProductAttention(inputs) = &inputs
             && self.candidates.contains(&Candidate::Burns)
-            && !agrees(inputs).unwrap_or(false)
+            && !caught(|| burns_agrees(inputs)).unwrap_or(false)
         {
             let others = self.candidates.iter().copied();
             let others = others.filter(|candidate| *candidate != Candidate::Burns);
@@ -94,17 +92,9 @@ impl Trial {
             return Err("no candidate of this call".to_string());
         }
         let wanted = &self.call.wanted;
-        // A candidate that cannot run is out; the thread is the device's, and lives on.
-        let run = || attention_gpu::within_trial(|| inputs.run(candidate, wanted));
-        let ran = catch_unwind(AssertUnwindSafe(run)).map_err(reason)?;
+        let ran = caught(|| inputs.run(candidate, wanted))?;
         ran.ok_or_else(|| "no candidate of this operation".to_string())
     }
-}
-
-fn reason(panic: Box<dyn Any + Send>) -> String {
-    let text = panic.downcast::<String>().map(|text| *text);
-    let text = text.or_else(|panic| panic.downcast::<&str>().map(|text| text.to_string()));
-    text.unwrap_or_else(|_| "it panics".to_string())
 }
 
 /// Runs the candidates of an operation: its kernel by the table, its definition of `composed`.
