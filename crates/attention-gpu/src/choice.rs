@@ -21,6 +21,10 @@ pub(crate) fn tiling(
     }
     #[cfg(feature = "autotune")]
     {
+        // Whatever was chosen for about as many queries.
+        if !inputs.weight_sums_fit(tilings[1]) {
+            return tilings[0];
+        }
         crate::autotune::fastest(inputs, tilings, &name(), run)
     }
     #[cfg(not(feature = "autotune"))]
@@ -85,6 +89,50 @@ mod tests {
             }
         });
         DeviceMask::new(queries).with_intervals(start, end)
+    }
+
+    /// Four times as many tiles of queries have four times as many sums.
+    #[cfg(feature = "autotune")]
+    #[test]
+    fn a_tiling_whose_sums_fit_no_buffer_is_not_chosen() {
+        let largest = crate::largest_buffer(&Device::Wgpu(WgpuDevice::default()));
+        let size = 64;
+        let inputs = |queries: usize| {
+            // The shape of many queries, and the memory of one.
+            let one = tensor([1, 1, 1, size], 0.1);
+            let shape = Shape::new([1, 1, queries, size]);
+            AttentionInputs {
+                queries: CubeTensor::new_contiguous(
+                    one.client,
+                    one.device,
+                    shape,
+                    one.handle,
+                    DType::F32,
+                ),
+                keys: tensor([1, 1, 3, size], 0.2),
+                values: tensor([1, 1, 3, 2], 0.3),
+                score: Score::Additive {
+                    weight: tensor([size], 0.4),
+                },
+                modifiers: ScoreModifiers::NONE,
+                mask: DeviceMask::new(queries),
+                dropout: None,
+            }
+        };
+        let [many, few] = Tiling::of(usize::MAX);
+        let tile_sums = few.gradient_groups() * size * DType::F32.size();
+        let most = largest / tile_sums * few.query_tile();
+        assert!(inputs(most).weight_sums_fit(few));
+        let too_many = inputs(most + 1);
+        assert!(too_many.weight_sums_fit(many) && !too_many.weight_sums_fit(few));
+        let name = || "backward".to_string();
+        let chosen = tiling(&too_many, name, |tried| panic!("{tried:?} is tried"));
+        assert_eq!(chosen, many);
+        let products = AttentionInputs {
+            score: Score::DotProduct { scale: 0.5 },
+            ..too_many
+        };
+        assert!(products.weight_sums_fit(few));
     }
 
     #[test]
