@@ -6,13 +6,16 @@ use burn_fused_layers::paths::Operation;
 
 use crate::ops::call::Call;
 
-/// Tensors of all pairs that the graph of a definition keeps until its backward pass, at most: scores and weights,
-/// their parts that are finite and the rest, and masks.
+/// Tensors of all pairs that the graph of a definition keeps until its backward pass, about: scores and weights, their
+/// parts that are finite and the rest, and masks. In inference each goes when the next ones are there.
 const KEPT: u64 = 8;
 
 /// The part of a device's memory that what one call keeps may take. A model has dozens of calls, and the rest of a
 /// training step wants memory, too.
 const PART_OF_MEMORY: u64 = 64;
+
+/// The part of a device's memory that one tensor may take in inference: a few are there at a time, beside the model.
+const PART_IN_INFERENCE: u64 = 8;
 
 /// Limits of a device.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +41,10 @@ impl Limits {
         }
     }
 
-    /// Whether the tensors of a call's definition fit: each into a buffer, so that it is not computed in chunks; and
-    /// what the graph of autodiff keeps also into one buffer, and into [a part](PART_OF_MEMORY) of the memory. Without
-    /// that, attention that trains in memory for queries and keys would take memory for their product because it is
-    /// faster, until it fails.
+    /// Whether the tensors of a call's definition fit: each into a buffer, so that it is not computed in chunks, and in
+    /// inference into [a part](PART_IN_INFERENCE) of the memory; what the graph of autodiff keeps also into one buffer,
+    /// and into [a smaller part](PART_OF_MEMORY). Without that, attention that trains in memory for queries and keys
+    /// would take memory for their product because it is faster, until it fails.
     pub(super) fn hold_definition(&self, call: &Call) -> bool {
         let product = |factors: &[usize]| {
             let factors = factors.iter().map(|factor| *factor as u64);
@@ -57,12 +60,13 @@ impl Limits {
         let pairs = product(&rows).saturating_mul(product(&[call.queries, elements_of_pair]));
         // Keys and values that heads share are repeated for each.
         let repeated = product(&rows).saturating_mul(product(&[call.size.max(call.value_size)]));
-        let kept = if call.wanted.is_empty() {
-            0
+        let taken = pairs.max(repeated);
+        let part = |part: u64| self.memory.map_or(u64::MAX, |all| all / part);
+        if call.wanted.is_empty() {
+            taken <= self.largest_buffer.min(part(PART_IN_INFERENCE))
         } else {
-            pairs.saturating_mul(KEPT)
-        };
-        let part = self.memory.map_or(u64::MAX, |all| all / PART_OF_MEMORY);
-        pairs.max(repeated).max(kept) <= self.largest_buffer && kept <= part
+            let kept = pairs.saturating_mul(KEPT);
+            taken.max(kept) <= self.largest_buffer && kept <= part(PART_OF_MEMORY)
+        }
     }
 }

@@ -75,6 +75,13 @@ fn a_definition_is_tried_where_its_tensors_fit() {
     assert_eq!(of(&training(dot([128, 128])), &small), [Kernel, Definition]);
     assert_eq!(of(&training(dot([512, 512])), &small), [Kernel]);
     assert_eq!(of(&dot([512, 512]), &small), [Kernel, Definition]);
+    // 8 MiB of pairs are an eighth.
+    let tight = Limits {
+        memory: Some(64 << 20),
+        ..ROOMY
+    };
+    assert_eq!(of(&dot([512, 512]), &tight), [Kernel, Definition]);
+    assert_eq!(of(&dot([512, 513]), &tight), [Kernel]);
     // 64 hidden units a pair.
     let score = |rows| call(Operation::AdditiveScore, rows);
     assert_eq!(of(&score([256, 256]), &ROOMY), [Kernel, Definition]);
