@@ -23,10 +23,18 @@ impl Candidate {
     pub(super) fn of(call: &Call, limits: &Limits) -> Vec<Self> {
         let is_one = |candidate: &Self| match candidate {
             Self::Kernel => true,
-            Self::Definition => !call.has_dropout && limits.hold_definition(call),
+            Self::Definition => {
+                !call.has_dropout && Self::is_precise(call) && limits.hold_definition(call)
+            }
             Self::Burns => limits.has_matrix_units && Self::is_burns(call),
         };
         Self::ALL.into_iter().filter(is_one).collect()
+    }
+
+    /// Whether the definition rounds no more than the kernel, which computes half precision in f32. That of a softmax does
+    /// so too; others round scores to the type of the call.
+    fn is_precise(call: &Call) -> bool {
+        call.dtype.size() >= size_of::<f32>() || call.operation == Operation::MaskedSoftmax
     }
 
     /// Whether Burn's attention has kernels for a call, and gives what ours gives. They multiply in f16, whatever the

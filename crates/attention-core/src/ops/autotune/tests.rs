@@ -94,6 +94,22 @@ fn a_definition_is_tried_where_its_tensors_fit() {
 }
 
 #[test]
+fn a_definition_in_half_precision_is_tried_where_it_computes_in_f32() {
+    for dtype in [DType::F16, DType::BF16] {
+        for operation in PAIRS {
+            let half = Call {
+                dtype,
+                ..call(operation, [8, 8])
+            };
+            for call in [half.clone(), training(half)] {
+                let is_tried = Candidate::of(&call, &ROOMY).contains(&Candidate::Definition);
+                assert_eq!(is_tried, operation == Operation::MaskedSoftmax, "{call:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn burns_attention_is_tried_where_it_gives_the_same() {
     let half = Call {
         dtype: DType::F16,
