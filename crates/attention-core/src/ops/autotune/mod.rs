@@ -8,9 +8,9 @@
 //!
 //! # Tensors of its own
 //!
-//! Candidates run on tensors that are made for it, of the call's shapes. Those of the call are not there yet when its
-//! path is decided, behind fusion, and what the first batch happened to hold would decide for all others. No random
-//! numbers are drawn: the seed of a later dropout is the same whether or not a device tried.
+//! Candidates run on tensors that are made for it, of the call's shapes: what the first batch happened to hold would
+//! decide for all others. No random numbers are drawn: the seed of a later dropout is the same whether or not a device
+//! tried.
 //!
 //! # Training
 //!
@@ -24,7 +24,11 @@
 //! # Dropout
 //!
 //! A kernel draws its dropout from a seed, the definition draws a number for each weight. The choice must not change
-//! what is dropped: with dropout the kernel runs, and nothing is tried.
+//! what is dropped: with dropout the kernel runs, and only its tiling is tried.
+//!
+//! # Fusion
+//!
+//! Behind Burn's fusion nothing is tried but tilings, see `backends/fusion.rs`.
 
 mod candidate;
 mod check;
