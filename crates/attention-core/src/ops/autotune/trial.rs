@@ -85,15 +85,21 @@ impl Trial {
 
     /// Runs a candidate, if it is one of the call's.
     pub(super) fn run(self, candidate: Candidate) -> Result<(), String> {
+        self.result(candidate).map(drop)
+    }
+
+    /// The result of a candidate, if it is one of the call's; `None` without tensors.
+    pub(super) fn result(self, candidate: Candidate) -> Result<Option<CubeTensor>, String> {
         let Some(inputs) = self.inputs else {
-            return Ok(());
+            return Ok(None);
         };
         if !self.candidates.contains(&candidate) {
             return Err("no candidate of this call".to_string());
         }
         let wanted = &self.call.wanted;
         let ran = caught(|| inputs.run(candidate, wanted))?;
-        ran.ok_or_else(|| "no candidate of this operation".to_string())
+        let result = ran.ok_or_else(|| "no candidate of this operation".to_string())?;
+        Ok(Some(result))
     }
 }
 
@@ -103,24 +109,20 @@ macro_rules! run {
         let kernel = CubeBackend::KERNELS.$operation;
         match $candidate {
             Candidate::Kernel => run_kernel(kernel, $inputs, $wanted)?,
-            Candidate::Definition if $wanted.is_empty() => {
-                $operation::composed::forward($inputs);
-            }
+            Candidate::Definition if $wanted.is_empty() => $operation::composed::forward($inputs),
             #[cfg(feature = "autodiff")]
-            Candidate::Definition => {
-                graph::run($inputs, $wanted, $operation::composed::forward);
-            }
+            Candidate::Definition => graph::run($inputs, $wanted, $operation::composed::forward),
             _ => return None,
         }
     }};
 }
 
 impl Inputs {
-    /// Runs a candidate; `None` if the operation has none such.
-    fn run(self, candidate: Candidate, wanted: &[bool]) -> Option<()> {
-        match self {
+    /// The result of a candidate; `None` if the operation has none such.
+    fn run(self, candidate: Candidate, wanted: &[bool]) -> Option<CubeTensor> {
+        let result = match self {
             Self::DotProductAttention(inputs) if candidate == Candidate::Burns => {
-                dot_product_attention::burns::forward(inputs);
+                dot_product_attention::burns::forward(inputs)
             }
             Self::DotProductAttention(inputs) => {
                 run!(inputs, candidate, wanted, dot_product_attention)
@@ -128,17 +130,17 @@ impl Inputs {
             Self::AdditiveAttention(inputs) => run!(inputs, candidate, wanted, additive_attention),
             Self::AdditiveScore(inputs) => run!(inputs, candidate, wanted, additive_score),
             Self::MaskedSoftmax(inputs) => run!(inputs, candidate, wanted, masked_softmax),
-        }
-        Some(())
+        };
+        Some(result)
     }
 }
 
-/// Runs a kernel, with its backward pass if gradients are wanted.
+/// Runs a kernel, with its backward pass if gradients are wanted; its result.
 fn run_kernel<I, S, const N: usize>(
     kernel: Option<Kernel<CubeBackend, I, S, N>>,
     inputs: I,
     wanted: &[bool],
-) -> Option<()> {
+) -> Option<CubeTensor> {
     let kernel = kernel?;
     let (result, saved) = (kernel.forward)(inputs);
     if let Ok(wanted) = wanted.try_into() {
@@ -150,7 +152,7 @@ fn run_kernel<I, S, const N: usize>(
         };
         (kernel.backward)(saved, ones, asked);
     }
-    Some(())
+    Some(result)
 }
 
 /// The graph of a definition.
@@ -166,16 +168,19 @@ mod graph {
 
     type Training = Autodiff<CubeBackend>;
 
-    /// Runs a definition and Burn's backward pass through its graph.
+    /// Runs a definition and Burn's backward pass through its graph; the definition's result.
     pub(super) fn run<I, const N: usize>(
         inputs: I,
         wanted: &[bool],
         definition: fn(I::On<Training>) -> FloatTensor<Training>,
-    ) where
+    ) -> CubeTensor
+    where
         I: TrackedInputs<CubeBackend, N>,
     {
-        let result = definition(inputs.map(&mut Leaves(wanted.iter())));
-        Training::backward(result);
+        let tracked = definition(inputs.map(&mut Leaves(wanted.iter())));
+        let result = Training::inner(tracked.clone());
+        Training::backward(tracked);
+        result
     }
 
     /// Puts tensors on a graph, as leaves where their gradient is wanted.
