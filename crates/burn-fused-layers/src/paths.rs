@@ -135,15 +135,21 @@ fn parse(value: &str) -> Result<Settings, String> {
             let mut all = Operation::ALL.into_iter();
             all.find(|operation| operation.name() == name)
         };
-        if let Some(operation) = named('-') {
+        let before = settings.composed | settings.forced;
+        let bit = if let Some(operation) = named('-') {
             settings.composed |= operation.bit();
+            operation.bit()
         } else if let Some(operation) = named('+') {
             settings.forced |= operation.bit();
+            operation.bit()
         } else {
             let names = Operation::ALL.map(Operation::name).join(", ");
             return Err(format!(
                 "`auto`, `on`, `off`, or some of these with `-` or `+` before each: {names}"
             ));
+        };
+        if before & bit != 0 {
+            return Err("each operation once".to_string());
         }
     }
     Ok(settings)
@@ -332,6 +338,9 @@ mod tests {
         for wrong in ["linear", "-lines", "off,-linear", "-linear,", "+-linear"] {
             let expected = parse(wrong).expect_err("unknown");
             assert!(expected.contains(" dot_product_attention,"), "{expected}");
+        }
+        for twice in ["-linear,+linear", "+linear, -recurrent, +linear"] {
+            assert_eq!(parse(twice), Err("each operation once".to_string()));
         }
     }
 
