@@ -68,7 +68,6 @@ impl<B: Backend> AdditiveAttentionInputs<B> {
         Call {
             modifiers: self.modifiers.forms(),
             has_dropout: self.dropout != 0.0,
-
             ..call.with_values::<B>(&self.values)
         }
     }
