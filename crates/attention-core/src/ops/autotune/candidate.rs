@@ -31,8 +31,8 @@ impl Candidate {
         Self::ALL.into_iter().filter(is_one).collect()
     }
 
-    /// Whether the definition rounds no more than the kernel, which computes half precision in f32. That of a softmax does
-    /// so too; others round scores to the type of the call.
+    /// Whether the definition rounds no more than the kernel, which computes half precision in f32. That of a softmax
+    /// does so too; others round scores to the type of the call.
     fn is_precise(call: &Call) -> bool {
         call.dtype.size() >= size_of::<f32>() || call.operation == Operation::MaskedSoftmax
     }
