@@ -267,6 +267,21 @@ fn classify<'a>(
 }
 // ANCHOR_END: training
 
+// ANCHOR: saved
+/// The parameters go into a file, and from there into a new model.
+fn save_and_load(
+    model: Classifier,
+    vocab: &Vocab,
+    device: &Device,
+) -> Result<Classifier, Box<dyn Error>> {
+    let file = folder()?.join("classifier.bpk");
+    model.save_file(&file)?;
+    println!("saved {}", file.display());
+    let new = Classifier::new(vocab.alphabet(), vocab.classes.len(), device);
+    Ok(new.try_load_file(&file)?)
+}
+// ANCHOR_END: saved
+
 // ANCHOR: main
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -286,6 +301,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         vocab.classes.len()
     );
     let model = train(&examples, &vocab, &device)?;
+    let model = save_and_load(model, &vocab, &device)?;
 
     let texts = held_out.iter().map(|of| of.text.as_str());
     let found = classify(&model, texts, &vocab, &device)?;

@@ -92,6 +92,7 @@ fn train(
     steps: usize,
     device: &Device,
 ) -> Result<Model, Box<dyn Error>> {
+    // ANCHOR: model
     let layer = TransformerLayerConfig::new(HIDDENS, HEADS, 2 * HIDDENS)
         .with_norm(NormConfig::rms())
         .with_activation(FeedForwardActivation::SwiGlu)
@@ -104,6 +105,7 @@ fn train(
     let rotary = RotaryConfig::new(HIDDENS / HEADS, CONTEXT + GENERATED);
     let score = |_| rotary.init_with(DotProductScoreConfig::new().init(), device);
     let mut model = config.init_with(score, device);
+    // ANCHOR_END: model
     println!(
         "{} parameters, {steps} steps of {BATCH} x {CONTEXT} characters",
         model.num_params()

@@ -7,37 +7,40 @@ use burn::tensor::{DType, Device};
 use crate::Array;
 use crate::panics::message;
 
+/// A device by its name, and what opens it.
+type Known = (&'static str, fn() -> Device);
+
 /// The devices that the tests run on, without autodiff: every compiled-in one, or those that the variable
 /// `ATTENTION_TEST_DEVICES` names (`ndarray,wgpu`).
 ///
 /// # Panics
 /// If the variable names a device that is not compiled in.
 pub fn plain() -> Vec<Device> {
-    let compiled_in: Vec<(&str, Device)> = vec![
+    let compiled_in: Vec<Known> = vec![
         #[cfg(feature = "flex")]
-        ("flex", Device::flex()),
+        ("flex", Device::flex),
         #[cfg(feature = "ndarray")]
-        ("ndarray", Device::ndarray()),
+        ("ndarray", Device::ndarray),
         #[cfg(feature = "wgpu")]
-        (
-            "wgpu",
-            Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        ),
+        ("wgpu", || {
+            Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)
+        }),
         #[cfg(feature = "vulkan")]
-        (
-            "vulkan",
-            Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
-        ),
+        ("vulkan", || {
+            Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)
+        }),
         #[cfg(feature = "cuda")]
-        ("cuda", Device::cuda(0)),
+        ("cuda", || Device::cuda(0)),
+        #[cfg(feature = "remote")]
+        ("remote", crate::worker::device),
     ];
     let Ok(chosen) = std::env::var("ATTENTION_TEST_DEVICES") else {
-        return compiled_in.into_iter().map(|(_, device)| device).collect();
+        return compiled_in.into_iter().map(|(_, open)| open()).collect();
     };
     let choose = |name: &str| {
         let found = compiled_in.iter().find(|(known, _)| *known == name);
         let known: Vec<&str> = compiled_in.iter().map(|(known, _)| *known).collect();
-        found.map(|(_, device)| device.clone()).unwrap_or_else(|| {
+        found.map(|(_, open)| open()).unwrap_or_else(|| {
             panic!("ATTENTION_TEST_DEVICES: expected some of {known:?}, got {name:?}")
         })
     };
@@ -47,6 +50,48 @@ pub fn plain() -> Vec<Device> {
 /// Runs a test on every device, without autodiff.
 pub fn each(test: impl Fn(&Device)) {
     run(plain(), test);
+}
+
+/// Runs a test on every device that has quantised tensors, without autodiff. Burn 0.22.1's remote ones have none.
+pub fn each_that_quantizes(test: impl Fn(&Device)) {
+    each_local(test);
+}
+
+/// Runs a test on every device that casts integers, without autodiff. Burn 0.22.1's servers end the session at a cast.
+pub fn each_that_casts_integers(test: impl Fn(&Device)) {
+    each_local(test);
+}
+
+/// Runs a test on every device that has quantised tensors, first without and then with autodiff.
+pub fn each_that_quantizes_both_ways(test: impl Fn(&Device)) {
+    each_both_ways(|device| {
+        if !is_remote(device) {
+            test(device);
+        }
+    });
+}
+
+/// Runs a test on every device of this process, without autodiff.
+fn each_local(test: impl Fn(&Device)) {
+    each(|device| {
+        if !is_remote(device) {
+            test(device);
+        }
+    });
+}
+
+#[cfg(feature = "remote")]
+fn is_remote(device: &Device) -> bool {
+    let device = device.clone().inner();
+    matches!(
+        device.as_dispatch(),
+        burn::backend::DispatchDevice::Remote(_)
+    )
+}
+
+#[cfg(not(feature = "remote"))]
+fn is_remote(_: &Device) -> bool {
+    false
 }
 
 /// Runs a test on every device, with autodiff.

@@ -32,6 +32,8 @@ mod parameter;
 mod pooling;
 mod position;
 mod rank;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod score;
 mod stateful;
 pub mod transformer;

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p attention-seq2seq --features serve --bench serve [-- CLIENTS SECONDS RUN]`, by default 200 clients
 //! for 60 seconds, and a small model of dates that is trained first; RUN is another model of dates. It prints requests
-//! per second, percentiles of latency, and the memory of the server after a tenth of the time and at the end. An answer
-//! without outputs is an error.
+//! per second, percentiles of latency, errors, and the memory of the server before the first client, after 10 seconds
+//! and at the end. An answer without outputs is an error, after which its client connects anew.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -70,28 +70,41 @@ fn measure(server: &mut Child, clients: usize, seconds: f64) -> Result<()> {
     let address = address.ok_or_else(|| format!("the server said {line:?}"))?;
 
     let ended = AtomicBool::new(false);
+    let mut memory = vec![format!("{} at the start", resident(server.id()))];
     let started = Instant::now();
-    let mut memory = Vec::new();
-    let mut latencies = thread::scope(|scope| {
+    let of_clients = thread::scope(|scope| {
         let ended = &ended;
         let of_clients: Vec<_> = (0..clients)
             .map(|client| scope.spawn(move || requests(address, client, ended)))
             .collect();
-        for share in [0.1, 0.9] {
-            thread::sleep(Duration::from_secs_f64(share * seconds));
-            memory.push(resident(server.id()));
-        }
+        let first = seconds.min(10.0);
+        thread::sleep(Duration::from_secs_f64(first));
+        memory.push(format!("{} after {first:.0} s", resident(server.id())));
+        thread::sleep(Duration::from_secs_f64(seconds - first));
+        memory.push(format!("{} at the end", resident(server.id())));
         ended.store(true, Ordering::Relaxed);
         let of_clients = of_clients.into_iter().map(|client| match client.join() {
-            Ok(latencies) => latencies,
+            Ok(answers) => Ok(answers),
             Err(_) => Err("a client panicked".into()),
         });
-        of_clients.collect::<Result<Vec<Vec<f64>>>>()
-    })?
-    .concat();
+        of_clients.collect::<Result<Vec<Answers>>>()
+    })?;
+    // Until the last client has its last answer.
     let seconds = started.elapsed().as_secs_f64();
+    let errors: Vec<&str> = of_clients
+        .iter()
+        .flat_map(|it| it.errors.iter().map(String::as_str))
+        .collect();
+    let mut latencies: Vec<f64> = of_clients
+        .iter()
+        .flat_map(|it| &it.latencies)
+        .copied()
+        .collect();
+    if let Some(error) = errors.first() {
+        println!("the first error: {error}");
+    }
     if latencies.is_empty() {
-        return Err("no request was answered in the time".into());
+        return Err("no request was answered with outputs in the time".into());
     }
     latencies.sort_by(f64::total_cmp);
     let at = |share: f64| {
@@ -99,9 +112,10 @@ fn measure(server: &mut Child, clients: usize, seconds: f64) -> Result<()> {
         1e3 * latencies[(share * last as f64).round() as usize]
     };
     println!(
-        "{clients} clients, {seconds:.0} s: {} requests without an error, {:.0} a second",
+        "{clients} clients, {seconds:.0} s: {} requests, {:.0} a second, {} errors",
         latencies.len(),
-        latencies.len() as f64 / seconds
+        latencies.len() as f64 / seconds,
+        errors.len()
     );
     println!(
         "latency, ms: p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1}",
@@ -110,26 +124,51 @@ fn measure(server: &mut Child, clients: usize, seconds: f64) -> Result<()> {
         at(0.99),
         at(1.0)
     );
-    println!(
-        "resident memory of the server, MiB: {}",
-        memory.join(" at a tenth of the time, at its end ")
-    );
-    Ok(())
+    println!("resident memory of the server, MiB: {}", memory.join(", "));
+    match errors.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} requests had no outputs").into()),
+    }
 }
 
-/// The seconds of each request of a client.
-fn requests(address: &str, client: usize, ended: &AtomicBool) -> Result<Vec<f64>> {
+/// The answers to a client.
+#[derive(Default)]
+struct Answers {
+    /// The seconds of each request that was answered with outputs.
+    latencies: Vec<f64>,
+    /// The reason of each that was not.
+    errors: Vec<String>,
+}
+
+/// One request after the other, on a connection that is made anew after an error.
+fn requests(address: &str, client: usize, ended: &AtomicBool) -> Answers {
+    let mut answers = Answers::default();
+    let mut number = client;
+    while !ended.load(Ordering::Relaxed) {
+        if let Err(error) = requests_until_error(address, &mut number, ended, &mut answers) {
+            answers.errors.push(error.to_string());
+            // A server that refuses everything is not to be asked a million times.
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    answers
+}
+
+fn requests_until_error(
+    address: &str,
+    number: &mut usize,
+    ended: &AtomicBool,
+    answers: &mut Answers,
+) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let mut latencies = Vec::new();
-    let mut number = client;
     while !ended.load(Ordering::Relaxed) {
-        number += 1;
+        *number += 1;
         let body = format!(
             r#"{{"texts": ["{} May {}"]}}"#,
-            1 + number % 28,
-            1900 + number % 120
+            1 + *number % 28,
+            1900 + *number % 120
         );
         let request = format!(
             "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
@@ -138,12 +177,13 @@ fn requests(address: &str, client: usize, ended: &AtomicBool) -> Result<Vec<f64>
         let started = Instant::now();
         stream.write_all(request.as_bytes())?;
         let answer = read(&mut stream)?;
-        latencies.push(started.elapsed().as_secs_f64());
+        let seconds = started.elapsed().as_secs_f64();
         if !answer.starts_with("HTTP/1.1 200") || !answer.contains("log_probability") {
             return Err(format!("a request was answered {answer:?}").into());
         }
+        answers.latencies.push(seconds);
     }
-    Ok(latencies)
+    Ok(())
 }
 
 /// An answer, whose length its head tells.

@@ -1,10 +1,9 @@
 //! Devices by name.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn::tensor::{Device, DeviceType, Tensor};
+use burn::tensor::{Device, DeviceType};
 
 use crate::error::{Error, Result};
+use crate::probe::probe;
 
 /// The devices that any build can have, by Burn's names.
 const KNOWN: [&str; 8] = [
@@ -34,7 +33,8 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
         .collect()
 }
 
-/// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error here. With
+/// the feature `remote`, `ws://HOST:PORT` is the device of a worker, which computes by its own kernels.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -47,8 +47,14 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 ///
 /// # Errors
 /// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
-/// not work on this machine.
+/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the address of a worker is
+/// none.
 pub fn open_device(name: &str) -> Result<Device> {
+    check_single(name)?;
+    #[cfg(feature = "remote")]
+    if crate::remote::WorkerAddress::is_meant_by(name) {
+        return crate::remote::open(&name.parse()?);
+    }
     let make: fn() -> Device = match name {
         #[cfg(feature = "flex")]
         "flex" => Device::flex,
@@ -78,6 +84,18 @@ pub fn open_device(name: &str) -> Result<Device> {
         name: name.to_string(),
         reason,
     })
+}
+
+/// Checks that a name is of one device: there are no lists.
+fn check_single(name: &str) -> Result<()> {
+    match name.contains(',') {
+        true => Err(Error::config(
+            "the device",
+            "one device",
+            format!("{name:?}"),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Opens the first device that is compiled in.
@@ -114,37 +132,22 @@ pub fn adapters(name: &str) -> Vec<Device> {
     found.into_iter().flatten().filter_map(works).collect()
 }
 
-/// Computes on the device once. A GPU backend without an adapter panics in its first operation: here that is an error.
-fn probe(make: impl Fn() -> Device) -> std::result::Result<Device, String> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        let device = make();
-        match Tensor::<1>::ones([2], &device)
-            .sum()
-            .try_into_vec_as::<f32>()
-        {
-            Ok(values) if values == [2.0] => Ok(device),
-            Ok(values) => Err(format!("1 + 1 gave {values:?} on it")),
-            Err(error) => Err(error.to_string()),
-        }
-    }));
-    std::panic::set_hook(hook);
-    let first_line = |text: String| text.lines().next().unwrap_or_default().to_string();
-    match result {
-        Ok(result) => result.map_err(first_line),
-        Err(panic) => Err(match panic.downcast::<String>() {
-            Ok(text) => first_line(*text),
-            Err(panic) => match panic.downcast::<&str>() {
-                Ok(text) => first_line(text.to_string()),
-                Err(_) => "no adapter was found".to_string(),
-            },
-        }),
-    }
-}
-
 /// The device of the unit tests: the program's default.
 #[cfg(test)]
 pub(crate) fn test_device() -> Device {
     open_device(compiled_in_devices()[0]).expect("the first device of a build works")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_devices_is_refused() {
+        for names in ["flex,flex", "ws://a:1, flex", "ws://a:1,ws://b:1"] {
+            let error = open_device(names).expect_err(names).to_string();
+            let expected = format!("the device: expected one device, found {names:?}");
+            assert_eq!(error, expected);
+        }
+    }
 }

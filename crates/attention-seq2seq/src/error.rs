@@ -116,6 +116,18 @@ pub enum Error {
         reason: String,
     },
 
+    /// A worker whose device was computed on is gone.
+    #[error(
+        "the worker at {address} was lost: {reason}; a training goes on from its last checkpoint, on any device \
+         (--resume --device NAME)"
+    )]
+    WorkerLost {
+        /// The address of the worker.
+        address: String,
+        /// The way it was lost.
+        reason: String,
+    },
+
     /// Step after step of a training had a loss or gradients that are not finite.
     #[error(
         "training diverged: {steps} steps in a row were refused, the last because {reason}; {}",
@@ -151,6 +163,22 @@ pub enum Error {
         line: usize,
         /// The fault.
         source: Box<Self>,
+    },
+
+    /// Work was stopped before it had a result, by who asked for it.
+    #[error("stopped before there was a result")]
+    Stopped,
+
+    /// An explanation has more numbers than its settings allow.
+    #[error(
+        "the explanation: expected at most {most} weights, changes and alternatives of its outputs, found {found}; \
+         fewer outputs, or a shorter source, have fewer"
+    )]
+    ExplanationTooLarge {
+        /// The most that it may have.
+        most: usize,
+        /// The number that it would have.
+        found: usize,
     },
 
     /// A setting is out of its range.
@@ -208,6 +236,11 @@ fn after_divergence(checkpoint: Option<usize>) -> String {
 /// Tells a device that exists but is not built in from a name that means nothing.
 fn unknown_device(name: &str, compiled_in: &[&str], known: &[&str]) -> String {
     let here = compiled_in.join(", ");
+    if name.starts_with("ws://") {
+        return format!(
+            "the device {name:?} is a worker's, which this build cannot reach: build with the feature remote"
+        );
+    }
     if known.contains(&name) {
         format!(
             "the device {name:?} is not part of this build, which has: {here}; build with the feature that adds it"
@@ -266,6 +299,10 @@ mod tests {
                 name: "cuda".to_owned(),
                 reason: text(),
             },
+            Error::WorkerLost {
+                address: "ws://localhost:3000".to_owned(),
+                reason: text(),
+            },
             Error::Diverged {
                 epoch: 3,
                 step: 2,
@@ -274,6 +311,8 @@ mod tests {
                 checkpoint: None,
             },
             Error::NoProbabilities { position: 3 },
+            Error::Stopped,
+            Error::ExplanationTooLarge { most: 1, found: 2 },
             Error::Config {
                 what: "batch size".to_owned(),
                 expected: text(),

@@ -47,7 +47,11 @@ mod normalization;
 #[cfg(feature = "cli")]
 pub mod page;
 mod pair_file;
+mod probe;
+#[cfg(feature = "remote")]
+mod remote;
 mod run;
+mod stop;
 mod subwords;
 mod tags;
 mod tasks;
@@ -115,5 +119,9 @@ pub use translate::{
 };
 
 pub use average::{CheckpointOfRun, average_checkpoints};
+
+// Devices of other processes and machines.
+#[cfg(feature = "remote")]
+pub use remote::{WorkerAddress, WorkerWatch};
 
 pub use error::{Error, Result};

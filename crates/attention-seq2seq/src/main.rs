@@ -11,7 +11,11 @@ use allocator::Allocator;
 static ALLOCATOR: Allocator = Allocator::new();
 
 fn main() -> ExitCode {
-    match cli::run() {
+    #[cfg(feature = "remote")]
+    let ended = cli::watch::run(cli::run);
+    #[cfg(not(feature = "remote"))]
+    let ended = cli::run();
+    match ended {
         Ok(code) => code,
         Err(error) if cli::is_closed_output(&error) => ExitCode::SUCCESS,
         Err(error) => {

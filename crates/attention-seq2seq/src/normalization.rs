@@ -1,6 +1,7 @@
 //! Unicode's normal forms.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,29 @@ impl Normalization {
     /// No normal form, which settings have that were saved before there were any.
     pub(crate) fn none() -> Self {
         Self::None
+    }
+
+    /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at
+    /// least three times as many different characters in NFC as in NFD, as those of a syllabary like Hangul have, else
+    /// [`Nfc`](Self::Nfc).
+    ///
+    /// ```
+    /// use attention_seq2seq::Normalization;
+    ///
+    /// let syllables: String = ('가'..='깋').collect();
+    /// assert_eq!(Normalization::guess([syllables.as_str()]), Normalization::Nfd);
+    /// assert_eq!(Normalization::guess(["été", "thé"]), Normalization::Nfc);
+    /// ```
+    pub fn guess<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
+        for text in texts {
+            whole.extend(text.nfc());
+            parts.extend(text.nfd());
+        }
+        match whole.len() >= 3 * parts.len() && !parts.is_empty() {
+            true => Self::Nfd,
+            false => Self::Nfc,
+        }
     }
 
     /// A text in this form.

@@ -24,6 +24,8 @@ mod packed_linear;
 pub mod paths;
 mod read_shared;
 pub mod recurrent;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod select_rows;
 
 pub use activate::{activate, activate_gated, activate_gated_linear, activate_linear};
@@ -54,8 +56,9 @@ pub mod backend {
     pub use crate::harness::optional::OptionalTensor;
     pub use crate::harness::shared_weight::SharedWeight;
     pub use crate::ops::{
-        ActivateInputs, ActivateLinearInputs, LayerBackend, LayerOps, LinearCrossEntropyInputs,
-        LinearInputs, NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
+        ActivateInputs, ActivateLinearInputs, DropoutFactorsInputs, LayerBackend, LayerOps,
+        LinearCrossEntropyInputs, LinearInputs, NormalizeInputs, RecurrentInputs, SelectRowsInputs,
+        StepsRead,
     };
     pub use crate::recurrent::{CellKind, Steps};
 }

@@ -7,6 +7,8 @@
 //! shapes.
 
 use std::collections::HashSet;
+#[cfg(feature = "remote")]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -37,11 +39,12 @@ pub enum Operation {
     Normalize,
     LinearCrossEntropy,
     Recurrent,
+    DropoutFactors,
 }
 
 impl Operation {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,
@@ -54,6 +57,7 @@ impl Operation {
         Self::Normalize,
         Self::LinearCrossEntropy,
         Self::Recurrent,
+        Self::DropoutFactors,
     ];
 
     /// The name of its method.
@@ -71,10 +75,12 @@ impl Operation {
             Self::Normalize => "normalize",
             Self::LinearCrossEntropy => "linear_cross_entropy",
             Self::Recurrent => "recurrent",
+            Self::DropoutFactors => "dropout_factors",
         }
     }
 
-    fn bit(self) -> u32 {
+    /// A set of this one alone.
+    pub fn bit(self) -> u32 {
         1 << self as u32
     }
 
@@ -194,6 +200,23 @@ pub fn set_defers(defers: bool) {
 #[doc(hidden)]
 pub fn defers() -> bool {
     DEFERS.load(Ordering::Relaxed)
+}
+
+#[cfg(feature = "remote")]
+static SERVED: [AtomicU64; Operation::ALL.len()] =
+    [const { AtomicU64::new(0) }; Operation::ALL.len()];
+
+/// Counts a call of a kernel by a client of this process.
+#[cfg(feature = "remote")]
+pub(crate) fn count_served(operation: Operation) {
+    SERVED[operation as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many calls of the kernel of an operation this process has run for its clients, forward and backward; see
+/// [`remote`](crate::remote).
+#[cfg(feature = "remote")]
+pub fn served(operation: Operation) -> u64 {
+    SERVED[operation as usize].load(Ordering::Relaxed)
 }
 
 /// The fastest way to run a call, of those that a device tried.

@@ -12,6 +12,7 @@ use super::additive_score::AdditiveScoreInputs;
 use super::call::Call;
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::fused::AttentionKernel;
+use super::mask::ResolvedMask;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
@@ -33,11 +34,17 @@ pub(super) type Try<B> = fn(&Device<B>, &Call) -> Option<Tried>;
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
-    /// Whether they run on a device, with tensors of a type; else the definition does.
-    pub(super) runs_on: fn(&Device<B>, DType) -> bool,
+    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
     /// The fastest way to run a call, as the device finds out by trying; `None` where kernels run wherever they do. The
     /// function returns `None` if there is no choice.
     pub(super) fastest: Option<Try<B>>,
+    /// A mask from elsewhere, as they read it.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "servers ask"))]
+    pub(super) mask: fn(ResolvedMask<B>) -> ResolvedMask<B>,
+    /// Whether a call may wait in a queue of Burn's fusion.
+    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
+    pub(super) may_wait: bool,
     /// The type of the statistics that a fused attention saves of each query.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
     pub(super) statistics: DType,
@@ -52,8 +59,10 @@ pub struct Kernels<B: Backend> {
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
-        runs_on: |_, _| false,
+        runs_on: |_, _, _| false,
         fastest: None,
+        mask: |mask| mask,
+        may_wait: true,
         statistics: DType::F32,
         additive_attention: None,
         dot_product_attention: None,
@@ -73,7 +82,7 @@ impl<B: Backend> Kernels<B> {
     where
         A: Backend + BackendTypes<Device = Device<B>>,
     {
-        let has = || (self.runs_on)(&like.device(), like.dtype());
+        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 
@@ -89,7 +98,7 @@ impl<B: Backend> Kernels<B> {
     where
         A: Backend + BackendTypes<Device = Device<B>>,
     {
-        let has = || (self.runs_on)(&like.device(), like.dtype());
+        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         let try_all = || self.fastest.and_then(|of| of(&like.device(), &call()));
         paths::way::<A, K>(operation, kernel, like, has, try_all)
     }

@@ -22,6 +22,7 @@ use super::{
     Flex: cfg(feature = "flex"),
     NdArray: cfg(feature = "ndarray"),
     Cube: cfg(feature = "cubecl-backend"),
+    Remote: cfg(feature = "remote"),
     Autodiff: cfg(feature = "autodiff"),
     Fusion: cfg(feature = "fusion"),
 )]

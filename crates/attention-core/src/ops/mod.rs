@@ -74,6 +74,8 @@ pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
+#[cfg(feature = "remote")]
+pub(crate) use backends::remote;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};

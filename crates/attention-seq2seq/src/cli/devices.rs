@@ -7,6 +7,8 @@ use clap::Args;
 
 use super::machine::{describe, start_threads};
 use super::output::say;
+#[cfg(feature = "remote")]
+use super::watch::WatchArgs;
 
 /// Which devices, and whether to check them.
 #[derive(Args)]
@@ -14,9 +16,12 @@ pub(super) struct DevicesArgs {
     /// Run every operation of attention on each device, and compare it with the CPU in f64.
     #[arg(long)]
     check: bool,
-    /// Only this device.
+    /// Only this device, or ws://HOST:PORT, that of a `seq2seq worker`.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 impl DevicesArgs {
@@ -28,17 +33,20 @@ impl DevicesArgs {
             Some(name) => vec![name.as_str()],
             None => compiled_in_devices(),
         };
+        let all = self.device.is_none();
         let mut failed = Vec::new();
         for name in names {
             let device = match open_device(name) {
                 Ok(device) => device,
                 // Of several, the others are still of interest.
-                Err(error @ Error::DeviceUnavailable { .. }) if self.device.is_none() => {
+                Err(error @ Error::DeviceUnavailable { .. }) if all => {
                     say(error)?;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
+            #[cfg(feature = "remote")]
+            self.watch.start(name)?;
             say(describe(name, &device))?;
             for adapter in adapters(name) {
                 if let Some(limits) = device_limits(&adapter) {
@@ -52,6 +60,9 @@ impl DevicesArgs {
                     failed.push(name);
                 }
             }
+        }
+        if all && cfg!(feature = "remote") {
+            say("ws://HOST:PORT, where a `seq2seq worker` listens")?;
         }
         if failed.is_empty() {
             Ok(())

@@ -9,7 +9,10 @@ impl Log for Stderr {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let target = metadata.target();
         metadata.level() <= ::log::max_level()
-            && (target.starts_with("attention_") || target.starts_with("cpu_kernels"))
+            && (target.starts_with("attention_")
+                || target.starts_with("burn_fused_layers")
+                || target.starts_with("burn_remote::server")
+                || target.starts_with("cpu_kernels"))
     }
 
     fn log(&self, record: &Record<'_>) {

@@ -14,8 +14,8 @@ const MOST_THREADS: usize = 1024;
 /// The device and its threads.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in [default: the first
-    /// compiled in].
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, or ws://HOST:PORT, that of
+    /// a `seq2seq worker` [default: the first compiled in].
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].

@@ -7,17 +7,25 @@ mod devices;
 mod eval;
 mod export;
 mod info;
+#[cfg(any(feature = "remote", feature = "serve"))]
+mod listening;
 mod log;
 mod machine;
 mod model;
 mod output;
 mod pages;
 mod score;
+#[cfg(any(feature = "remote", feature = "serve"))]
+mod seconds;
 #[cfg(feature = "serve")]
 mod serve;
 mod train;
 mod translate;
 mod unknown;
+#[cfg(feature = "remote")]
+pub(crate) mod watch;
+#[cfg(feature = "remote")]
+mod worker;
 
 pub(crate) use output::{FAILED, is_closed_output, report};
 
@@ -48,9 +56,12 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
     Attend(attend::AttendArgs),
-    /// Answer requests for translations over HTTP.
+    /// Serve a page that explains what is typed, and answer requests for translations, over HTTP.
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
+    /// Compute for others: `--device ws://HOST:PORT` of another seq2seq is the device of this one.
+    #[cfg(feature = "remote")]
+    Worker(worker::WorkerArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
@@ -75,6 +86,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Attend(args) => args.run()?,
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run()?,
+        #[cfg(feature = "remote")]
+        Command::Worker(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,

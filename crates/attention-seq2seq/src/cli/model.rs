@@ -1,5 +1,7 @@
 //! The model that a command is about.
 
+#[cfg(feature = "serve")]
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use attention_seq2seq::{Result, RunConfig, RunDir, Translator};
@@ -9,6 +11,8 @@ use clap::Args;
 
 use super::machine::Machine;
 use super::output::note;
+#[cfg(feature = "remote")]
+use super::watch::WatchArgs;
 
 /// A trained model, or several that translate as one.
 #[derive(Args)]
@@ -23,6 +27,9 @@ pub(crate) struct Model {
     max_length: Option<usize>,
     #[command(flatten)]
     machine: Machine,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 impl Model {
@@ -37,6 +44,19 @@ impl Model {
             .models
             .iter()
             .map(|folder| folder.display().to_string());
+        names.collect::<Vec<_>>().join(" + ")
+    }
+
+    /// The names of the folders alone: whoever reaches a server is not to learn where they are.
+    #[cfg(feature = "serve")]
+    pub(crate) fn name_without_path(&self) -> String {
+        let names = self.models.iter().map(|folder| {
+            // `.` and what ends in `..` have no name of their own.
+            let resolved = folder.canonicalize().unwrap_or_default();
+            let name = folder.file_name().or_else(|| resolved.file_name());
+            name.map_or("model".into(), OsStr::to_string_lossy)
+                .into_owned()
+        });
         names.collect::<Vec<_>>().join(" + ")
     }
 
@@ -55,6 +75,8 @@ impl Model {
         let configs = runs.iter().chain(&other).map(RunDir::load_config);
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open()?;
+        #[cfg(feature = "remote")]
+        self.watch.start(self.machine.name())?;
         if is_in_host_memory(&device) {
             configs
                 .iter()

@@ -12,6 +12,7 @@ use super::{
 use crate::attention::{AnyAttention, AnyScore};
 use crate::batch::{Batch, Source};
 use crate::error::{Error, Result};
+use crate::stop::StopSignal;
 use crate::variants::module_of_variants;
 
 /// Either of the models that [`ModelKind`] names. Its parameters have the names of that model's own.
@@ -60,7 +61,7 @@ impl AnyModel {
         match self {
             Self::Rnn(model) => {
                 let mut decoding = model.decoding(source, steps, true);
-                let forced = forced_steps(&mut *decoding, &[tokens.to_vec()]);
+                let forced = forced_steps(&mut *decoding, &[tokens.to_vec()], StopSignal::NEVER)?;
                 let rows = forced.into_iter().flat_map(|forced| forced.weights);
                 Ok(rows.take(steps).flatten().collect())
             }
@@ -128,14 +129,18 @@ impl AnyModel {
         }
     }
 
-    /// The bytes that a step of [`greedy_with_weights`](Self::greedy_with_weights) takes.
-    pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
-        let rows = match self {
+    /// The number of heads that attend to the source, those of all layers.
+    pub(crate) fn heads_of_all_layers(&self) -> usize {
+        match self {
             Self::Rnn(_) => 1,
             Self::Transformer(model) => model.layers() * model.heads(),
-        };
+        }
+    }
+
+    /// The bytes that a step of [`greedy_with_weights`](Self::greedy_with_weights) takes.
+    pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
         // Each step's tensor, its elements, and a copy of these.
-        512.0 + 8.0 * rows as f64 * keys as f64
+        512.0 + 8.0 * self.heads_of_all_layers() as f64 * keys as f64
     }
 }
 

@@ -1,6 +1,8 @@
 //! Decoding of given outputs (teacher forcing), step by step.
 
 use super::decoding::Decoding;
+use crate::error::Result;
+use crate::stop::StopSignal;
 use crate::vocab::Vocab;
 
 /// The steps of one given output.
@@ -24,28 +26,39 @@ pub(crate) struct ForcedStep<'a> {
 }
 
 /// Decodes the target of each row. Its tokens are candidates of `decoding`.
-pub(crate) fn forced_steps(decoding: &mut dyn Decoding, targets: &[Vec<u32>]) -> Vec<ForcedSteps> {
+///
+/// # Errors
+/// [`Error::Stopped`](crate::Error::Stopped) where a step is not to be made any more.
+pub(crate) fn forced_steps(
+    decoding: &mut dyn Decoding,
+    targets: &[Vec<u32>],
+    stop: StopSignal<'_>,
+) -> Result<Vec<ForcedSteps>> {
     let of_target = |target: &Vec<u32>| ForcedSteps {
         log_probabilities: Vec::with_capacity(target.len() + 1),
         weights: Vec::new(),
     };
     let mut outputs: Vec<ForcedSteps> = targets.iter().map(of_target).collect();
-    each_forced_step(decoding, targets, |step| {
+    each_forced_step(decoding, targets, stop, |step| {
         let output = &mut outputs[step.row];
         let log_probability = step.log_probabilities[step.column];
         output.log_probabilities.push(log_probability);
         output.weights.extend(step.weights);
-    });
-    outputs
+    })?;
+    Ok(outputs)
 }
 
 /// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows,
 /// then the second. The tokens are candidates of `decoding`.
+///
+/// # Errors
+/// [`Error::Stopped`](crate::Error::Stopped) where a step is not to be made any more.
 pub(crate) fn each_forced_step(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
+    stop: StopSignal<'_>,
     mut take: impl FnMut(ForcedStep<'_>),
-) {
+) -> Result<()> {
     let candidates = decoding.candidates();
     let columns = candidates.len();
     // Those of the data follow each other.
@@ -68,6 +81,7 @@ pub(crate) fn each_forced_step(
             _ => token(target, step - 1),
         });
         let previous: Vec<u32> = previous.collect();
+        stop.check()?;
         let next = decoding.step(&previous);
         let mut weights = next.weights;
         let rows = next.log_probabilities.chunks_exact(columns);
@@ -82,4 +96,5 @@ pub(crate) fn each_forced_step(
             }
         }
     }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The page as HTML.
 
-use super::Page;
+use super::{LivePage, Page};
 use crate::error::{Error, Result};
 use crate::explain::ExplainedOutput;
 
@@ -9,7 +9,17 @@ const TEMPLATE: &str = include_str!("assets/page.html");
 
 const STYLE: &str = include_str!("assets/page.css");
 
-/// The parts of the script, in their order.
+/// The styles that a live page has besides.
+const LIVE_STYLE: &str = include_str!("assets/live.css");
+
+/// The form of a live page.
+const FORM: &str = include_str!("assets/live.html");
+
+/// The policy of a page that is a file: nothing leaves it. That of a live page is a header of its server.
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+    script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
+
+/// The parts of the script that every page has, in their order.
 const SCRIPTS: [&str; 7] = [
     include_str!("assets/text.js"),
     include_str!("assets/state.js"),
@@ -20,22 +30,65 @@ const SCRIPTS: [&str; 7] = [
     include_str!("assets/page.js"),
 ];
 
+/// The last part of the script, of a page that is a file and of a live one.
+const STATIC: &str = include_str!("assets/static.js");
+const LIVE: &str = include_str!("assets/live.js");
+
 /// The most attention weights of a page: some 40 MB.
 const MOST_WEIGHTS: usize = 10_000_000;
 
 pub(super) fn html(page: &Page) -> Result<String> {
+    let parts = Parts {
+        policy: POLICY,
+        style: format!("<style>\n{STYLE}</style>"),
+        form: "",
+        script: format!("<script>\n{}{STATIC}</script>", SCRIPTS.concat()),
+    };
+    parts.html(page)
+}
+
+pub(super) fn live(page: &Page) -> Result<LivePage> {
+    let parts = Parts {
+        policy: "",
+        style: format!("<link rel=\"stylesheet\" href=\"{}\">", LivePage::STYLE),
+        form: FORM,
+        script: format!("<script src=\"{}\"></script>", LivePage::SCRIPT),
+    };
+    Ok(LivePage {
+        html: parts.html(page)?,
+        style: [STYLE, LIVE_STYLE].concat(),
+        script: [&SCRIPTS.concat(), LIVE].concat(),
+    })
+}
+
+pub(super) fn json(page: &Page) -> Result<String> {
     check_size(page)?;
-    let data = serde_json::to_string(page).map_err(|source| Error::Json {
+    serde_json::to_string(page).map_err(|source| Error::Json {
         path: "the data of the page".into(),
         source,
-    })?;
-    let parts = [
-        ("{{title}}", in_html(&page.title)),
-        ("{{style}}", STYLE.to_string()),
-        ("{{data}}", in_script(&data)),
-        ("{{script}}", SCRIPTS.concat()),
-    ];
-    Ok(filled(TEMPLATE, parts))
+    })
+}
+
+/// The markup in which kinds of pages differ.
+struct Parts {
+    policy: &'static str,
+    style: String,
+    form: &'static str,
+    script: String,
+}
+
+impl Parts {
+    fn html(self, page: &Page) -> Result<String> {
+        let parts = [
+            ("{{policy}}", self.policy.to_string()),
+            ("{{title}}", in_html(&page.title)),
+            ("{{style}}", self.style),
+            ("{{form}}", self.form.to_string()),
+            ("{{data}}", in_script(&json(page)?)),
+            ("{{script}}", self.script),
+        ];
+        Ok(filled(TEMPLATE, parts))
+    }
 }
 
 /// # Errors
@@ -137,12 +190,13 @@ mod tests {
     #[test]
     fn the_template_has_every_mark_once_and_in_order() {
         let mut rest = TEMPLATE;
-        for mark in ["{{title}}", "{{style}}", "{{data}}", "{{script}}"] {
-            let (_, after) = rest.split_once(mark).unwrap();
+        let marks = ["policy", "title", "style", "form", "data", "script"];
+        for mark in marks.map(|name| format!("{{{{{name}}}}}")) {
+            let (_, after) = rest.split_once(&mark).unwrap();
             rest = after;
-            assert_eq!(TEMPLATE.matches(mark).count(), 1, "{mark}");
+            assert_eq!(TEMPLATE.matches(&mark).count(), 1, "{mark}");
         }
-        for part in SCRIPTS.iter().chain([&STYLE]) {
+        for part in SCRIPTS.iter().chain([&STYLE, &STATIC]) {
             let lower = part.to_lowercase();
             assert!(!lower.contains("</script") && !lower.contains("</style"));
         }
@@ -176,6 +230,25 @@ mod tests {
             assert_eq!(output["log_probability"], serde_json::Value::Null);
             assert!(!html.contains(['\u{2028}', '\u{2029}']) || data.contains("\\u2028"));
         }
+    }
+
+    #[test]
+    fn a_live_page_has_its_styles_and_script_in_files() {
+        let name = "</script><script>alert(1)</script>";
+        let LivePage {
+            html,
+            style,
+            script,
+        } = page(name, 1).to_live().unwrap();
+        // Its script elements are the data and the file.
+        assert_eq!(html.matches("<script").count(), 2);
+        assert!(html.contains("<script src=\"page.js\"></script>"));
+        assert!(html.contains("href=\"page.css\"") && !html.contains("<style"));
+        assert!(!html.contains("Content-Security-Policy") && html.contains("id=\"source\""));
+        // It draws by what a page draws that is a file.
+        let file = page(name, 1).to_html().unwrap();
+        assert!(script.starts_with(&SCRIPTS.concat()) && file.contains(&SCRIPTS.concat()));
+        assert!(style.starts_with(STYLE) && file.contains(STYLE));
     }
 
     #[test]

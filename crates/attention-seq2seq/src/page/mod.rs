@@ -2,7 +2,7 @@
 //!
 //! A [`Page`] is data: models, their figures, and [`Item`]s with an [`Explanation`] of each model. Its JSON form is all
 //! that the page's script reads, by its function `render`, so that a program which serves the page can hand it another
-//! object. Texts are data, too: the script makes text nodes of them, never markup.
+//! object: a [`LivePage`] does. Texts are data, too: the script makes text nodes of them, never markup.
 //!
 //! ```no_run
 //! use attention_seq2seq::Translator;
@@ -83,6 +83,28 @@ pub struct Item {
     pub explanations: Vec<Explanation>,
 }
 
+/// A page for a server: it explains what is typed, by `POST v1/explain`, and forces tokens of outputs.
+///
+/// The request is an object with `source` and, if tokens are forced, `prefix`, an array of them; the answer is
+/// [`Page::to_json`], or an object with a line `error`. All paths are relative to that of the page. Nothing of it is
+/// inline, so that a Content-Security-Policy may forbid that.
+#[derive(Clone, Debug)]
+pub struct LivePage {
+    /// The page.
+    pub html: String,
+    /// The styles, at [`LivePage::STYLE`].
+    pub style: String,
+    /// The script, at [`LivePage::SCRIPT`].
+    pub script: String,
+}
+
+impl LivePage {
+    /// The path of the styles.
+    pub const STYLE: &str = "page.css";
+    /// The path of the script.
+    pub const SCRIPT: &str = "page.js";
+}
+
 impl Page {
     /// A page without items.
     pub fn new(title: impl Into<String>, models: Vec<PageModel>) -> Self {
@@ -103,6 +125,22 @@ impl Page {
     /// load in reasonable time.
     pub fn to_html(&self) -> Result<String> {
         html::html(self)
+    }
+
+    /// The data of the page alone, which its script reads.
+    ///
+    /// # Errors
+    /// Those of [`to_html`](Self::to_html).
+    pub fn to_json(&self) -> Result<String> {
+        html::json(self)
+    }
+
+    /// The files of a live page, which shows this one until a source is typed.
+    ///
+    /// # Errors
+    /// Those of [`to_html`](Self::to_html).
+    pub fn to_live(&self) -> Result<LivePage> {
+        html::live(self)
     }
 
     /// Writes the page, whole or not at all, and returns the number of its bytes.

@@ -8,6 +8,7 @@ use super::line::{LineError, LineResult, Texts};
 use super::{Columns, PairFormat, TsvOptions, dict, jsonl, tsv};
 use crate::data::Pair;
 use crate::error::{Error, Result};
+use crate::normalization::Normalization;
 use crate::tags;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::{Tokenization, trim_end};
@@ -114,7 +115,8 @@ impl TsvFile {
     }
 
     /// Guesses both tokenizations from the first 1,000 pairs: [`Tokenization::Spaces`] where at least half of the texts
-    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes.
+    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes. The normal form is that
+    /// which the sources, as characters, [tell](Normalization::guess).
     ///
     /// # Errors
     /// Those of [`pairs`](Self::pairs), in these lines.
@@ -140,6 +142,7 @@ impl TsvFile {
             options.source_tokens = guess(&sources);
             options.target_tokens = guess(&targets);
         }
+        options.normalization = Normalization::guess(sources.iter().map(String::as_str));
         Ok(options)
     }
 

@@ -36,8 +36,8 @@ pub struct TrainConfig {
     /// the first steps, `(1 + n) / (10 + n)` in step `n`.
     #[serde(default)]
     pub ema: f64,
-    /// The minutes after which training ends, with a validation as long as the last one, wherever it is in an epoch. The
-    /// learning rate has fallen then as at the end of the last epoch.
+    /// The minutes after which training ends, wherever it is in an epoch, with a validation as long as the last one.
+    /// The learning rate has fallen then as at the end of the last epoch.
     #[serde(default)]
     pub max_minutes: Option<f64>,
     /// The figure of validation by which checkpoints are kept, and training is stopped.

@@ -86,6 +86,11 @@ impl Translator {
     }
 }
 
+/// The number of keys of a source.
+pub(super) fn count_of_keys(member: &Member, source: &[String]) -> usize {
+    source.len() + usize::from(member.model.attends_to_end())
+}
+
 /// Checks that the weights of so many steps fit into memory.
 pub(super) fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
     memory::check(

@@ -4,6 +4,7 @@ use super::batches::{check_sources, of_one_length};
 use super::{TokenScores, Translator};
 use crate::error::{Error, Result};
 use crate::model::forced_steps;
+use crate::stop::StopSignal;
 
 impl Translator {
     /// The probability that the model gives `target` as the output of `source`, token by token: low ones point at what
@@ -25,6 +26,18 @@ impl Translator {
     /// # Errors
     /// Those of [`score`](Self::score), for the first pair that has one.
     pub fn score_all(&self, pairs: &[(&[String], &[String])]) -> Result<Vec<TokenScores>> {
+        self.score_all_until(pairs, StopSignal::NEVER)
+    }
+
+    /// As [`score_all`](Self::score_all), until the signal.
+    ///
+    /// # Errors
+    /// Those of [`score_all`](Self::score_all); [`Error::Stopped`] where a step is not to be made any more.
+    pub(super) fn score_all_until(
+        &self,
+        pairs: &[(&[String], &[String])],
+        stop: StopSignal<'_>,
+    ) -> Result<Vec<TokenScores>> {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
         check_sources(&sources)?;
         let sources = self.encoded(&sources);
@@ -35,6 +48,7 @@ impl Translator {
         let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
         let mut scores = vec![None; pairs.len()];
         for indices in of_one_length(&lens, self.batch_size()) {
+            stop.check()?;
             let of_batch = |all: &'_ [Vec<u32>]| -> Vec<Vec<u32>> {
                 indices.iter().map(|&index| all[index].clone()).collect()
             };
@@ -46,7 +60,8 @@ impl Translator {
                 .unwrap_or(0);
             let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
             let mut decoding = self.decoding(&sources, steps, false);
-            for (index, steps) in indices.iter().zip(forced_steps(&mut *decoding, &targets)) {
+            let forced = forced_steps(&mut *decoding, &targets, stop)?;
+            for (index, steps) in indices.iter().zip(forced) {
                 let tokens = steps.log_probabilities;
                 if let Some(at) = tokens.iter().position(|it| it.is_nan()) {
                     return Err(Error::NoProbabilities { position: at + 1 });

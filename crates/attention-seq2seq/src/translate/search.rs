@@ -7,6 +7,7 @@ use super::{ScoredHypothesis, Translator};
 use crate::error::{self, Error};
 use crate::model::{BeamOutput, BeamSearchConfig};
 use crate::run::check_max_len;
+use crate::stop::StopSignal;
 
 /// The rows of a step, where hypotheses are that many: products of more rows are no faster.
 const ROWS: usize = 1024;
@@ -149,18 +150,45 @@ impl Translator {
         sources: &[&[String]],
         search: &SearchConfig,
     ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
+        self.n_best_tokens_until(sources, search, || false)
+    }
+
+    /// As [`n_best_tokens`](Self::n_best_tokens), unless `should_stop` says that nobody waits for the translations any
+    /// more: it is asked before each step.
+    ///
+    /// # Errors
+    /// Those of [`n_best_tokens`](Self::n_best_tokens); [`Error::Stopped`] once `should_stop` is true.
+    pub fn n_best_tokens_until(
+        &self,
+        sources: &[&[String]],
+        search: &SearchConfig,
+        should_stop: impl Fn() -> bool,
+    ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
         search.check(self.max_len)?;
         check_sources(sources)?;
         let prefix = self.target_tokens(&search.prefix)?;
-        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(&prefix));
+        self.n_best_after(sources, search, &prefix, StopSignal::new(&should_stop))
+    }
+
+    /// The best translations of each source that begin with these tokens, in the place of the text in the settings. The
+    /// settings, the sources and the tokens are checked.
+    pub(super) fn n_best_after(
+        &self,
+        sources: &[&[String]],
+        search: &SearchConfig,
+        prefix: &[String],
+        stop: StopSignal<'_>,
+    ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
+        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(prefix));
         let with_weights = search.coverage_penalty > 0.0;
         let encoded = self.encoded(sources);
         let lens: Vec<usize> = encoded.iter().map(Vec::len).collect();
         let mut all = vec![Vec::new(); sources.len()];
         for indices in of_one_length(&lens, self.sources_of(&beam_search)) {
+            stop.check()?;
             let sources: Vec<&[u32]> = indices.iter().map(|&index| &encoded[index][..]).collect();
             let mut decoding = self.decoding(&sources, beam_search.max_len, with_weights);
-            let outputs = beam_search.search(&mut *decoding)?;
+            let outputs = beam_search.search_until(&mut *decoding, stop)?;
             for (index, outputs) in indices.into_iter().zip(outputs) {
                 let best = &outputs[..search.count(&outputs)];
                 all[index] = best.iter().map(|output| self.scored(output)).collect();

@@ -20,6 +20,7 @@ use crate::train::Trainee;
 use crate::vocab::Vocab;
 use crate::vocabs::Vocabs;
 
+mod explain;
 mod search;
 
 const MAX_LEN: usize = 5;

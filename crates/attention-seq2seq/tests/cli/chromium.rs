@@ -28,6 +28,8 @@ pub(crate) struct Browser {
     /// The events that came so far.
     events: Vec<Value>,
     session: Option<String>,
+    /// The origin that the page may ask.
+    origin: Option<String>,
     calls: u64,
     /// Its profile.
     _folder: TempDir,
@@ -89,6 +91,7 @@ impl Browser {
             messages,
             events: Vec::new(),
             session: None,
+            origin: None,
             calls: 0,
             _folder: folder,
             _turn: turn,
@@ -165,9 +168,24 @@ impl Browser {
     /// Opens a file, with what follows `#` in its address, anew.
     #[track_caller]
     pub(crate) fn open(&mut self, file: &Path, hash: &str) {
-        // Another address of the same file would not load it again.
+        self.origin = None;
+        self.load(&format!("file://{}#{hash}", file.display()));
+    }
+
+    /// Opens the page of a server, with what follows `#` in its address, anew. It may ask this server.
+    #[track_caller]
+    #[cfg(feature = "serve")]
+    pub(crate) fn visit(&mut self, address: &str, hash: &str) {
+        let origin = format!("http://{address}/");
+        self.load(&format!("{origin}#{hash}"));
+        self.origin = Some(origin);
+    }
+
+    #[track_caller]
+    fn load(&mut self, url: &str) {
+        // Another address of the same page would not load it again.
         self.navigate("about:blank");
-        self.navigate(&format!("file://{}#{hash}", file.display()));
+        self.navigate(url);
     }
 
     #[track_caller]
@@ -227,6 +245,7 @@ impl Browser {
     pub(crate) fn press(&mut self, key: &str) {
         let code = match key {
             "Tab" => 9,
+            "Enter" => 13,
             "Escape" => 27,
             "End" => 35,
             "Home" => 36,
@@ -236,11 +255,26 @@ impl Browser {
             "ArrowDown" => 40,
             _ => panic!("no such key here: {key}"),
         };
-        for kind in ["rawKeyDown", "keyUp"] {
-            let params =
-                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+        // Enter is a character, too: it submits and clicks.
+        let (down, text) = match key {
+            "Enter" => ("keyDown", "\r"),
+            _ => ("rawKeyDown", ""),
+        };
+        for (kind, text) in [(down, text), ("keyUp", "")] {
+            let params = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+            });
             self.call("Input.dispatchKeyEvent", params);
         }
+    }
+
+    /// Waits until an expression of JavaScript is true.
+    #[track_caller]
+    #[cfg(feature = "serve")]
+    pub(crate) fn wait_for(&mut self, expression: &str) {
+        self.value(&format!(
+            "new Promise((done) => {{ const look = () => ({expression}) ? done() : setTimeout(look, 10); look(); }})"
+        ));
     }
 
     /// Types into the element that has the focus.
@@ -248,7 +282,7 @@ impl Browser {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// The requests of the page to a network, and its errors, since it was opened.
+    /// The requests of the page to a network other than the server that was opened, and its errors, since then.
     pub(crate) fn faults(&mut self) -> Vec<String> {
         // All that came before has been sent once this is answered.
         self.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))");
@@ -257,8 +291,13 @@ impl Browser {
             match event["method"].as_str()? {
                 "Network.requestWillBeSent" => {
                     let url = params["request"]["url"].as_str()?;
-                    let is_local = url.starts_with("file://") && params["type"] == "Document";
-                    (!is_local && !url.starts_with("data:")).then(|| format!("request: {url}"))
+                    let is_local = url.starts_with("file://") && params["type"] == "Document"
+                        || self
+                            .origin
+                            .as_ref()
+                            .is_some_and(|origin| url.starts_with(origin))
+                        || url.starts_with("data:");
+                    (!is_local).then(|| format!("request: {url}"))
                 }
                 "Runtime.exceptionThrown" => Some(params["exceptionDetails"].to_string()),
                 "Runtime.consoleAPICalled" => Some(params["args"].to_string()),

@@ -214,6 +214,33 @@ fn a_normal_form_is_kept_with_the_model() {
 }
 
 #[test]
+fn syllables_are_read_as_their_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // 399 syllables of 19 consonants and 21 vowels, with the last consonant or without.
+    let syllables =
+        (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
+    let lines: String = syllables.map(|it| format!("{it}\tx\n")).collect();
+    fs::write(folder.join("pairs.tsv"), &lines).unwrap();
+    let said = train(folder, "--data pairs.tsv");
+    let guess = "unicode: nfd (guessed from the sources; --unicode tells)";
+    assert!(said.lines().any(|line| line == guess), "{said}");
+    assert_eq!(vocab(folder, "source").len(), 19 + 21 + 1);
+
+    // Words of syllables, of which the tokens tell that they are characters.
+    let spaced = lines.replace("\tx", " 가\tx");
+    fs::write(folder.join("spaced.tsv"), spaced).unwrap();
+    let said = train(folder, "--data spaced.tsv");
+    assert!(!said.contains(guess), "{said}");
+    let said = train(folder, "--data spaced.tsv --source-tokens chars");
+    assert!(said.contains(guess), "{said}");
+
+    let said = train(folder, "--data pairs.tsv --unicode nfc");
+    assert!(!said.contains("guessed from the sources"), "{said}");
+    assert!(vocab(folder, "source").len() > 700);
+}
+
+#[test]
 fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -33,3 +33,5 @@ mod subwords;
 #[path = "../support/mod.rs"]
 mod support;
 mod transformer;
+#[cfg(feature = "remote")]
+mod worker;

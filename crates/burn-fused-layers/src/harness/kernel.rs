@@ -36,6 +36,14 @@ impl<const N: usize> Asked<N> {
         deferral: Deferral::Forbidden,
         taker: None,
     };
+
+    /// Those that are wanted, whole.
+    pub fn whole(wanted: [bool; N]) -> Self {
+        Self {
+            wanted,
+            ..Self::ALL
+        }
+    }
 }
 
 /// An operation with results `O` whose forward pass does more where a backward pass is to come, saving `S` for those

@@ -6,6 +6,7 @@ use burn::tensor::DType;
 
 use super::activate::ActivateInputs;
 use super::activate_linear::ActivateLinearInputs;
+use super::dropout_factors::DropoutFactorsInputs;
 use super::linear::LinearInputs;
 use super::linear_cross_entropy::LinearCrossEntropyInputs;
 use super::linear_cross_entropy::cpu::Unscaled;
@@ -24,14 +25,15 @@ pub trait LayerBackend: Backend {
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct LayerKernels<B: Backend> {
-    /// Whether they run on a device, with tensors of a type; else the definition does.
-    pub(super) runs_on: fn(&Device<B>, DType) -> bool,
+    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
     pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
     pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
     pub(super) activate: Option<Kernel<B, ActivateInputs<B>, ActivateInputs<B>, 2>>,
     pub(super) activate_linear:
         Option<Kernel<B, ActivateLinearInputs<B>, ActivateLinearInputs<B>, 4>>,
     pub(super) normalize: Option<Kernel<B, NormalizeInputs<B>, Normalized<B>, 3>>,
+    pub(super) dropout_factors: Option<fn(DropoutFactorsInputs<B>) -> FloatTensor<B>>,
     pub(super) linear_cross_entropy: Option<LinearCrossEntropyKernel<B>>,
     pub(super) recurrent: Option<RecurrentKernel<B>>,
 }
@@ -44,12 +46,13 @@ type RecurrentKernel<B> = TrainedKernel<B, RecurrentInputs<B>, FloatTensor<B>, R
 impl<B: Backend> LayerKernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
-        runs_on: |_, _| false,
+        runs_on: |_, _, _| false,
         linear: None,
         select_rows: None,
         activate: None,
         activate_linear: None,
         normalize: None,
+        dropout_factors: None,
         linear_cross_entropy: None,
         recurrent: None,
     };
@@ -64,7 +67,7 @@ impl<B: Backend> LayerKernels<B> {
     where
         A: Backend + BackendTypes<Device = Device<B>>,
     {
-        let has = || (self.runs_on)(&like.device(), like.dtype());
+        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 }

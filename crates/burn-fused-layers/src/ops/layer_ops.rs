@@ -7,9 +7,9 @@ use super::layer_backend::LayerBackend;
 use super::recurrent::RecurrentInputs;
 use super::recurrent::states::StepsRead;
 use super::{
-    ActivateInputs, ActivateLinearInputs, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs,
-    SelectRowsInputs, activate, activate_linear, linear, linear_cross_entropy, normalize,
-    recurrent, select_rows,
+    ActivateInputs, ActivateLinearInputs, DropoutFactorsInputs, LinearCrossEntropyInputs,
+    LinearInputs, NormalizeInputs, SelectRowsInputs, activate, activate_linear, dropout_factors,
+    linear, linear_cross_entropy, normalize, recurrent, select_rows,
 };
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::paths::Operation;
@@ -19,6 +19,7 @@ use crate::paths::Operation;
     Flex: cfg(feature = "flex"),
     NdArray: cfg(feature = "ndarray"),
     Cube: cfg(feature = "cubecl-backend"),
+    Remote: cfg(feature = "remote"),
     Autodiff: cfg(feature = "autodiff"),
     Fusion: cfg(feature = "fusion"),
 )]
@@ -70,6 +71,16 @@ pub trait LayerOps: LayerBackend {
         match Self::LAYERS.which::<Self, _>(Operation::Normalize, kernel, &inputs.input) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => normalize::composed::forward(inputs).0,
+        }
+    }
+
+    /// Factors of dropout: 0 with its probability, or else the reciprocal of that of the others. They have no gradient.
+    #[fusion(default)]
+    fn dropout_factors(#[extension_type] inputs: DropoutFactorsInputs<Self>) -> FloatTensor<Self> {
+        let draw = Self::LAYERS.dropout_factors;
+        match Self::LAYERS.which::<Self, _>(Operation::DropoutFactors, draw, &inputs.like) {
+            Some(draw) => draw(inputs),
+            None => dropout_factors::composed(inputs),
         }
     }
 

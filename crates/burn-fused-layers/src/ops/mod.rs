@@ -8,6 +8,7 @@ mod activate;
 mod activate_linear;
 mod backends;
 mod deferred_rows;
+mod dropout_factors;
 mod layer_backend;
 mod layer_ops;
 mod linear;
@@ -19,6 +20,9 @@ mod select_rows;
 pub use activate::ActivateInputs;
 pub use activate_linear::ActivateLinearInputs;
 pub use backends::is_in_host_memory;
+#[cfg(feature = "remote")]
+pub(crate) use backends::remote;
+pub use dropout_factors::DropoutFactorsInputs;
 pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;
 pub use linear::LinearInputs;

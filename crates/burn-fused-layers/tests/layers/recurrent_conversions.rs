@@ -165,20 +165,21 @@ fn a_converted_layer_shares_no_parameter_with_its_source() {
 
 #[test]
 fn quantised_gates_become_whole() {
-    let device = &device::plain()[0];
-    let scheme = device.settings().quantization.scheme;
-    let mut quantizer = Quantizer::new(Calibration::MinMax, scheme.with_value(QuantValue::Q8S));
-    let gru = GruConfig::new(8, 8, true).init(device);
-    let gru = gru.quantize_weights(&mut quantizer);
-    let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
-    let whole = gates.map(|gate| {
-        let weight = gate.hidden_transform.weight.val();
-        assert!(matches!(weight.dtype(), DType::QFloat(_)));
-        Array::read(weight.dequantize())
+    device::each_that_quantizes(|device| {
+        let scheme = device.settings().quantization.scheme;
+        let mut quantizer = Quantizer::new(Calibration::MinMax, scheme.with_value(QuantValue::Q8S));
+        let gru = GruConfig::new(8, 8, true).init(device);
+        let gru = gru.quantize_weights(&mut quantizer);
+        let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
+        let whole = gates.map(|gate| {
+            let weight = gate.hidden_transform.weight.val();
+            assert!(matches!(weight.dtype(), DType::QFloat(_)));
+            Array::read(weight.dequantize())
+        });
+        let ours = RecurrentLayer::try_from(&gru).unwrap();
+        let weight = Array::read(ours.hidden.weight.val());
+        assert_eq!(weight, side_by_side(&whole.each_ref()));
     });
-    let ours = RecurrentLayer::try_from(&gru).unwrap();
-    let weight = Array::read(ours.hidden.weight.val());
-    assert_eq!(weight, side_by_side(&whole.each_ref()));
 }
 
 #[test]

@@ -88,6 +88,9 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     context_gradient: FloatTensor<B>,
     asked: Asked<7>,
 ) -> [Gradient<B>; 7] {
+    // Behind a server the inputs are those from before the forward pass.
+    let inputs = readable(saved.inputs);
+    let saved = Attended { inputs, ..saved };
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
     with_real!(dtype, E => {

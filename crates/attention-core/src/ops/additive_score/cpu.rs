@@ -46,6 +46,8 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     score_gradients: FloatTensor<B>,
     asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
+    // Behind a server the inputs are those from before the forward pass.
+    let inputs = readable(inputs);
     let score_gradients = B::readable(score_gradients);
     let dtype = score_gradients.dtype();
     let AdditiveScoreInputs {

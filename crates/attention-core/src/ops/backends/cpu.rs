@@ -5,6 +5,7 @@ use burn_fused_layers::harness::host::CpuBackend;
 use burn_fused_layers::harness::kernel::Kernel;
 
 use crate::ops::attention_backend::Kernels;
+use crate::ops::host::to_host;
 use crate::ops::{
     additive_attention, additive_score, dot_product_attention, masked_softmax, pack_additive_keys,
     rotate,
@@ -13,8 +14,10 @@ use crate::ops::{
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
-        runs_on: |_, _| true,
+        runs_on: |_, _, _| true,
         fastest: None,
+        mask: to_host,
+        may_wait: true,
         statistics: DType::F64,
         additive_attention: Some(Kernel {
             forward: additive_attention::cpu::forward,

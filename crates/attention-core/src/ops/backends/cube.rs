@@ -10,7 +10,7 @@ use crate::ops::{additive_score, fused, masked_softmax};
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
     Kernels {
-        runs_on: attention_gpu::runs_on,
+        runs_on: |device, dtype, _| attention_gpu::runs_on(device, dtype),
         #[cfg(feature = "autotune")]
         fastest: Some(crate::ops::autotune::fastest),
         #[cfg(not(feature = "autotune"))]

@@ -1,22 +1,26 @@
 //! The kernels of attention behind Burn's fusion: each call is an operation of its own in fusion's queue.
 
+use burn::backend::TensorMetadata;
 use burn::backend::fusion::custom::{FusionValueAdapter, TensorSpec};
 use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
-use burn_fused_layers::harness::fusion::{gradients, gradients_of, only, queue, whole};
+use burn_fused_layers::harness::fusion::{queue, spec_of};
 use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
-use burn_fused_layers::harness::tracked::TrackedInputs;
+use burn_fused_layers::harness::results::{as_gradients, gradient_specs, only, whole};
 
+use super::fused_operation::FusedOperation;
 use crate::ops::attention_backend::{AttentionBackend, Kernels};
-use crate::ops::fused::{self, Attended, AttentionKernel};
+use crate::ops::fused::{self, Attended};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
 };
 
-/// The kernels of `B`, a line for each operation.
+/// The kernels of `B`, a line for each operation; none if they run at once only.
 pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
+    if !B::KERNELS.may_wait {
+        return Kernels::NONE;
+    }
     Kernels {
         runs_on: B::KERNELS.runs_on,
         // A definition behind fusion is another than the one that would be tried below it, and Burn 0.22.1 computes
@@ -55,46 +59,12 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     }
 }
 
-/// A fused attention.
-trait AttentionOperation<B: Backend, const N: usize>: TrackedInputs<B, N> {
-    const NAME: &'static str;
-
-    fn kernel() -> Option<AttentionKernel<B, Self, N>>;
-
-    fn values(&self) -> &FloatTensor<B>;
-
-    fn dropout(&self) -> f64;
-}
-
-macro_rules! attention_operation {
-    ($inputs:ident[$count:literal], $kernel:ident) => {
-        impl<B: AttentionBackend> AttentionOperation<B, $count> for $inputs<B> {
-            const NAME: &'static str = stringify!($kernel);
-
-            fn kernel() -> Option<AttentionKernel<B, Self, $count>> {
-                B::KERNELS.$kernel
-            }
-
-            fn values(&self) -> &FloatTensor<B> {
-                &self.values
-            }
-
-            fn dropout(&self) -> f64 {
-                self.dropout
-            }
-        }
-    };
-}
-
-attention_operation!(AdditiveAttentionInputs[7], additive_attention);
-attention_operation!(DotProductAttentionInputs[6], dot_product_attention);
-
 fn forward<B, I, F, const N: usize>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>, N> + Clone,
+    F: FusedOperation<Fusion<B>, N> + Clone,
 {
     let [context, statistics] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
     let mut specs = vec![
@@ -111,18 +81,8 @@ where
         results.extend(saved.seed);
         results
     };
-    let results = queue::<B, I>(I::NAME, inputs.clone(), Vec::new(), specs, run);
-    let mut results = results.into_iter();
-    let mut next = || results.next();
-    let (context, statistics) = next().zip(next()).expect("as many as were asked for");
-    let saved = Attended {
-        inputs,
-        context: context.clone(),
-        statistics,
-        weights: None,
-        seed: next(),
-    };
-    (context, saved)
+    let results = queue::<B, I>(I::FORWARD, inputs.clone(), Vec::new(), specs, run);
+    Attended::of_results(inputs, results)
 }
 
 fn backward<B, I, F, const N: usize>(
@@ -132,11 +92,11 @@ fn backward<B, I, F, const N: usize>(
 ) -> [Gradient<Fusion<B>>; N]
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>, N> + Clone,
+    F: FusedOperation<Fusion<B>, N> + Clone,
 {
-    let specs = gradients_of::<B, F, N>(&saved.inputs);
+    let specs = gradient_specs::<Fusion<B>, F, _, N>(&saved.inputs, spec_of::<B>);
     let mut tensors = vec![gradient, saved.context, saved.statistics];
     tensors.extend(saved.seed);
     let run = |inputs, tensors: Vec<_>| {
@@ -154,8 +114,8 @@ where
         whole((kernel.backward)(saved, gradient, Asked::ALL))
     };
     let wanted = specs.iter().flatten().cloned().collect();
-    let results = queue::<B, I>(I::NAME, saved.inputs, tensors, wanted, run);
-    gradients(specs, results)
+    let results = queue::<B, I>(I::FORWARD, saved.inputs, tensors, wanted, run);
+    as_gradients(specs, results)
 }
 
 fn score_forward<B: FusionBackend + AttentionBackend>(
@@ -178,7 +138,7 @@ fn score_backward<B: FusionBackend + AttentionBackend>(
     gradient: FloatTensor<Fusion<B>>,
     _asked: Asked<3>,
 ) -> [Gradient<Fusion<B>>; 3] {
-    let specs = gradients_of::<B, _, 3>(&inputs);
+    let specs = gradient_specs::<Fusion<B>, _, _, 3>(&inputs, spec_of::<B>);
     let run = |inputs, tensors| {
         let kernel = B::KERNELS.additive_score.expect("it has one");
         whole((kernel.backward)(inputs, only(tensors), Asked::ALL))
@@ -186,13 +146,13 @@ fn score_backward<B: FusionBackend + AttentionBackend>(
     let wanted = specs.iter().flatten().cloned().collect();
     let name = "additive_score";
     let results = queue::<B, AdditiveScoreInputs<B>>(name, inputs, vec![gradient], wanted, run);
-    gradients(specs, results)
+    as_gradients(specs, results)
 }
 
 fn softmax_forward<B: FusionBackend + AttentionBackend>(
     inputs: MaskedSoftmaxInputs<Fusion<B>>,
 ) -> (FloatTensor<Fusion<B>>, FloatTensor<Fusion<B>>) {
-    let spec = TensorSpec::new(inputs.scores.shape(), inputs.scores.dtype());
+    let spec = spec_of::<B>(&inputs.scores);
     let run = |inputs, _| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
         vec![(kernel.forward)(inputs).0]
@@ -210,7 +170,7 @@ fn softmax_backward<B: FusionBackend + AttentionBackend>(
 ) -> [Gradient<Fusion<B>>; 1] {
     use burn::backend::fusion::custom::Float;
 
-    let spec = TensorSpec::new(weights.shape(), weights.dtype());
+    let spec = spec_of::<B>(&weights);
     let run = |weights, tensors| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
         whole((kernel.backward)(weights, only(tensors), Asked::ALL))

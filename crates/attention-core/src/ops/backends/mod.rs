@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too |
+//! | remote devices | the definitions, one by one, or the kernels of the server where it has said that it has them |
 //!
 //! An operation without a kernel, or with one that a device has not the means for, is composed from Burn's operations:
 //! the definition.
@@ -14,8 +15,14 @@ mod autodiff;
 mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
+#[cfg(any(feature = "fusion", feature = "remote"))]
+mod fused_operation;
 #[cfg(feature = "fusion")]
 mod fusion;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
+#[cfg(feature = "remote")]
+mod remote_inputs;
 
 use burn::backend::Dispatch;
 #[cfg(feature = "cubecl-backend")]
@@ -24,6 +31,8 @@ use burn::backend::DispatchDevice;
 use burn::backend::tensor::Device as BackendDevice;
 #[cfg(feature = "cubecl-backend")]
 use burn::tensor::Device;
+#[cfg(feature = "remote")]
+use burn_fused_layers::harness::remote::{BackendRouter, RouterChannel};
 
 use super::attention_backend::AttentionBackend;
 
@@ -44,6 +53,11 @@ impl AttentionBackend for burn_cubecl::CubeBackend {
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
         attention_gpu::largest_buffer(device)
     }
+}
+
+#[cfg(feature = "remote")]
+impl<C: RouterChannel> AttentionBackend for BackendRouter<C> {
+    const KERNELS: super::attention_backend::Kernels<Self> = remote::kernels();
 }
 
 #[cfg(feature = "fusion")]
@@ -79,6 +93,9 @@ impl super::AttentionOps for burn::backend::NdArray {}
 
 #[cfg(feature = "cubecl-backend")]
 impl super::AttentionOps for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "remote")]
+impl<C: RouterChannel> super::AttentionOps for BackendRouter<C> {}
 
 /// The device of CubeCL that `device` is.
 #[cfg(feature = "cubecl-backend")]

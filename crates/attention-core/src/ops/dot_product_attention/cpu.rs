@@ -74,6 +74,9 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     context_gradient: FloatTensor<B>,
     asked: Asked<6>,
 ) -> [Gradient<B>; 6] {
+    // Behind a server the inputs are those from before the forward pass.
+    let inputs = readable(saved.inputs);
+    let saved = Attended { inputs, ..saved };
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
     let [of_queries, of_keys, of_values, of_modifiers @ ..] = asked.wanted;

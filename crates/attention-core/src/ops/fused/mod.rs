@@ -29,6 +29,25 @@ pub(super) struct Attended<B: Backend, I> {
     pub(super) seed: Option<FloatTensor<B>>,
 }
 
+#[cfg(any(feature = "fusion", feature = "remote"))]
+impl<B: Backend, I> Attended<B, I> {
+    /// The context, and what the backward pass needs, of a kernel that ran behind a queue or a server: its results are
+    /// the context, the statistics, and the seed of dropout if it is active.
+    pub(super) fn of_results(inputs: I, results: Vec<FloatTensor<B>>) -> (FloatTensor<B>, Self) {
+        let mut results = results.into_iter();
+        let mut next = || results.next();
+        let (context, statistics) = next().zip(next()).expect("as many as were asked for");
+        let saved = Self {
+            inputs,
+            context: context.clone(),
+            statistics,
+            weights: None,
+            seed: next(),
+        };
+        (context, saved)
+    }
+}
+
 /// The shapes of the context and of the statistics of its rows: two numbers each, of which the backward pass computes
 /// the weights again.
 pub(super) fn output_shapes<B: Backend>(

@@ -22,6 +22,9 @@ pub trait CausalModel {
     /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
     /// Those of an example without a new token are not read.
     ///
+    /// A generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] where prompts have different
+    /// lengths, and later where some texts have ended, whose numbers are 0.
+    ///
     /// # Shapes
     /// - tokens `[batch, rows]`, 0 in padding; result `[batch, vocab_size]`
     fn next_logits(

@@ -1,57 +1,20 @@
-//! The thread of the model, which translates what waits as one batch.
+//! The thread of the model, which translates what waits as one batch, and explains one source at a time.
 
-use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
-use attention_seq2seq::{Error, ScoredHypothesis, SearchConfig, Translator};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use attention_seq2seq::explain::Explanation;
+use attention_seq2seq::{Error, ScoredHypothesis, Translator};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::metrics::Metrics;
+use super::queue::{Awaited, Failed, Job, Place, Queue, Text, Translation};
 use crate::cli::machine::among_threads;
 
-/// The outputs of each source of a job, the best first; or why there are none.
-pub(super) type Translated = Result<Vec<Vec<ScoredHypothesis>>, Failed>;
-
-/// The reason why a job has no outputs.
-#[derive(Debug)]
-pub(super) enum Failed {
-    /// An error of the search: settings that the model cannot have, or probabilities that are none.
-    Error(Error),
-    /// The model panicked.
-    Panicked,
-}
-
-/// Sources that are translated for one request.
-pub(super) struct Job {
-    pub(super) sources: Vec<Vec<String>>,
-    /// The search: jobs that ask for the same are translated together.
-    pub(super) search: SearchConfig,
-    /// Nobody waits for the outputs after that.
-    pub(super) deadline: Instant,
-    pub(super) reply: oneshot::Sender<Translated>,
-    /// The job's place among those that may wait.
-    pub(super) _place: Place,
-}
-
-/// One of the places of jobs, which is free again once the job is done.
-pub(super) struct Place(
-    #[expect(dead_code, reason = "held until the job is done")] OwnedSemaphorePermit,
-);
-
-impl Job {
-    /// Whether somebody waits for the outputs.
-    fn is_awaited(&self) -> bool {
-        !self.reply.is_closed() && Instant::now() < self.deadline
-    }
-}
-
-/// The way to the model. The thread ends once all copies are gone and their jobs are done.
-#[derive(Clone)]
+/// The way to the model. The thread ends once it is gone and its jobs are done.
 pub(super) struct Batcher {
     jobs: mpsc::UnboundedSender<Job>,
     /// The places that are free.
@@ -91,11 +54,7 @@ impl Batcher {
             free: Arc::new(Semaphore::new(places)),
             places,
         };
-        let queue = Queue {
-            jobs: receiver,
-            taken: VecDeque::new(),
-        };
-        (batcher, queue)
+        (batcher, Queue::new(receiver))
     }
 
     /// A place for a job, if one is free.
@@ -130,31 +89,29 @@ impl Worker {
     fn run(mut self) {
         let most = self.translator.batch_size();
         while let Some(batch) = self.jobs.next(most) {
-            if !batch.is_empty() {
-                self.translate(batch);
+            let mut translations = Vec::with_capacity(batch.len());
+            for job in batch {
+                match job {
+                    Job::Translate(job) => translations.push(job),
+                    Job::Explain(job) => self.explain(job),
+                }
+            }
+            if !translations.is_empty() {
+                self.translate(translations);
             }
         }
     }
 
-    fn translate(&self, batch: Vec<Job>) {
-        let sources = batch.iter().flat_map(|job| &job.sources);
-        let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
-        let count = sources.len();
-        let translate = || self.translator.n_best_tokens(&sources, &batch[0].search);
-        // A panic is the end of a batch, and not of the server: nothing of a translator changes.
-        let outputs = catch_unwind(AssertUnwindSafe(|| among_threads(translate)));
-        let outputs = match outputs {
-            Ok(outputs) => outputs.map_err(Failed::Error),
-            Err(_) => Err(Failed::Panicked),
-        };
-        self.metrics.batch_translated(count);
+    fn translate(&self, batch: Vec<Translation>) {
+        let outputs = self.outputs(&batch);
+        let sources = batch.iter().map(|job| job.work.sources.len());
+        self.metrics.batch_translated(sources.sum());
         match outputs {
             Ok(outputs) => {
                 let mut outputs = outputs.into_iter();
                 for job in batch {
-                    let of_job = outputs.by_ref().take(job.sources.len()).collect();
-                    // Who asked may have gone.
-                    let _ = job.reply.send(Ok(of_job));
+                    let of_job = outputs.by_ref().take(job.work.sources.len()).collect();
+                    job.end(Ok(of_job));
                 }
             }
             // Others are not to suffer from what one of them asked for.
@@ -163,79 +120,111 @@ impl Worker {
             }
             Err(error) => {
                 if let Some(job) = batch.into_iter().next() {
-                    let _ = job.reply.send(Err(error));
+                    job.end(Err(error));
                 }
             }
         }
     }
+
+    /// The outputs of each source of a batch, as long as somebody waits for any of them.
+    fn outputs(&self, batch: &[Translation]) -> Result<Vec<Vec<ScoredHypothesis>>, Failed> {
+        let sources = batch.iter().flat_map(|job| &job.work.sources);
+        let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
+        let search = &batch[0].work.search;
+        let should_stop = || !batch.iter().any(Awaited::is_awaited);
+        caught(|| {
+            self.translator
+                .n_best_tokens_until(&sources, search, should_stop)
+        })
+    }
+
+    fn explain(&self, job: Awaited<Text, Explanation>) {
+        let explanation = self.explanation(&job);
+        job.end(explanation);
+    }
+
+    /// The explanation that a job asks for, as long as somebody waits for it.
+    fn explanation(&self, job: &Awaited<Text, Explanation>) -> Result<Explanation, Failed> {
+        let Text { source, config } = &job.work;
+        let should_stop = || !job.is_awaited();
+        caught(|| {
+            self.translator
+                .explain_tokens_until(source, config, should_stop)
+        })
+    }
 }
 
-/// The jobs that wait.
-struct Queue {
-    jobs: mpsc::UnboundedReceiver<Job>,
-    /// Those that were taken from there, and ask for something else than the batch before.
-    taken: VecDeque<Job>,
-}
-
-impl Queue {
-    /// Waits for a job, and takes those with it that ask for the same: until they have `most` sources, or no other
-    /// waits. Jobs that nobody waits for are left out. None once there will be no more.
-    fn next(&mut self, most: usize) -> Option<Vec<Job>> {
-        let first = self
-            .taken
-            .pop_front()
-            .or_else(|| self.jobs.blocking_recv())?;
-        let mut sources = first.sources.len();
-        let mut batch = vec![first];
-        let mut others = VecDeque::new();
-        while sources < most {
-            let waiting = self.taken.pop_front().or_else(|| self.jobs.try_recv().ok());
-            match waiting {
-                Some(job) if job.search == batch[0].search => {
-                    sources += job.sources.len();
-                    batch.push(job);
-                }
-                Some(job) => others.push_back(job),
-                None => break,
-            }
+/// The result of the model. A panic is the end of this work, and not of the server: nothing of a translator changes.
+fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failed> {
+    match catch_unwind(AssertUnwindSafe(|| among_threads(work))) {
+        Ok(result) => result.map_err(Failed::Error),
+        Err(panic) => {
+            #[cfg(feature = "remote")]
+            crate::cli::watch::look_at_panic(&*panic);
+            drop(panic);
+            Err(Failed::Panicked)
         }
-        // They came before those that are still there.
-        others.append(&mut self.taken);
-        self.taken = others;
-        self.taken.retain(Job::is_awaited);
-        batch.retain(Job::is_awaited);
-        Some(batch)
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use std::time::Duration;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
 
+    use attention_seq2seq::explain::ExplainConfig;
+    use attention_seq2seq::{
+        DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, TrainConfig,
+        Training, Vocabs, compiled_in_devices, open_device,
+    };
+    use tokio::sync::oneshot::{Receiver, channel};
+
+    use super::super::queue::Texts;
     use super::*;
 
-    /// A job of so many sources, that asks for a beam, and where its outputs arrive.
-    fn job(
+    fn awaited<W, T>(
+        batcher: &Batcher,
+        work: W,
+        time: Duration,
+    ) -> (Awaited<W, T>, Receiver<Result<T, Failed>>) {
+        let (reply, result) = channel();
+        let job = Awaited {
+            work,
+            deadline: Instant::now() + time,
+            reply,
+            place: batcher.place().unwrap(),
+        };
+        (job, result)
+    }
+
+    type Outputs = Receiver<Result<Vec<Vec<ScoredHypothesis>>, Failed>>;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Submits a job of so many sources, that asks for a beam. Returns where its outputs arrive.
+    fn submit(
         batcher: &Batcher,
         name: &str,
         sources: usize,
         beam: usize,
-    ) -> (Job, oneshot::Receiver<Translated>) {
-        let (reply, outputs) = oneshot::channel();
-        let job = Job {
+        time: Duration,
+    ) -> Outputs {
+        let texts = Texts {
             sources: vec![vec![name.to_string()]; sources],
             search: SearchConfig::new().with_beam(Some(beam)),
-            deadline: Instant::now() + Duration::from_secs(600),
-            reply,
-            _place: batcher.place().unwrap(),
         };
-        (job, outputs)
+        let (job, outputs) = awaited(batcher, texts, time);
+        batcher.submit(Job::Translate(job));
+        outputs
     }
 
     /// The first source of each job.
     fn names(batch: Vec<Job>) -> Vec<String> {
-        let names = batch.into_iter().map(|job| job.sources[0][0].clone());
+        let names = batch.into_iter().map(|job| match job {
+            Job::Translate(job) => job.work.sources[0][0].clone(),
+            Job::Explain(job) => job.work.source[0].clone(),
+        });
         names.collect()
     }
 
@@ -252,11 +241,7 @@ mod tests {
         ];
         let outputs: Vec<_> = asked
             .into_iter()
-            .map(|(name, sources, beam)| {
-                let (job, outputs) = job(&batcher, name, sources, beam);
-                batcher.submit(job);
-                outputs
-            })
+            .map(|(name, sources, beam)| submit(&batcher, name, sources, beam, LONG))
             .collect();
         assert!(batcher.jobs() == 6 && batcher.place().is_none());
         // Four sources are enough.
@@ -273,22 +258,116 @@ mod tests {
     }
 
     #[test]
+    fn an_explanation_is_a_batch_of_its_own() {
+        let (batcher, mut queue) = Batcher::new(4);
+        let first = submit(&batcher, "a", 1, 1, LONG);
+        let explain = |name: &str| {
+            let text = Text {
+                source: vec![name.to_string()],
+                config: ExplainConfig::default(),
+            };
+            let (job, explanation) = awaited(&batcher, text, LONG);
+            batcher.submit(Job::Explain(job));
+            explanation
+        };
+        let explanations = ["b", "c"].map(explain);
+        let last = submit(&batcher, "d", 1, 1, LONG);
+        let batches: Vec<_> = (0..3).map(|_| names(queue.next(4).unwrap())).collect();
+        assert_eq!(batches, [vec!["a", "d"], vec!["b"], vec!["c"]]);
+        drop((first, explanations, last));
+    }
+
+    /// A small model, which has learned for an epoch.
+    fn translator(folder: &Path) -> Translator {
+        let data = DataSource::Task {
+            task: Task::Reverse,
+            train: 8,
+            valid: 2,
+        };
+        let pairs = data.pairs(1).unwrap();
+        let vocabs = Vocabs::build(&pairs.train);
+        let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
+            .with_embedding_size(4)
+            .with_hidden_size(4);
+        let config = RunConfig {
+            train: TrainConfig {
+                epochs: 1,
+                ..TrainConfig::default()
+            },
+            ..RunConfig::new(model, data, &pairs.train)
+        };
+        let run = RunDir::new(folder);
+        run.create(&config, &vocabs).unwrap();
+        let device = open_device(compiled_in_devices()[0]).unwrap().autodiff();
+        let training = Training {
+            model: config.init_model(&device),
+            train: vocabs.encode(&pairs.train).into(),
+            valid: vocabs.encode(&pairs.valid).into(),
+            config: config.train,
+            run,
+            resume_from: None,
+            interrupter: Interrupter::new(),
+            observer: (),
+        };
+        training.launch().unwrap();
+        Translator::open(folder).unwrap()
+    }
+
+    #[test]
+    fn work_under_way_ends_once_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (batcher, jobs) = Batcher::new(9);
+        let worker = Worker {
+            translator: Arc::new(translator(folder.path())),
+            metrics: Arc::default(),
+            jobs,
+        };
+        let source = || ["a", "b", "c"].map(String::from).to_vec();
+        let explain = |time: Duration| {
+            let text = Text {
+                source: source(),
+                config: ExplainConfig::default(),
+            };
+            awaited::<Text, Explanation>(&batcher, text, time)
+        };
+        let (job, explanation) = explain(LONG);
+        assert_eq!(worker.explanation(&job).unwrap().tokens, source());
+        drop(explanation);
+        let (late, _explanation) = explain(Duration::ZERO);
+        for job in [job, late] {
+            let stopped = worker.explanation(&job);
+            assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
+        }
+
+        let translate = || {
+            let texts = Texts {
+                sources: vec![source(); 2],
+                search: SearchConfig::new(),
+            };
+            awaited(&batcher, texts, LONG)
+        };
+        let (batch, mut outputs): (Vec<Translation>, Vec<Outputs>) =
+            (0..2).map(|_| translate()).unzip();
+        // One of two is enough.
+        drop(outputs.pop());
+        assert_eq!(worker.outputs(&batch).unwrap().len(), 4);
+        drop(outputs);
+        let stopped = worker.outputs(&batch);
+        assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
+    }
+
+    #[test]
     fn jobs_that_nobody_waits_for_give_their_places_back() {
         let (batcher, mut queue) = Batcher::new(3);
-        let (mut late, _outputs) = job(&batcher, "late", 1, 1);
-        late.deadline = Instant::now();
-        batcher.submit(late);
-        let (other, given_up) = job(&batcher, "other", 1, 2);
-        batcher.submit(other);
-        drop(given_up);
+        let _late = submit(&batcher, "late", 1, 1, Duration::ZERO);
+        drop(submit(&batcher, "other", 1, 2, LONG));
         assert!(queue.next(4).unwrap().is_empty());
         assert_eq!(batcher.jobs(), 0);
 
-        let (last, mut outputs) = job(&batcher, "last", 1, 1);
         assert!(batcher.is_running());
         drop(queue);
         assert!(!batcher.is_running());
-        batcher.submit(last);
+        let mut outputs = submit(&batcher, "last", 1, 1, LONG);
         assert!(outputs.try_recv().is_err());
         assert_eq!(batcher.jobs(), 0);
     }

@@ -13,8 +13,10 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::{runtime, signal, time};
+use tokio::time;
 
+use super::deadline::Deadline;
+use crate::cli::listening::{runtime, stopped};
 use crate::cli::output::note;
 
 /// The time that requests under way have once the server is told to stop.
@@ -23,7 +25,8 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed, as one does where files are scarce.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until Ctrl-C or SIGTERM, then ends what is under way.
+/// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most so many connections are open; a client has
+/// `timeout` to send the head of a request, and as long to take an answer.
 ///
 /// # Errors
 /// If the runtime or the listener cannot be started.
@@ -33,12 +36,7 @@ pub(super) fn serve(
     most: usize,
     timeout: Duration,
 ) -> io::Result<()> {
-    // The model has threads of its own: these read and write.
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(accept(listener, routes, most, timeout))
+    runtime()?.block_on(accept(listener, routes, most, timeout))
 }
 
 async fn accept(
@@ -47,6 +45,7 @@ async fn accept(
     most: usize,
     timeout: Duration,
 ) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -76,11 +75,12 @@ async fn accept(
         // Answers are small: they are not to wait for each other.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(routes.clone());
-        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let stream = TokioIo::new(Deadline::new(stream, timeout));
+        let connection = http.serve_connection(stream, service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             let _permit = permit;
-            // A client that sends no HTTP, or goes away, is its own affair.
+            // A client that sends no HTTP, takes no answer or goes away is its own affair.
             let _ = connection.await;
         });
     }
@@ -92,26 +92,4 @@ async fn accept(
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())
-}
-
-/// Waits until the server is told to stop.
-#[cfg(unix)]
-fn stopped() -> io::Result<impl Future<Output = ()>> {
-    use signal::unix::{SignalKind, signal};
-
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let mut terminated = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupted.recv() => {}
-            _ = terminated.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn stopped() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = signal::ctrl_c().await;
-    })
 }

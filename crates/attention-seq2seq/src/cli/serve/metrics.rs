@@ -1,11 +1,12 @@
 //! Figures of a server, for Prometheus.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,29 +15,53 @@ use prometheus_client::registry::Registry;
 
 /// The figures.
 pub(super) struct Metrics {
-    requests: Family<Status, Counter>,
-    seconds: Histogram,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Asked, Histogram>,
     sources: Histogram,
     waiting: Gauge,
     registry: Mutex<Registry>,
 }
 
+/// The kind of a request: what it asks the model for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Translate,
+    Explain,
+}
+
+impl EncodeLabelValue for Kind {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Translate => "translate",
+            Self::Explain => "explain",
+        };
+        name.encode(encoder)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Status {
+struct Asked {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    kind: Kind,
     status: u16,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let requests = Family::<Status, Counter>::default();
+        let requests = Family::default();
         // From a millisecond to half a minute.
-        let seconds = Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
+        let seconds = Family::new_with_constructor(seconds);
         let sources = Histogram::new(exponential_buckets(1.0, 2.0, 10));
         let waiting = Gauge::default();
         let mut registry = Registry::with_prefix("seq2seq");
         registry.register(
             "requests",
-            "Requests for translations, by status",
+            "Requests for translations and explanations, by status",
             requests.clone(),
         );
         registry.register(
@@ -51,7 +76,7 @@ impl Default for Metrics {
         );
         registry.register(
             "waiting",
-            "Requests that wait for the model",
+            "Requests that wait for the model or are under way",
             waiting.clone(),
         );
         Self {
@@ -66,9 +91,12 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A request was answered.
-    pub(super) fn answered(&self, status: u16, after: Duration) {
-        self.requests.get_or_create(&Status { status }).inc();
-        self.seconds.observe(after.as_secs_f64());
+    pub(super) fn answered(&self, kind: Kind, status: u16, after: Duration) {
+        self.requests
+            .get_or_create(&Answered { kind, status })
+            .inc();
+        let seconds = self.seconds.get_or_create(&Asked { kind });
+        seconds.observe(after.as_secs_f64());
     }
 
     /// So many sources were translated at once.

@@ -3,29 +3,37 @@
 mod answer;
 mod batcher;
 mod connections;
+mod deadline;
+mod explain;
+mod failure;
 mod metrics;
+mod queue;
 mod request;
 mod routes;
+mod server;
+mod translate;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use attention_seq2seq::page::PageModel;
 use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
 use clap::Args;
 
+use super::listening::{listen, refused};
 use super::model::Model;
 use super::output::{note, say_to_anyone};
+use super::seconds::seconds;
 use batcher::Batcher;
 use metrics::Metrics;
-use routes::Limits;
+use server::{Limits, Server};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// The address to listen at; port 0 takes a free one. An address that other machines reach has to be asked for:
-    /// requests are neither encrypted nor is it checked whose they are, and a client that reads no answer keeps its
-    /// connection. A proxy before it takes care of that.
+    /// requests are neither encrypted nor is it checked whose they are. A proxy before it takes care of that.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// The most texts of a request.
@@ -37,38 +45,23 @@ pub(crate) struct ServeArgs {
     /// The most bytes of a request.
     #[arg(long, value_name = "N", default_value = "1048576")]
     max_bytes: NonZeroUsize,
-    /// The most requests that wait for the model or are translated; others are refused at once.
+    /// The most requests that wait for the model or are under way; others are refused at once.
     #[arg(long, value_name = "N", default_value = "1024")]
     queue: NonZeroUsize,
     /// The most connections at a time; others wait to be taken.
     #[arg(long, value_name = "N", default_value = "1024")]
     max_connections: NonZeroUsize,
-    /// The seconds that a request may take to arrive, and again as many to be answered.
+    /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     #[command(flatten)]
     model: Model,
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
-    if !(0.001..=86_400.0).contains(&seconds) {
-        return Err("expected 0.001 to 86400 seconds".to_string());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 impl ServeArgs {
     pub(crate) fn run(self) -> Result<()> {
-        let refused = |source| Error::Io {
-            action: "listen at",
-            path: self.listen.to_string().into(),
-            source,
-        };
         // An address that is taken is an error before the model is loaded.
-        let listener = TcpListener::bind(self.listen).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (listener, address) = listen(self.listen)?;
         let translator: Arc<Translator> = Arc::new(self.model.load()?);
         if !address.ip().is_loopback() {
             note(format_args!(
@@ -94,10 +87,16 @@ impl ServeArgs {
             bytes: self.max_bytes.get(),
             timeout: self.timeout,
         };
-        let routes = routes::routes(translator, batcher, metrics, limits);
+        let routes = routes::routes(Server {
+            model: PageModel::new(self.model.name_without_path(), &translator),
+            translator,
+            batcher,
+            metrics,
+            limits,
+        })?;
         say_to_anyone(format_args!("listening at http://{address}"))?;
         connections::serve(listener, routes, self.max_connections.get(), self.timeout)
-            .map_err(refused)?;
+            .map_err(|source| refused(self.listen, source))?;
         say_to_anyone("stopped")
     }
 }

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{
-    Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TrainConfig, TsvFile,
-};
+use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, TrainConfig, TsvFile};
 
 use super::TrainArgs;
 use super::settings::Settings;
@@ -16,8 +14,8 @@ pub(super) struct Data {
     pub(super) corpus: Corpus,
     /// The files that the run must keep, since they cannot be read again.
     pub(super) streams: Vec<TsvFile>,
-    /// A remark on the pairs, for a person.
-    pub(super) remark: Option<String>,
+    /// The guesses about the files, a line each, for a person.
+    pub(super) guesses: Vec<String>,
 }
 
 impl TrainArgs {
@@ -47,7 +45,7 @@ impl TrainArgs {
                 corpus: source.corpus(seed)?,
                 source,
                 streams: Vec::new(),
-                remark: None,
+                guesses: Vec::new(),
             });
         };
         if let Some(valid) = &self.valid {
@@ -60,14 +58,7 @@ impl TrainArgs {
             true => run.stream_file(file),
             false => absolute(path),
         };
-        let remark = match (
-            settings.source_tokens,
-            settings.target_tokens,
-            settings.subwords,
-        ) {
-            (Some(_), Some(_), _) | (.., Some(_)) => None,
-            _ => Some(guessed(options.source_tokens, options.target_tokens)),
-        };
+        let guesses = settings.guesses(&options);
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
         let source = DataSource::Tsv {
             train: place(path, &train)?,
@@ -85,7 +76,7 @@ impl TrainArgs {
                 .flatten()
                 .filter(TsvFile::is_stream)
                 .collect(),
-            remark,
+            guesses,
         })
     }
 
@@ -194,12 +185,6 @@ fn absolute(path: &Path) -> Result<PathBuf> {
         path: path.to_path_buf(),
         source,
     })
-}
-
-fn guessed(source: Tokenization, target: Tokenization) -> String {
-    format!(
-        "source tokens: {source}, target tokens: {target} (guessed; --source-tokens and --target-tokens tell)"
-    )
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    Error, PairFormat, Result, Subwords, Tokenization, TsvFile, TsvOptions, VocabLimits,
+    Error, Normalization, PairFormat, Result, Subwords, Tokenization, TsvFile, TsvOptions,
+    VocabLimits,
 };
 
 use super::settings::Settings;
@@ -32,11 +33,17 @@ impl Settings {
             });
         }
         let guessed = file.guess_as(format, self.columns.unwrap_or_default())?;
+        let source_tokens = self.source_tokens.unwrap_or(guessed.source_tokens);
+        // Of words, the form of their letters is nothing to learn from.
+        let normalization = match source_tokens {
+            Tokenization::Chars => guessed.normalization,
+            Tokenization::Spaces => Normalization::default(),
+        };
         let options = TsvOptions {
-            source_tokens: self.source_tokens.unwrap_or(guessed.source_tokens),
+            source_tokens,
             target_tokens: self.target_tokens.unwrap_or(guessed.target_tokens),
             max_tokens: self.max_tokens.unwrap_or(guessed.max_tokens),
-            normalization: self.unicode.unwrap_or(guessed.normalization),
+            normalization: self.unicode.unwrap_or(normalization),
             ..guessed
         };
         let Some(count) = self.subwords else {
@@ -55,6 +62,25 @@ impl Settings {
             });
         }
         file.with_subwords(options, source, target)
+    }
+
+    /// The options that were guessed and not set, a line each, for a person.
+    pub(super) fn guesses(&self, options: &TsvOptions) -> Vec<String> {
+        let mut lines = Vec::new();
+        let is_told = self.source_tokens.is_some() && self.target_tokens.is_some();
+        if !is_told && self.subwords.is_none() {
+            let (source, target) = (options.source_tokens, options.target_tokens);
+            lines.push(format!(
+                "source tokens: {source}, target tokens: {target} (guessed; --source-tokens and --target-tokens tell)"
+            ));
+        }
+        if self.unicode.is_none() && options.normalization != Normalization::default() {
+            let form = options.normalization;
+            lines.push(format!(
+                "unicode: {form} (guessed from the sources; --unicode tells)"
+            ));
+        }
+        lines
     }
 
     /// These settings, with those of options for a file.

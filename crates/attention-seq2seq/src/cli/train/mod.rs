@@ -52,8 +52,8 @@ struct Prepared {
     resume_from: Option<usize>,
     /// The files of its data that the run must keep.
     streams: Vec<TsvFile>,
-    /// A remark on the data, for a person.
-    remark: Option<String>,
+    /// The guesses about the data, a line each, for a person.
+    guesses: Vec<String>,
 }
 
 impl TrainArgs {
@@ -76,6 +76,8 @@ impl TrainArgs {
             return Ok(ExitCode::SUCCESS);
         }
         let device = self.machine.open()?;
+        #[cfg(feature = "remote")]
+        self.watch.start(self.machine.name())?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;
@@ -102,8 +104,8 @@ impl TrainArgs {
             let settings = settings.to_toml().replace('\n', ", ");
             log.say_to_anyone(format_args!("preset {preset}: {settings}"))?;
         }
-        if let Some(remark) = &prepared.remark {
-            log.say_to_anyone(remark)?;
+        for guess in &prepared.guesses {
+            log.say_to_anyone(guess)?;
         }
         let lock = match lock {
             Some(lock) => lock,
@@ -187,7 +189,7 @@ impl TrainArgs {
             source,
             corpus,
             streams,
-            remark,
+            guesses,
         } = self.data(given, run)?;
         let settings = given.over_preset(self.preset, corpus.train_len());
         let vocab_limits = settings.vocab_limits();
@@ -208,7 +210,7 @@ impl TrainArgs {
             vocabs,
             resume_from: None,
             streams,
-            remark,
+            guesses,
         })
     }
 
@@ -237,7 +239,7 @@ impl TrainArgs {
             vocabs,
             resume_from: run.last_checkpoint()?,
             streams: Vec::new(),
-            remark: None,
+            guesses: Vec::new(),
         })
     }
 }

@@ -88,7 +88,8 @@ pub(crate) struct Settings {
     #[arg(long, value_enum, requires = "data", conflicts_with = "task")]
     pub(super) stress: Option<Stress>,
     /// Unicode's normal form of sources, targets and texts to translate, in which a letter and its accent are the same
-    /// tokens whichever keyboard or system wrote them [default: nfc, which changes nothing in most files].
+    /// tokens whichever keyboard or system wrote them [default: nfc, which changes nothing in most files;
+    /// nfd where source characters are syllables, as Hangul's are].
     #[arg(
         long,
         value_enum,

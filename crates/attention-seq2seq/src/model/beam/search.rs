@@ -5,6 +5,7 @@ use super::hypotheses::{Hypotheses, Scoring};
 use super::{BeamOutput, BeamSearchConfig};
 use crate::error::{Error, Result};
 use crate::model::decoding::Decoding;
+use crate::stop::StopSignal;
 use crate::vocab::Vocab;
 
 impl BeamSearchConfig {
@@ -19,6 +20,18 @@ impl BeamSearchConfig {
     /// Those of [`check`](Self::check); [`Error::Config`] if a token of the prefix is none of the data, or there is a
     /// coverage penalty and the model has no weights for it; [`Error::NoProbabilities`] if logits are NaN or infinite.
     pub fn search(&self, decoding: &mut dyn Decoding) -> Result<Vec<Vec<BeamOutput>>> {
+        self.search_until(decoding, StopSignal::NEVER)
+    }
+
+    /// As [`search`](Self::search), until the signal.
+    ///
+    /// # Errors
+    /// Those of [`search`](Self::search); [`Error::Stopped`] where a step is not to be made any more.
+    pub(crate) fn search_until(
+        &self,
+        decoding: &mut dyn Decoding,
+        stop: StopSignal<'_>,
+    ) -> Result<Vec<Vec<BeamOutput>>> {
         self.check()?;
         let tokens = decoding.candidates().to_vec();
         let prefix = self.columns_of_prefix(&tokens)?;
@@ -31,6 +44,7 @@ impl BeamSearchConfig {
         let mut examples: Vec<Hypotheses> =
             (0..decoding.rows()).map(|_| Hypotheses::new()).collect();
         for len in 0..self.max_len {
+            stop.check()?;
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
             let next = decoding.step(&previous);
             let weights = self.coverage_weights(next.weights)?;

@@ -4,10 +4,11 @@
 let listening = new AbortController();
 
 /**
- * Shows data, in the place of what was shown before: an object in the form of the one in this page. A program that
- * serves the page may call it again.
+ * Shows data, in the place of what was shown before: an object in the form of the one in this page. A live page calls
+ * it again for each answer, with `force(output, step, token)`, which is called for an alternative that is chosen;
+ * without it alternatives are no buttons.
  */
-function render(data) {
+function render(data, force = null) {
   listening.abort();
   listening = new AbortController();
   const { signal } = listening;
@@ -40,12 +41,13 @@ function render(data) {
   const showItem = () => {
     const focused = document.activeElement?.id ?? "";
     const item = data.items[state.item];
-    panels = data.models.map((_, model) => panel(data, item, model, state, (output) => {
+    const choose = (model) => (output) => {
       state.outputs[model] = output;
       Object.assign(state, { step: null, key: null });
       writeState(data, state);
       showItem();
-    }));
+    };
+    panels = data.models.map((_, model) => panel(data, item, model, state, choose(model), force));
     itemElement.replaceChildren(...itemHead(item), headPickers(item),
       make("div", { class: "panels" }, ...panels.map((view) => view.element)));
     paintAll();
@@ -92,7 +94,8 @@ function render(data) {
     listElement.hidden = data.items.length < 2;
     listView.update();
     if (data.items.length > 0) showItem();
-    else itemElement.replaceChildren(make("p", { class: "note" }, "There is no source to show."));
+    else itemElement.replaceChildren(make("p", { class: "note" }, force === null ? "There is no source to show."
+      : "Type a text: its outputs are shown here, and what they attend to."));
   };
 
   const on = (element, name, listener) => element.addEventListener(name, listener, { signal });
@@ -158,5 +161,3 @@ function selectionOf(element) {
   const [step, key] = [marked.dataset.step, marked.dataset.key].map((it) => (it === undefined ? null : Number(it)));
   return { panel: Number(owner.dataset.panel), step, key };
 }
-
-render(JSON.parse(document.getElementById("data").textContent));

@@ -4,6 +4,9 @@ const OCCLUSION = "The row “dropped” is the change of the log-probability of
   + "where a source token is left out and the same output is decoded: it tells what the output depends on, attention "
   + "weights only where the model reads.";
 
+const FORCING = "Click one of the most likely tokens, or press Enter on it: outputs then begin with the tokens before "
+  + "it and with it.";
+
 /** The source tokens, and the end where the model attends to it. */
 function keysOf(explanation) {
   return explanation.attends_to_end ? [...explanation.tokens, "<eos>"] : explanation.tokens;
@@ -47,8 +50,8 @@ function outputPicker(explanation, model, shown, choose) {
       make("span", {}, "outputs"), make("span", {}, "probability"), make("span", {}, "log")), ...options);
 }
 
-/** The panel of a model. `choose(output)` is called for another output. */
-function panel(data, item, model, state, choose) {
+/** The panel of a model. `choose(output)` is called for another output, `force` as `render` says. */
+function panel(data, item, model, state, choose, force) {
   const explanation = item.explanations[model];
   const shown = shownOutput(explanation, state, model);
   const output = explanation.outputs[shown];
@@ -70,7 +73,7 @@ function panel(data, item, model, state, choose) {
     ...(isLow(data, output.steps[at]) ? ["low"] : []),
     ...(output.ended && at === output.steps.length - 1 ? ["end"] : [])]);
   const { table, cells, dropped } = matrix(output, keys, explanation.tokens.length, weights);
-  const steps = stepsTable(data, output);
+  const steps = stepsTable(data, output, model, force);
   const hasMatrix = weights !== null || output.occlusion !== null;
   children.push(
     make("div", { class: "pair" }, make("span", { class: "side" }, "source"), source.row,
@@ -79,6 +82,7 @@ function panel(data, item, model, state, choose) {
     output.difference === null ? null : differenceTable(output.difference),
     make("div", { class: "tables" }, hasMatrix ? make("div", { class: "scroll" }, table) : null,
       make("div", { class: "scroll" }, steps.table)),
+    force === null ? null : make("p", { class: "note" }, FORCING),
     weights === null ? make("p", { class: "note" }, "An ensemble has no attention of its own.") : null,
     output.occlusion === null ? null : make("p", { class: "note" }, OCCLUSION));
   element.append(...children.filter((child) => child !== null));
@@ -181,6 +185,7 @@ function neighbour({ source, target, cells, steps, weights }, from, direction) {
   const [step, key] = [from.dataset.step, from.dataset.key].map((it) => (it === undefined ? null : Number(it)));
   const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-1e9, 0],
     End: [1e9, 0] }[direction];
+  const stop = (stops, at) => stops[clamp(at, stops.length)];
   const along = ({ buttons, isTurned }, at) => {
     const by = isTurned && Math.abs(dx) === 1 ? -dx : dx;
     return buttons[clamp(at + by, buttons.length)];
@@ -195,7 +200,7 @@ function neighbour({ source, target, cells, steps, weights }, from, direction) {
     case "matrix":
       return cells[clamp(step + dy, cells.length)]?.[clamp(key + dx, cells[0].length)] ?? null;
     case "steps":
-      return steps.rows[clamp(step + dy, steps.rows.length)].firstChild;
+      return stop(steps.stops[clamp(step + dy, steps.stops.length)], steps.stops[step].indexOf(from) + dx);
     default:
       return null;
   }

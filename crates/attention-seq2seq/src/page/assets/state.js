@@ -45,10 +45,10 @@ function readState(data, hash) {
   return state;
 }
 
-/** The address of a state: what differs from the first. */
+/** The address of a state: what differs from the first, after what a live page keeps there, `data.address`. */
 function hashOf(data, state) {
   const first = firstState(data);
-  const values = new URLSearchParams();
+  const values = new URLSearchParams(data.address ?? "");
   if (state.item !== 0) values.set("item", state.item + 1);
   if (state.outputs.some((output) => output !== null)) {
     values.set("output", state.outputs.map((output) => output ?? "").join(","));
@@ -59,8 +59,12 @@ function hashOf(data, state) {
   return values.toString();
 }
 
+/** The URL of this page with this hash; without `#` if it is empty. */
+function urlOf(hash) {
+  return hash === "" ? location.pathname + location.search : "#" + hash;
+}
+
 /** Keeps a state in the address, without another entry in the history. */
 function writeState(data, state) {
-  const hash = hashOf(data, state);
-  history.replaceState(null, "", hash === "" ? location.pathname + location.search : "#" + hash);
+  history.replaceState(null, "", urlOf(hashOf(data, state)));
 }

@@ -68,8 +68,11 @@ function showOcclusion(dropped, occlusion, steps, step) {
   });
 }
 
-/** The steps: probability of each token, entropy, and the most likely tokens. Returns the table and its rows. */
-function stepsTable(data, output) {
+/**
+ * The steps: probability of each token, entropy, and the most likely tokens, which are buttons where they can be
+ * forced. Returns the table, its rows, and the elements of each row that arrow keys lead to.
+ */
+function stepsTable(data, output, model, force) {
   const most = Math.max(0, ...output.steps.map((step) => step.alternatives.length));
   const rows = output.steps.map((step, at) => {
     const probability = probabilityOf(step.log_probability);
@@ -81,7 +84,7 @@ function stepsTable(data, output) {
         low ? spoken(", low confidence") : null),
       bar,
       make("td", { class: "entropy" }, number(step.entropy, 2)),
-      ...Array.from({ length: most }, (_, rank) => alternative(step, rank)));
+      ...Array.from({ length: most }, (_, rank) => alternative(output, at, rank, model, force)));
   });
   const heads = [
     make("th", { scope: "col" }, "Token"),
@@ -92,15 +95,30 @@ function stepsTable(data, output) {
   const table = make("table", { class: "steps", "data-group": "steps" },
     make("caption", { class: "spoken" }, "Steps of the output, with their alternatives"),
     make("thead", {}, make("tr", {}, ...heads.filter((it) => it !== null))), make("tbody", {}, ...rows));
-  return { table, rows };
+  const stops = rows.map((row) => [row.firstChild, ...row.querySelectorAll("button")]);
+  return { table, rows, stops };
 }
 
 /** One of the most likely tokens of a step. */
-function alternative(step, rank) {
+function alternative(output, at, rank, model, force) {
+  const step = output.steps[at];
   if (rank >= step.alternatives.length) return make("td", {});
   const [token, probability] = step.alternatives[rank];
-  return make("td", { class: token === step.token ? "alternative chosen" : "alternative" },
-    isolated(visible(token)), make("small", {}, share(probability)));
+  const content = [isolated(visible(token)), make("small", {}, share(probability))];
+  const cell = make("td", { class: token === step.token ? "alternative chosen" : "alternative" });
+  if (force === null) {
+    cell.append(...content);
+    return cell;
+  }
+  const button = make("button", { type: "button", id: `force-${model}-${at}-${rank}`, "data-step": at, tabindex: -1,
+    title: "begin the outputs so" }, ...content);
+  button.addEventListener("click", (event) => {
+    // It leads away from what would be selected.
+    event.stopPropagation();
+    force(output, at, token);
+  });
+  cell.append(button);
+  return cell;
 }
 
 const LETTERS = { match: "", substitution: "S", insertion: "I", deletion: "D" };

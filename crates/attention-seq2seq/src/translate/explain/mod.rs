@@ -7,7 +7,9 @@
 mod config;
 mod difference;
 mod occlusion;
+mod prefix;
 mod rounded;
+mod size;
 mod steps;
 
 pub use config::ExplainConfig;
@@ -15,14 +17,16 @@ pub use difference::Difference;
 pub use occlusion::Occlusion;
 pub use steps::{Alternative, ExplainedStep};
 
+use prefix::Prefix;
 use serde::Serialize;
 
-use super::align::check_memory;
+use super::align::{check_memory, count_of_keys};
 use super::batches::check_sources;
-use super::{ScoredHypothesis, Translator};
+use super::{ScoredHypothesis, SearchConfig, Translator};
 use crate::batch::Source;
 use crate::error::Result;
 use crate::model::HeadWeights;
+use crate::stop::StopSignal;
 
 /// The outputs of a source, with all that is known of their tokens.
 ///
@@ -50,7 +54,8 @@ pub struct Explanation {
     pub attends_to_end: bool,
     /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
     pub outputs: Vec<ExplainedOutput>,
-    /// The index of the output of greedy search, which is that of [`translate`](Translator::translate).
+    /// The index of the output of greedy search, which is that of [`translate`](Translator::translate) where no prefix
+    /// is set.
     pub greedy: usize,
 }
 
@@ -116,27 +121,42 @@ impl Translator {
     /// ensemble, which has no attention weights.
     ///
     /// # Errors
-    /// Those of [`n_best_tokens`](Self::n_best_tokens); [`Error::Config`](crate::Error::Config) if the weights of an
-    /// output do not fit into the memory that is free.
+    /// Those of [`check_explanation`](Self::check_explanation) and of [`n_best_tokens`](Self::n_best_tokens);
+    /// [`Error::ExplanationTooLarge`](crate::Error::ExplanationTooLarge) beyond [`ExplainConfig::most_numbers`];
+    /// [`Error::Config`](crate::Error::Config) if the weights of an output do not fit into the memory that is free.
     pub fn explain_tokens(&self, source: &[String], config: &ExplainConfig) -> Result<Explanation> {
+        self.explain_tokens_until(source, config, || false)
+    }
+
+    /// As [`explain_tokens`](Self::explain_tokens), unless `should_stop` says that nobody waits for the explanation any
+    /// more: it is asked before each step of each decoding, of which there is one for every source token and output.
+    ///
+    /// # Errors
+    /// Those of [`explain_tokens`](Self::explain_tokens); [`Error::Stopped`](crate::Error::Stopped) once `should_stop`
+    /// is true.
+    pub fn explain_tokens_until(
+        &self,
+        source: &[String],
+        config: &ExplainConfig,
+        should_stop: impl Fn() -> bool,
+    ) -> Result<Explanation> {
+        let stop = StopSignal::new(&should_stop);
+        let prefix = self.prefix_of(config)?;
         check_sources(&[source])?;
-        let mut found: Vec<ScoredHypothesis> = self
-            .n_best_tokens(&[source], &config.search)?
-            .into_iter()
-            .flatten()
-            .collect();
-        let greedy = self.add_greedy(source, &mut found);
-        let mut steps = self.steps_of(source, &found, config.alternatives)?;
+        let (mut found, greedy) = self.outputs_of(source, &config.search, prefix, stop)?;
+        self.check_numbers(source, &found, config)?;
+        let mut steps = self.steps_of(source, &found, config.alternatives, stop)?;
         for (output, steps) in found.iter_mut().zip(&steps) {
-            // That of greedy search has none yet.
+            // That of greedy search has none yet, nor has one that was given.
             if output.log_probability.is_nan() {
                 output.log_probability = steps.iter().map(|step| step.log_probability).sum();
                 output.score = output.log_probability;
             }
         }
-        let mut occlusions = self.occlusions(source, &found, &steps, config)?;
+        let mut occlusions = self.occlusions(source, &found, &steps, config, stop)?;
         let mut outputs = Vec::with_capacity(found.len());
         for output in found {
+            stop.check()?;
             outputs.push(ExplainedOutput {
                 attention: self.attention_of(source, &output)?,
                 text: output.text,
@@ -189,25 +209,57 @@ impl Translator {
         }
     }
 
-    /// The index of the output of greedy search, which is added, without a probability, if it is not there.
-    fn add_greedy(&self, source: &[String], found: &mut Vec<ScoredHypothesis>) -> usize {
-        let Some(greedy) = self.translate_tokens(&[source]).into_iter().next() else {
-            return 0;
+    /// The outputs that a search finds, and the index of that of greedy search, which is added, without a probability,
+    /// if it is not there.
+    fn outputs_of(
+        &self,
+        source: &[String],
+        search: &SearchConfig,
+        prefix: Prefix,
+        stop: StopSignal<'_>,
+    ) -> Result<(Vec<ScoredHypothesis>, usize)> {
+        let Prefix { tokens, is_whole } = prefix;
+        if is_whole {
+            return Ok((vec![self.unscored(tokens)], 0));
+        }
+        let found = self.n_best_after(&[source], search, &tokens, stop)?;
+        let mut found: Vec<ScoredHypothesis> = found.into_iter().flatten().collect();
+        stop.check()?;
+        let Some(greedy) = self.greedy_after(source, search.max_len, &tokens, stop)? else {
+            return Ok((found, 0));
         };
-        let mut outputs = found.iter();
         let is_greedy = |output: &ScoredHypothesis| {
             output.tokens == greedy.tokens && output.ended == greedy.ended
         };
-        outputs.position(is_greedy).unwrap_or_else(|| {
-            found.push(ScoredHypothesis {
-                tokens: greedy.tokens,
-                text: greedy.text,
-                ended: greedy.ended,
-                log_probability: f64::NAN,
-                score: f64::NAN,
-            });
+        let at = found.iter().position(is_greedy);
+        let at = at.unwrap_or_else(|| {
+            found.push(greedy);
             found.len() - 1
-        })
+        });
+        Ok((found, at))
+    }
+
+    /// The output of greedy search after a prefix, without a probability.
+    fn greedy_after(
+        &self,
+        source: &[String],
+        max_len: Option<usize>,
+        prefix: &[String],
+        stop: StopSignal<'_>,
+    ) -> Result<Option<ScoredHypothesis>> {
+        let unscored = |tokens, ended| ScoredHypothesis {
+            ended,
+            ..self.unscored(tokens)
+        };
+        if prefix.is_empty() {
+            let found = self.translate_tokens(&[source]).into_iter().next();
+            return Ok(found.map(|output| unscored(output.tokens, output.ended)));
+        }
+        // A beam of one is greedy search.
+        let search = SearchConfig::new().with_max_len(max_len);
+        let found = self.n_best_after(&[source], &search, prefix, stop)?;
+        let found = found.into_iter().flatten().next();
+        Ok(found.map(|output| unscored(output.tokens, output.ended)))
     }
 
     /// The attention weights of an output; none of an ensemble.
@@ -219,7 +271,7 @@ impl Translator {
         let [member] = &self.members[..] else {
             return Ok(None);
         };
-        let keys = source.len() + usize::from(member.model.attends_to_end());
+        let keys = count_of_keys(member, source);
         check_memory(member, keys, output.tokens.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(&output.tokens)?;
         let encoded = self.vocabs.source.encode(source);

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{ExplainConfig, ExplainedStep, rounded};
 use crate::error::Result;
+use crate::stop::StopSignal;
 use crate::translate::{ScoredHypothesis, Translator};
 
 /// The change of an output's log-probability where one source token is dropped, and the same output is decoded from
@@ -30,8 +31,9 @@ impl Translator {
         outputs: &[ScoredHypothesis],
         steps: &[Vec<ExplainedStep>],
         config: &ExplainConfig,
+        stop: StopSignal<'_>,
     ) -> Result<Option<Vec<Occlusion>>> {
-        if source.len() < 2 || source.len() > config.occlusion_limit {
+        if !config.occludes(source) {
             return Ok(None);
         }
         let without = |dropped: usize| [&source[..dropped], &source[dropped + 1..]].concat();
@@ -45,7 +47,7 @@ impl Translator {
                 output: Vec::with_capacity(sources.len()),
                 steps: Vec::with_capacity(sources.len() * steps.len()),
             };
-            for scores in self.score_all(&pairs)? {
+            for scores in self.score_all_until(&pairs, stop)? {
                 // The steps of an output that was cut off are without its end.
                 let changes = scores.tokens.iter().zip(steps);
                 let changes = changes.map(|(without, step)| without - step.log_probability);

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::rounded::{self, Rounded};
 use crate::error::{Error, Result};
 use crate::model::each_forced_step;
+use crate::stop::StopSignal;
 use crate::translate::align::END;
 use crate::translate::{ScoredHypothesis, Translator};
 use crate::vocab::Vocab;
@@ -58,12 +59,13 @@ impl Translator {
     ///
     /// # Errors
     /// [`Error::UnknownToken`] for a target token that is not in the vocabulary; [`Error::NoProbabilities`] if logits
-    /// are NaN or infinite.
+    /// are NaN or infinite; [`Error::Stopped`] where a step is not to be made any more.
     pub(super) fn steps_of(
         &self,
         source: &[String],
         outputs: &[ScoredHypothesis],
         alternatives: usize,
+        stop: StopSignal<'_>,
     ) -> Result<Vec<Vec<ExplainedStep>>> {
         let source = self.vocabs.source.encode(source);
         let mut all = Vec::with_capacity(outputs.len());
@@ -78,7 +80,7 @@ impl Translator {
             let token = |column: usize| self.token_or_end(candidates[column]);
             let mut steps = vec![Vec::new(); outputs.len()];
             let mut broken = None;
-            each_forced_step(&mut *decoding, &targets, |step| {
+            each_forced_step(&mut *decoding, &targets, stop, |step| {
                 let of_output = &mut steps[step.row];
                 let (row, column) = (step.log_probabilities, step.column);
                 if row[column].is_nan() {
@@ -96,7 +98,7 @@ impl Translator {
                         })
                         .collect(),
                 });
-            });
+            })?;
             if let Some(position) = broken {
                 return Err(Error::NoProbabilities { position });
             }

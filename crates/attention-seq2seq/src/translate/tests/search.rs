@@ -20,7 +20,7 @@ fn wide() -> SearchConfig {
 }
 
 /// A model whose outputs depend on the source.
-fn lively() -> (TempDir, Translator) {
+pub(super) fn lively() -> (TempDir, Translator) {
     loaded([-9.0, -9.0, 0.3, 0.0, 0.5, 0.5])
 }
 

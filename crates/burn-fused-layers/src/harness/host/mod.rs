@@ -10,7 +10,7 @@ mod flex;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
 use cpu_kernels::{Buffer, LayerReal, Matrix};
@@ -184,6 +184,14 @@ pub fn elements_mut<B: CpuBackend, E: CpuReal>(tensor: &mut FloatTensor<B>) -> &
     let dtype = tensor.dtype();
     E::of_mut(B::elements_mut(tensor))
         .unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
+}
+
+/// The elements of a tensor of flags.
+pub fn flags<B: Backend>(tensor: BoolTensor<B>) -> Vec<bool> {
+    let data =
+        try_read_sync(B::bool_into_data(tensor)).expect("a tensor in memory is read at once");
+    let data = data.expect("a tensor in memory can be read");
+    data.iter::<bool>().collect()
 }
 
 /// The elements of an integer tensor that are indices.

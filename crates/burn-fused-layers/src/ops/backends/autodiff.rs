@@ -5,19 +5,21 @@
 use std::marker::PhantomData;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Autodiff, Backend};
+use burn::backend::{Autodiff, AutodiffBackend, Backend};
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use crate::harness::deferred_gradients::{GradientSlot, marker};
-use crate::harness::differentiate::{self, differentiate, differentiate_trained, pass_of};
+use crate::harness::differentiate::{
+    self, differentiate, differentiate_trained, off_graph, pass_of,
+};
 use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
-    ActivateInputs, ActivateLinearInputs, LayerOps, LinearCrossEntropyInputs, LinearInputs,
-    NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead, activate, activate_linear,
-    linear, linear_cross_entropy, normalize, recurrent, select_rows,
+    ActivateInputs, ActivateLinearInputs, DropoutFactorsInputs, LayerOps, LinearCrossEntropyInputs,
+    LinearInputs, NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead, activate,
+    activate_linear, linear, linear_cross_entropy, normalize, recurrent, select_rows,
 };
 use crate::paths::{self, Operation};
 
@@ -56,6 +58,10 @@ impl<B: LayerOps, C: CheckpointStrategy> LayerOps for Autodiff<B, C> {
         let kernel = B::LAYERS.normalize;
         let kernel = B::LAYERS.which::<Self, _>(Operation::Normalize, kernel, &inputs.input);
         differentiate(kernel.unwrap_or(normalize::composed::kernel()), inputs)
+    }
+
+    fn dropout_factors(inputs: DropoutFactorsInputs<Self>) -> FloatTensor<Self> {
+        Self::from_inner(B::dropout_factors(off_graph::<B, C, _, 1>(inputs)))
     }
 
     fn linear_cross_entropy(

@@ -4,13 +4,14 @@ use crate::harness::host::CpuBackend;
 use crate::harness::kernel::{Kernel, TrainedKernel};
 use crate::ops::layer_backend::LayerKernels;
 use crate::ops::{
-    activate, activate_linear, linear, linear_cross_entropy, normalize, recurrent, select_rows,
+    activate, activate_linear, dropout_factors, linear, linear_cross_entropy, normalize, recurrent,
+    select_rows,
 };
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
     LayerKernels {
-        runs_on: |_, _| true,
+        runs_on: |_, _, _| true,
         linear: Some(Kernel {
             forward: linear::cpu::forward,
             backward: linear::cpu::backward,
@@ -31,6 +32,7 @@ pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
             forward: normalize::cpu::forward,
             backward: normalize::cpu::backward,
         }),
+        dropout_factors: Some(dropout_factors::cpu),
         linear_cross_entropy: Some(TrainedKernel {
             infer: linear_cross_entropy::cpu::infer,
             train: linear_cross_entropy::cpu::forward,

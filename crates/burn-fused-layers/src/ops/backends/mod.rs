@@ -6,10 +6,13 @@
 //! | flex, ndarray | the kernels of `cpu-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; those of activations, |
 //! | | normalizations and recurrent layers are one node in training, with a gradient of their own |
+//! | remote devices | the definitions, one by one, or the kernels of the server where it has said that it has them |
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
 mod cpu;
+#[cfg(feature = "remote")]
+pub(crate) mod remote;
 
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::Device;
@@ -28,6 +31,11 @@ impl LayerBackend for burn::backend::NdArray {
 
 #[cfg(feature = "cubecl-backend")]
 impl LayerBackend for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "remote")]
+impl<C: burn_router::RouterChannel> LayerBackend for burn_router::BackendRouter<C> {
+    const LAYERS: super::layer_backend::LayerKernels<Self> = remote::kernels();
+}
 
 #[cfg(feature = "fusion")]
 impl<B: burn::backend::fusion::FusionBackend + LayerBackend> LayerBackend
@@ -53,6 +61,9 @@ impl super::LayerOps for burn::backend::NdArray {}
 
 #[cfg(feature = "cubecl-backend")]
 impl super::LayerOps for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "remote")]
+impl<C: burn_router::RouterChannel> super::LayerOps for burn_router::BackendRouter<C> {}
 
 /// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
 /// `Tensor::into_data` does not wait, and copies no contiguous tensor that nobody else has.

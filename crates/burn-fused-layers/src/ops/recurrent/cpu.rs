@@ -112,10 +112,12 @@ pub(crate) fn backward<B: CpuBackend>(
     asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let Recurred {
-        mut inputs,
+        inputs,
         states,
         saved,
     } = saved;
+    // Behind a server weight, bias and initial state are those from before the forward pass.
+    let mut inputs = contiguous(inputs);
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
     let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
     let [of_gates, of_weight, of_bias, of_initial] = asked.wanted;

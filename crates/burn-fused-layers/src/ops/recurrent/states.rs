@@ -48,16 +48,16 @@ pub(crate) struct StateDeposit<B: Backend> {
 }
 
 /// The gradient of each state, absent where nothing depends on it.
-pub(super) struct StateGradients<B: Backend> {
+pub(crate) struct StateGradients<B: Backend> {
     /// After each step, `[1, batch, steps, hidden_size]`.
-    pub(super) of_steps: Vec<Option<FloatTensor<B>>>,
+    pub(crate) of_steps: Vec<Option<FloatTensor<B>>>,
     /// After the last step, to be added to that, `[1, batch, 1, hidden_size]`.
-    pub(super) last: Vec<Option<FloatTensor<B>>>,
+    pub(crate) last: Vec<Option<FloatTensor<B>>>,
 }
 
 impl<B: Backend> StateGradients<B> {
     /// From what was registered for the states, a marker unless somebody read them all, and what readers deposited.
-    pub(super) fn new(
+    pub(crate) fn new(
         inputs: &RecurrentInputs<B>,
         states: &FloatTensor<B>,
         gradient: FloatTensor<B>,

@@ -1,0 +1,56 @@
+//! `POST /v1/explain`
+
+use std::sync::Arc;
+
+use attention_seq2seq::page::{Item, Page};
+use attention_seq2seq::{Error, ReadTokens};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use tokio::task::block_in_place;
+
+use super::answer::json;
+use super::failure::Failure;
+use super::metrics::Kind;
+use super::queue::{Job, Text};
+use super::request::ExplainRequest;
+use super::server::Server;
+use crate::cli::output::one_line;
+
+/// The title of the live page.
+pub(super) const TITLE: &str = "Attention";
+
+pub(super) async fn explain(State(server): State<Arc<Server>>, body: Body) -> Response {
+    server.counted(Kind::Explain, server.explain(body)).await
+}
+
+impl Server {
+    async fn explain(&self, body: Body) -> Result<Response, Failure> {
+        let request: ExplainRequest = self.read(body).await?;
+        let config = request.config().map_err(Failure::unprocessable)?;
+        self.translator
+            .check_explanation(&config)
+            .map_err(|error| match error {
+                Error::UnknownToken { .. } => {
+                    Failure::unprocessable(format!("prefix: {}", one_line(&error)))
+                }
+                error => Failure::unprocessable(one_line(&error)),
+            })?;
+        let ReadTokens { tokens, .. } =
+            self.read_text("source", &request.source, request.unknown)?;
+        let text = Text {
+            source: tokens,
+            config,
+        };
+        let explanation = self.result(text, Job::Explain).await?;
+        let mut page = Page::new(TITLE, vec![self.model.clone()]);
+        page.items.push(Item {
+            references: Vec::new(),
+            explanations: vec![explanation],
+        });
+        // Megabytes take their time, in which this thread would read and write nothing else.
+        let text = block_in_place(|| page.to_json());
+        text.map(json)
+            .map_err(|error| Failure::too_large(one_line(&error)))
+    }
+}

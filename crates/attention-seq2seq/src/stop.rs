@@ -1,0 +1,25 @@
+//! The end of work that nobody waits for any more.
+
+use crate::error::{Error, Result};
+
+/// A question that is asked between the steps of long work: whether to end it without a result.
+#[derive(Clone, Copy)]
+pub(crate) struct StopSignal<'a>(&'a dyn Fn() -> bool);
+
+impl<'a> StopSignal<'a> {
+    /// The signal of work that goes on to its end.
+    pub(crate) const NEVER: Self = Self(&|| false);
+
+    pub(crate) fn new(should_stop: &'a dyn Fn() -> bool) -> Self {
+        Self(should_stop)
+    }
+
+    /// # Errors
+    /// [`Error::Stopped`] if the work is to end.
+    pub(crate) fn check(self) -> Result<()> {
+        if (self.0)() {
+            return Err(Error::Stopped);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! The size of an explanation.
+
+use super::ExplainConfig;
+use crate::error::{Error, Result};
+use crate::translate::align::count_of_keys;
+use crate::translate::{ScoredHypothesis, Translator};
+use crate::vocab::Vocab;
+
+impl Translator {
+    /// Checks that the explanation of these outputs has no more numbers than the settings allow, before any is
+    /// computed.
+    ///
+    /// # Errors
+    /// [`Error::ExplanationTooLarge`] if it has.
+    pub(super) fn check_numbers(
+        &self,
+        source: &[String],
+        outputs: &[ScoredHypothesis],
+        config: &ExplainConfig,
+    ) -> Result<()> {
+        let Some(most) = config.most_numbers else {
+            return Ok(());
+        };
+        let weights = match &self.members[..] {
+            [member] => member.model.heads_of_all_layers() * count_of_keys(member, source),
+            // An ensemble has no attention of its own.
+            _ => 0,
+        };
+        let changes = if config.occludes(source) {
+            source.len()
+        } else {
+            0
+        };
+        // The end, and the tokens of the data.
+        let candidates = 1 + self.vocabs.target.len() - Vocab::SPECIAL_TOKENS;
+        let of_step = weights + changes + config.alternatives.min(candidates);
+        let steps = outputs.iter();
+        let steps = steps.map(|output| output.tokens.len() + usize::from(output.ended));
+        let found = steps.sum::<usize>().saturating_mul(of_step);
+        if found > most {
+            return Err(Error::ExplanationTooLarge { most, found });
+        }
+        Ok(())
+    }
+}

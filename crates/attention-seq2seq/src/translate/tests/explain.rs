@@ -1,0 +1,163 @@
+//! Explanations: outputs that begin with given tokens, and the limits of time and size.
+
+use std::cell::Cell;
+
+use super::search::lively;
+use super::*;
+use crate::error::Error;
+use crate::translate::explain::{ExplainConfig, ExplainedOutput, Explanation};
+
+fn config(prefix: &[&str]) -> ExplainConfig {
+    ExplainConfig {
+        search: SearchConfig::new().with_beam(Some(4)).with_n_best(Some(4)),
+        prefix: prefix.iter().map(|&token| token.to_string()).collect(),
+        ..ExplainConfig::default()
+    }
+}
+
+#[test]
+fn outputs_begin_with_the_prefix_that_is_given() {
+    let (_folder, translator) = lively();
+    for prefix in [&["x"][..], &["y", "x"], &["y", "y", "y", "y"]] {
+        let explanation = translator.explain("decade", &config(prefix)).unwrap();
+        let is_begun =
+            |output: &ExplainedOutput| output.tokens().starts_with(&config(prefix).prefix);
+        assert!(explanation.outputs.iter().all(is_begun), "{prefix:?}");
+        // As the text of a prefix, where tokens are letters.
+        let search = config(&[]).search.with_prefix(prefix.concat());
+        let found = translator.n_best(["decade"], &search).unwrap().remove(0);
+        for (output, expected) in explanation.outputs.iter().zip(&found) {
+            assert_eq!(output.text, expected.text);
+            assert_eq!(output.log_probability, expected.log_probability);
+        }
+        let same = ExplainConfig {
+            search,
+            ..config(&[])
+        };
+        assert_eq!(translator.explain("decade", &same).unwrap(), explanation);
+        let greedy = SearchConfig::new().with_prefix(prefix.concat());
+        let greedy = translator.n_best(["decade"], &greedy).unwrap().remove(0);
+        assert_eq!(explanation.outputs[explanation.greedy].text, greedy[0].text);
+    }
+}
+
+#[test]
+fn a_prefix_with_the_end_is_the_output() {
+    let (_folder, translator) = lively();
+    for tokens in [&[][..], &["x"], &["y", "x", "x", "y", "x"]] {
+        let whole = [tokens, &["<eos>"]].concat();
+        let explanation = translator.explain("bed", &config(&whole)).unwrap();
+        let [output] = &explanation.outputs[..] else {
+            panic!("{explanation:?}")
+        };
+        assert!(output.ended && output.text == tokens.concat());
+        let (source, target) = (Chars.split("bed"), Chars.split(&tokens.concat()));
+        let score = translator.score(&source, &target).unwrap();
+        assert_eq!(output.log_probability, score.log_probability);
+        assert_eq!(output.score, score.log_probability);
+    }
+}
+
+#[test]
+fn a_prefix_that_no_output_has_is_an_error() {
+    let (_folder, translator) = lively();
+    for (prefix, line) in [
+        (
+            &["x", "z"][..],
+            "unknown token \"z\" at position 2; expected one of: \"x\" \"y\"",
+        ),
+        (
+            &["<eos>", "x"],
+            "unknown token \"<eos>\" at position 1; expected one of: \"x\" \"y\"",
+        ),
+        (
+            &["x"; 6],
+            "the prefix: expected at most 5 tokens, where outputs are cut off, found 6",
+        ),
+    ] {
+        let checked = translator.check_explanation(&config(prefix)).unwrap_err();
+        assert_eq!(checked.to_string(), line);
+        let error = translator.explain("bed", &config(prefix)).unwrap_err();
+        assert_eq!(error.to_string(), line);
+    }
+}
+
+/// The explanation, which is to stop at the question after so many, and the number of questions.
+fn explained_until(
+    translator: &Translator,
+    config: &ExplainConfig,
+    questions: usize,
+) -> (Result<Explanation>, usize) {
+    let asked = Cell::new(0);
+    let should_stop = || asked.replace(asked.get() + 1) >= questions;
+    let source = Chars.split("decade");
+    let explanation = translator.explain_tokens_until(&source, config, should_stop);
+    (explanation, asked.get())
+}
+
+#[test]
+fn an_explanation_ends_where_nobody_waits_for_it() {
+    let (_folder, translator) = lively();
+    let whole = ["x", "y", "x", "<eos>"];
+    for config in [config(&[]), config(&["y"]), config(&whole)] {
+        let (explanation, questions) = explained_until(&translator, &config, usize::MAX);
+        let explanation = explanation.unwrap();
+        assert_eq!(translator.explain("decade", &config).unwrap(), explanation);
+        // Each output is decoded without source tokens, step by step.
+        let steps: usize = explanation.outputs.iter().map(|it| it.steps.len()).sum();
+        assert!(questions > steps, "{questions} {steps}");
+        for stop in 0..questions {
+            let (stopped, asked) = explained_until(&translator, &config, stop);
+            assert!(matches!(stopped, Err(Error::Stopped)), "{stop}");
+            // It asks no more.
+            assert_eq!(asked, stop + 1);
+        }
+    }
+    let source = Chars.split("decade");
+    let search = SearchConfig::new().with_beam(Some(3));
+    let asked = Cell::new(0);
+    // Before the first step.
+    let should_stop = || asked.replace(asked.get() + 1) >= 1;
+    let stopped = translator.n_best_tokens_until(&[&source], &search, should_stop);
+    assert!(matches!(stopped, Err(Error::Stopped)) && asked.get() == 2);
+}
+
+#[test]
+fn an_explanation_of_too_many_numbers_is_refused_before_they_are_computed() {
+    let (folders, members): (Vec<_>, Vec<_>) = (0..2).map(|_| lively()).unzip();
+    let ensemble = Translator::ensemble(members).unwrap();
+    let translator = Translator::load(&RunDir::new(folders[0].path().join("run")), &device());
+    for translator in [translator.unwrap(), ensemble] {
+        for occlusion_limit in [6, 5] {
+            let limited = |most_numbers| ExplainConfig {
+                occlusion_limit,
+                most_numbers,
+                ..config(&[])
+            };
+            let (explanation, questions) = explained_until(&translator, &limited(None), usize::MAX);
+            let explanation = explanation.unwrap();
+            let numbers = explanation.outputs.iter().map(|output| {
+                let weights = output.attention.as_ref().map_or(0, |it| it.weights.len());
+                let changes = output.occlusion.as_ref().map_or(0, |it| it.steps.len());
+                let alternatives = output.steps.iter().map(|step| step.alternatives.len());
+                weights + changes + alternatives.sum::<usize>()
+            });
+            let numbers: usize = numbers.sum();
+            let enough = translator.explain("decade", &limited(Some(numbers)));
+            assert_eq!(enough.unwrap(), explanation);
+            for most in [1, numbers - 1] {
+                let (refused, asked) =
+                    explained_until(&translator, &limited(Some(most)), usize::MAX);
+                assert_eq!(
+                    line(refused),
+                    format!(
+                        "the explanation: expected at most {most} weights, changes and alternatives of its outputs, \
+                         found {numbers}; fewer outputs, or a shorter source, have fewer"
+                    )
+                );
+                // The search was all: a question before it, and one after it.
+                assert!(asked < questions && asked <= MAX_LEN + 2, "{asked}");
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Explanations, and the files of the live page.
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+use crate::page::data_of;
+use crate::program::{succeed, trained};
+
+const EXPLAIN: &str = "/v1/explain";
+
+/// The explanation that a server gives.
+fn explained(server: &Server, request: Value) -> Value {
+    let (status, answer) = server.ask(EXPLAIN, &request);
+    assert_eq!(status, 200, "{request}: {answer}");
+    answer["items"][0]["explanations"][0].clone()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+/// The tokens of an output, its end among them.
+fn tokens(output: &Value) -> Vec<&str> {
+    let steps = list(&output["steps"]).iter();
+    steps.map(|step| step["token"].as_str().unwrap()).collect()
+}
+
+/// The output of greedy search.
+fn greedy(explanation: &Value) -> &Value {
+    &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize]
+}
+
+#[test]
+fn an_explanation_is_the_data_of_a_page() {
+    let server = Server::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.html");
+    for (text, n_best) in [("zyxwvut", 3), ("e", 5)] {
+        let count = n_best.to_string();
+        let args = ["attend", text, "--model", ".", "--threads", "1"];
+        let others = ["--n-best", &count, "--output", file.to_str().unwrap()];
+        succeed(&trained().0, &[&args[..], &others].concat());
+        let request = json!({ "source": text, "n_best": n_best });
+        let (status, answer) = server.ask(EXPLAIN, &request);
+        let mut expected = data_of(&file);
+        // A server does not tell where the folder is, nor what it was called by.
+        expected["models"][0]["name"] = json!("run");
+        assert_eq!((status, answer), (200, expected));
+    }
+    // Tokens that are not known, where the request says how to read them.
+    let skipped = explained(&server, json!({ "source": "aXc", "unknown": "skip" }));
+    assert_eq!(skipped["tokens"], json!(["a", "c"]));
+    let unknown = explained(&server, json!({ "source": "aXc", "unknown": "unk" }));
+    assert_eq!(unknown["is_known"], json!([true, false, true]));
+}
+
+#[test]
+fn outputs_begin_with_a_prefix_that_is_forced() {
+    let server = Server::start(&[]);
+    let free = explained(&server, json!({ "source": "abcd" }));
+    let free = greedy(&free);
+    // The second of the most likely tokens at a step, and then at one after it.
+    let mut prefix = Vec::new();
+    let mut before = free.clone();
+    for at in [1, 2] {
+        let is_other = |it: &&Value| it[0] != before["steps"][at]["token"] && it[0] != "<eos>";
+        let alternatives = list(&before["steps"][at]["alternatives"]);
+        let alternative = alternatives.iter().find(is_other).unwrap().clone();
+        let mut forced: Vec<String> = tokens(&before)[..at].iter().map(|&it| it.into()).collect();
+        forced.push(alternative[0].as_str().unwrap().to_string());
+        let explanation = explained(&server, json!({ "source": "abcd", "prefix": forced }));
+        let outputs = list(&explanation["outputs"]);
+        assert!(outputs.len() >= 5);
+        for output in outputs {
+            assert_eq!(tokens(output)[..=at], forced[..]);
+        }
+        // They are those of a search with the prefix, with the same probabilities.
+        let search = json!({ "n_best": 5, "prefix": forced.concat() });
+        let request = json!({ "texts": ["abcd"], "search": search });
+        let (_, translated) = server.ask("/v1/translate", &request);
+        for (output, expected) in outputs
+            .iter()
+            .zip(list(&translated["results"][0]["outputs"]))
+        {
+            for name in ["text", "ended", "log_probability", "score"] {
+                assert_eq!(output[name], expected[name], "{name}: {output}");
+            }
+        }
+        let request = json!({ "texts": ["abcd"], "search": { "prefix": forced.concat() } });
+        let (_, best) = server.ask("/v1/translate", &request);
+        let best = &best["results"][0]["outputs"][0];
+        assert_eq!(greedy(&explanation)["text"], best["text"]);
+        // The step is that of before, with another token.
+        let step = &greedy(&explanation)["steps"][at];
+        assert_eq!(step["alternatives"], before["steps"][at]["alternatives"]);
+        let probability = step["log_probability"].as_f64().unwrap().exp();
+        assert!((probability - alternative[1].as_f64().unwrap()).abs() < 1e-5);
+        before = greedy(&explanation).clone();
+        prefix = forced;
+    }
+    // With the end after it, it is the output.
+    let text = prefix.concat();
+    for (forced, text) in [(prefix, &text[..]), (Vec::new(), "")] {
+        let whole = [&forced[..], &["<eos>".to_string()]].concat();
+        let explanation = explained(&server, json!({ "source": "abcd", "prefix": whole }));
+        assert_eq!(list(&explanation["outputs"]).len(), 1);
+        let output = greedy(&explanation);
+        assert_eq!(
+            (&output["text"], &output["ended"]),
+            (&json!(text), &json!(true))
+        );
+        assert_eq!(tokens(output), whole);
+        let line = succeed(&trained().0, &["score", "abcd", text, "--model", "."]);
+        let score: f64 = line.split('\t').nth(2).unwrap().parse().unwrap();
+        let found = output["log_probability"].as_f64().unwrap();
+        assert!((found - score).abs() < 1e-9, "{found} {line}");
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_has_its_status_and_a_reason() {
+    let limits = "--max-bytes 4000 --max-tokens 9";
+    let server = Server::start(&limits.split(' ').collect::<Vec<_>>());
+    let long = vec!["a"; 500];
+    for (body, status, reason) in [
+        (json!({}), 400, "missing field `source`"),
+        (
+            json!({ "source": "a", "search": {} }),
+            400,
+            "unknown field `search`",
+        ),
+        (json!({ "source": ["a"] }), 400, "invalid type"),
+        (json!({ "source": "a", "prefix": "a" }), 400, "invalid type"),
+        (
+            json!({ "source": "aB" }),
+            422,
+            "source: unknown token \"B\" at position 2",
+        ),
+        (
+            json!({ "source": " \t" }),
+            422,
+            "source: the text to translate",
+        ),
+        (
+            json!({ "source": "B", "unknown": "skip" }),
+            422,
+            "source: no token is known",
+        ),
+        (
+            json!({ "source": "a", "prefix": ["a", "Q"] }),
+            422,
+            "prefix: unknown token \"Q\"",
+        ),
+        (
+            json!({ "source": "a", "prefix": ["<eos>", "a"] }),
+            422,
+            "prefix: unknown token",
+        ),
+        (
+            json!({ "source": "a", "prefix": ["<pad>"] }),
+            422,
+            "prefix: unknown token",
+        ),
+        (
+            json!({ "source": "a", "prefix": long }),
+            422,
+            "the prefix: expected at most",
+        ),
+        (
+            json!({ "source": "a", "n_best": 11 }),
+            422,
+            "n_best: expected at most 10, found 11",
+        ),
+        (
+            json!({ "source": "a", "n_best": 0 }),
+            422,
+            "the beam: expected 1 to",
+        ),
+        (
+            json!({ "source": "a", "beam": 65 }),
+            422,
+            "beam: expected at most 64",
+        ),
+        (
+            json!({ "source": "a", "beam": 2 }),
+            422,
+            "best outputs: expected 1 to 2",
+        ),
+        (
+            json!({ "source": "aaaaaaaaaa" }),
+            413,
+            "source: expected at most 9 tokens",
+        ),
+        (
+            json!({ "source": "a".repeat(5000) }),
+            413,
+            "at most 4000 bytes",
+        ),
+    ] {
+        let (found, answer) = server.ask(EXPLAIN, &body);
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(
+            found == status && error.contains(reason) && !error.contains('\n'),
+            "{body}: {found} {answer}"
+        );
+    }
+    assert_eq!(server.get(EXPLAIN).status, 405);
+    explained(&server, json!({ "source": "abc" }));
+    server.assert_counted(&[
+        r#"seq2seq_requests_total{kind="explain",status="400"} 4"#,
+        r#"seq2seq_requests_total{kind="explain",status="413"} 2"#,
+        r#"seq2seq_requests_total{kind="explain",status="422"} 11"#,
+        r#"seq2seq_requests_total{kind="explain",status="200"} 1"#,
+        r#"seq2seq_request_seconds_count{kind="explain"} 18"#,
+        "seq2seq_waiting 0",
+    ]);
+}
+
+#[test]
+fn an_explanation_that_no_browser_would_draw_is_refused() {
+    let server = Server::start(&["--max-length", "5000", "--max-tokens", "100"]);
+    let source = "a".repeat(100);
+    let whole = |tokens: usize| [&vec!["a"; tokens][..], &["<eos>"]].concat();
+    let request = json!({ "source": source, "prefix": whole(5000) });
+    let (status, answer) = server.ask(EXPLAIN, &request);
+    // A weight and a change for each source token, and five alternatives.
+    let expected = "the explanation: expected at most 1000000 weights, changes and alternatives of its outputs, found \
+                    1025205; fewer outputs, or a shorter source, have fewer";
+    assert_eq!((status, &answer["error"]), (413, &json!(expected)));
+    let shorter = json!({ "source": source, "prefix": whole(20) });
+    assert_eq!(greedy(&explained(&server, shorter))["text"], "a".repeat(20));
+}
+
+#[test]
+fn files_of_the_page_say_what_they_are() {
+    let server = Server::start(&[]);
+    for (path, status, kind) in [
+        ("/", 200, "text/html; charset=utf-8"),
+        ("/?x=1", 200, "text/html; charset=utf-8"),
+        ("/page.css", 200, "text/css; charset=utf-8"),
+        ("/page.js", 200, "text/javascript; charset=utf-8"),
+        ("/none", 404, "application/json"),
+        (EXPLAIN, 405, "application/json"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (status, Some(kind))
+        );
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        for unsafe_source in ["unsafe-", "http", "*", "data: "] {
+            assert!(!policy.contains(unsafe_source), "{policy}");
+        }
+        let length: usize = answer.header("content-length").unwrap().parse().unwrap();
+        assert_eq!(length, answer.body.len());
+    }
+    let page = server.get("/").body;
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(data["models"][0]["description"], "rnn, additive attention");
+    assert_eq!(data["models"][0]["name"], "run");
+    assert_eq!(data["items"], json!([]));
+    assert_eq!(server.post("/", b"{}").0, 405);
+}

@@ -1,0 +1,174 @@
+//! Translations.
+
+use serde_json::{Value, json};
+
+use super::TEXTS;
+use super::server::{Server, head};
+use crate::program::{fail, succeed, trained};
+
+const TRANSLATE: &str = "/v1/translate";
+
+#[test]
+fn it_answers_as_the_program_does() {
+    let server = Server::start(&[]);
+    let body = json!({
+        "texts": TEXTS,
+        "search": { "beam": 4, "n_best": 2, "length_penalty": 0.6, "min_length": 1, "prefix": "a" },
+    });
+    let (status, answer) = server.ask(TRANSLATE, &body);
+    assert_eq!(status, 200, "{answer}");
+    let search = "--beam 4 --n-best 2 --length-penalty 0.6 --min-length 1 --prefix a --threads 1";
+    let args = ["translate", "--model", ".", "--format", "jsonl"];
+    let args: Vec<&str> = args
+        .into_iter()
+        .chain(search.split(' '))
+        .chain(TEXTS)
+        .collect();
+    let lines = succeed(&trained().0, &args);
+    let results = answer["results"].as_array().unwrap();
+    assert_eq!(results.len(), TEXTS.len());
+    for (line, (result, text)) in lines.lines().zip(results.iter().zip(TEXTS)) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(result["text"], text);
+        let outputs = line["outputs"].as_array().unwrap();
+        assert_eq!(outputs.len(), 2);
+        for (expected, output) in outputs.iter().zip(result["outputs"].as_array().unwrap()) {
+            for name in ["text", "log_probability", "ended"] {
+                assert_eq!(output[name], expected[name], "{name}: {output}");
+            }
+        }
+    }
+    // Greedy search, without settings.
+    let args = ["translate", "--model", ".", "--threads", "1"];
+    let greedy = succeed(&trained().0, &[&args[..], &TEXTS].concat());
+    assert!(server.translate(&TEXTS).iter().eq(greedy.lines()));
+
+    let skipped = json!({ "texts": ["aXc"], "unknown": "skip" });
+    let (status, answer) = server.ask(TRANSLATE, &skipped);
+    assert_eq!(
+        (status, &answer["results"][0]["unknown"]),
+        (200, &json!(["X"]))
+    );
+    let health = server.get("/healthz");
+    assert_eq!((health.status, &health.body[..]), (200, "ok\n"));
+}
+
+#[test]
+fn what_cannot_be_answered_has_its_status_and_a_reason() {
+    let limits = "--max-texts 3 --max-bytes 400 --max-tokens 9";
+    let server = Server::start(&limits.split(' ').collect::<Vec<_>>());
+    let long = "a".repeat(500);
+    for (body, status, reason) in [
+        ("{", 400, "EOF while parsing"),
+        ("\u{7f}\u{0}", 400, "expected value"),
+        ("[1]", 400, "invalid type"),
+        (
+            r#"{"texts": ["a"], "beams": 3}"#,
+            400,
+            "unknown field `beams`",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": -1}}"#,
+            400,
+            "invalid value",
+        ),
+        (r#"{"texts": []}"#, 422, "at least one"),
+        (
+            r#"{"texts": ["a", "aB"]}"#,
+            422,
+            "text 2: unknown token \"B\"",
+        ),
+        (r#"{"texts": [" "]}"#, 422, "text 1: the text to translate"),
+        (
+            r#"{"texts": ["B"], "unknown": "skip"}"#,
+            422,
+            "text 1: no token is known",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 9999999}}"#,
+            422,
+            "beam: expected at most 64",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 2, "n_best": 3}}"#,
+            422,
+            "best outputs",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"max_length": 99999}}"#,
+            422,
+            "max_length: expected at most",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"prefix": "Q"}}"#,
+            422,
+            "prefix: unknown token",
+        ),
+        (
+            r#"{"texts": ["a", "a", "a", "a"]}"#,
+            413,
+            "at most 3 (--max-texts), found 4",
+        ),
+        (
+            r#"{"texts": ["a", "aaaaaaaaaa"]}"#,
+            413,
+            "text 2: expected at most 9 tokens (--max-tokens), found 10",
+        ),
+        (
+            &format!("{{\"texts\": [\"{long}\"]}}"),
+            413,
+            "at most 400 bytes",
+        ),
+    ] {
+        let (found, answer) = server.post(TRANSLATE, body.as_bytes());
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(
+            found == status && error.contains(reason),
+            "{body}: {found} {answer}"
+        );
+    }
+    assert_eq!(server.get(TRANSLATE).status, 405);
+    assert_eq!(server.get("/none").status, 404);
+    assert_eq!(server.send(b"no HTTP\r\n\r\n").0, 400);
+    let header = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 17));
+    assert_eq!(server.send(header.as_bytes()).0, 431);
+    let start = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let broken = format!("{start}Transfer-Encoding: chunked\r\n\r\nZZ\r\n");
+    assert_eq!(server.send(broken.as_bytes()).0, 400);
+    // A body that does not come.
+    let hasty = Server::start(&["--timeout", "2"]);
+    let slow = head(TRANSLATE, 40) + "{";
+    let (status, body) = hasty.send(slow.as_bytes());
+    assert_eq!(status, 408, "{body}");
+
+    assert_eq!(server.translate(&["abc"]).len(), 1);
+    server.assert_counted(&[
+        r#"seq2seq_requests_total{kind="translate",status="400"} 6"#,
+        r#"seq2seq_requests_total{kind="translate",status="413"} 3"#,
+        r#"seq2seq_requests_total{kind="translate",status="200"} 1"#,
+        "seq2seq_batch_sources_count 1",
+    ]);
+}
+
+#[test]
+fn an_address_that_is_taken_or_none_is_an_error() {
+    let server = Server::start(&[]);
+    let args = ["serve", "--model", ".", "--listen", &server.address];
+    fail(
+        &trained().0,
+        &args,
+        &format!("cannot listen at {}", server.address),
+    );
+    let args = ["serve", "--model", "none", "--listen", "127.0.0.1:0"];
+    fail(&trained().0, &args, "no trained model is there");
+    for (args, reason) in [
+        (["--listen", "localhost"], "invalid socket address"),
+        (["--timeout", "0"], "expected 0.001 to 86400 seconds"),
+        (["--queue", "0"], "zero"),
+    ] {
+        let args = [&["serve"][..], &args].concat();
+        let output = crate::program::run(&trained().0, &args);
+        let [_, stderr] = crate::program::written(&args, &output, 2);
+        assert!(stderr.contains(reason), "{stderr}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Results of a kernel that runs later or elsewhere: in the queue of Burn's fusion, or on a server. Their shapes and
+//! types are told before they are there.
+
+use burn::backend::Backend;
+use burn::backend::tensor::FloatTensor;
+
+use super::kernel::Gradient;
+use super::optional::OptionalTensor;
+use super::tracked::{TensorMap, TrackedInputs};
+
+/// The gradient of each of the inputs' tensors, as `spec` tells it of the tensor; `None` of those that are absent.
+pub fn gradient_specs<B, I, S, const N: usize>(
+    inputs: &I,
+    spec: fn(&FloatTensor<B>) -> S,
+) -> [Option<S>; N]
+where
+    B: Backend,
+    I: TrackedInputs<B, N> + Clone,
+{
+    let mut specs = Specs {
+        spec,
+        specs: Vec::with_capacity(N),
+    };
+    let _ = inputs.clone().map::<B>(&mut specs);
+    let specs = <[Option<S>; N]>::try_from(specs.specs);
+    specs.unwrap_or_else(|_| unreachable!("inputs map as many tensors as they say"))
+}
+
+struct Specs<B: Backend, S> {
+    spec: fn(&FloatTensor<B>) -> S,
+    specs: Vec<Option<S>>,
+}
+
+impl<B: Backend, S> TensorMap<B, B> for Specs<B, S> {
+    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
+        self.specs.push(Some((self.spec)(&tensor)));
+        tensor
+    }
+
+    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
+        self.specs.push(tensor.as_option().map(self.spec));
+        tensor
+    }
+
+    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
+        tensor
+    }
+}
+
+/// The gradients that there are, in their order, of a backward pass that was asked for whole ones.
+pub fn whole<B: Backend, const N: usize>(gradients: [Gradient<B>; N]) -> Vec<FloatTensor<B>> {
+    let whole = |gradient| match gradient {
+        Gradient::Whole(gradient) => Some(gradient),
+        Gradient::Absent => None,
+        Gradient::Deferred(_) => unreachable!("deferring was forbidden"),
+    };
+    gradients.into_iter().filter_map(whole).collect()
+}
+
+/// Results as gradients, in the places where `specs` has one.
+pub fn as_gradients<B: Backend, S, const N: usize>(
+    specs: [Option<S>; N],
+    results: Vec<FloatTensor<B>>,
+) -> [Gradient<B>; N] {
+    let mut results = results.into_iter();
+    specs.map(|spec| match spec.and_then(|_| results.next()) {
+        Some(gradient) => Gradient::Whole(gradient),
+        None => Gradient::Absent,
+    })
+}
+
+/// The only tensor.
+pub fn only<T>(tensors: Vec<T>) -> T {
+    let [tensor] = tensors
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("one tensor"));
+    tensor
+}
