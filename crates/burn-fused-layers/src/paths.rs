@@ -1,10 +1,10 @@
 //! Which path an operation takes: its kernel, or its definition.
 //!
 //! `ATTENTION_KERNELS=on` runs every operation by its kernel, where there is one, `off` by its definition;
-//! `ATTENTION_KERNELS=-linear,+additive_score` runs one by its definition and another by its kernel. `auto`, the default,
-//! is `on`, but for attention on a GPU in a build with the feature `autotune` of `attention-core`: there each device
-//! chooses, by trying. At level `debug` the log says which path an operation took and why, once for each class of
-//! shapes.
+//! `ATTENTION_KERNELS=-linear,+additive_score` runs one by its definition and another by its kernel. `auto`, the
+//! default, is `on`, but for attention on a GPU in a build with the feature `autotune` of `attention-core`: there each
+//! device chooses, by trying. At level `debug` the log says which path an operation took and why, once for each class
+//! of shapes.
 
 use std::collections::HashSet;
 #[cfg(feature = "remote")]

@@ -26,9 +26,10 @@
 //! A kernel draws its dropout from a seed, the definition draws a number for each weight. The choice must not change
 //! what is dropped: with dropout the kernel runs, and only its tiling is tried.
 //!
-//! # Fusion
+//! # Fusion and remote devices
 //!
-//! Behind Burn's fusion nothing is tried but tilings, see `backends/fusion.rs`.
+//! Behind Burn's fusion nothing is tried but tilings, see `backends/fusion.rs`. Nor on the server of a remote device: a
+//! client calls for its kernels.
 
 mod candidate;
 mod check;

@@ -146,11 +146,7 @@ fn run_kernel<I, S, const N: usize>(
     if let Ok(wanted) = wanted.try_into() {
         let dtype = result.dtype().into();
         let ones = CubeBackend::float_ones(result.shape(), &result.device(), dtype);
-        let asked = Asked {
-            wanted,
-            ..Asked::ALL
-        };
-        (kernel.backward)(saved, ones, asked);
+        (kernel.backward)(saved, ones, Asked::whole(wanted));
     }
     Some(result)
 }
