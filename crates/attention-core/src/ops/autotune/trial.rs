@@ -37,10 +37,10 @@ pub(super) struct Trial {
 /// The inputs of a call, made for the trial.
 #[derive(Clone)]
 enum Inputs {
-    AdditiveAttention(AdditiveAttentionInputs<CubeBackend>),
-    DotProductAttention(DotProductAttentionInputs<CubeBackend>),
-    AdditiveScore(AdditiveScoreInputs<CubeBackend>),
-    MaskedSoftmax(MaskedSoftmaxInputs<CubeBackend>),
+    AdditiveAttention(Box<AdditiveAttentionInputs<CubeBackend>>),
+    DotProductAttention(Box<DotProductAttentionInputs<CubeBackend>>),
+    AdditiveScore(Box<AdditiveScoreInputs<CubeBackend>>),
+    MaskedSoftmax(Box<MaskedSoftmaxInputs<CubeBackend>>),
 }
 
 impl Trial {
@@ -105,7 +105,7 @@ impl Trial {
 
 /// Runs the candidates of an operation: its kernel by the table, its definition of `composed`.
 macro_rules! run {
-    ($inputs:ident, $candidate:ident, $wanted:ident, $operation:ident) => {{
+    ($inputs:expr, $candidate:ident, $wanted:ident, $operation:ident) => {{
         let kernel = CubeBackend::KERNELS.$operation;
         match $candidate {
             Candidate::Kernel => run_kernel(kernel, $inputs, $wanted)?,
@@ -122,14 +122,14 @@ impl Inputs {
     fn run(self, candidate: Candidate, wanted: &[bool]) -> Option<CubeTensor> {
         let result = match self {
             Self::DotProductAttention(inputs) if candidate == Candidate::Burns => {
-                dot_product_attention::burns::forward(inputs)
+                dot_product_attention::burns::forward(*inputs)
             }
             Self::DotProductAttention(inputs) => {
-                run!(inputs, candidate, wanted, dot_product_attention)
+                run!(*inputs, candidate, wanted, dot_product_attention)
             }
-            Self::AdditiveAttention(inputs) => run!(inputs, candidate, wanted, additive_attention),
-            Self::AdditiveScore(inputs) => run!(inputs, candidate, wanted, additive_score),
-            Self::MaskedSoftmax(inputs) => run!(inputs, candidate, wanted, masked_softmax),
+            Self::AdditiveAttention(inputs) => run!(*inputs, candidate, wanted, additive_attention),
+            Self::AdditiveScore(inputs) => run!(*inputs, candidate, wanted, additive_score),
+            Self::MaskedSoftmax(inputs) => run!(*inputs, candidate, wanted, masked_softmax),
         };
         Some(result)
     }
@@ -234,28 +234,30 @@ impl Maker<'_> {
         let weight = || self.tensor([size], dtype);
         let mask = self.mask();
         match operation {
-            Operation::AdditiveAttention => Inputs::AdditiveAttention(AdditiveAttentionInputs {
+            Operation::AdditiveAttention => {
+                Inputs::AdditiveAttention(Box::new(AdditiveAttentionInputs {
+                    queries: queries(),
+                    keys: keys(),
+                    values: values(),
+                    weight: weight(),
+                    packed_keys: OptionalTensor::Absent,
+                    modifiers: self.modifiers(),
+                    mask,
+                    dropout: 0.0,
+                    shared: None,
+                }))
+            }
+            Operation::AdditiveScore => Inputs::AdditiveScore(Box::new(AdditiveScoreInputs {
                 queries: queries(),
                 keys: keys(),
-                values: values(),
-                weight: weight(),
-                packed_keys: OptionalTensor::Absent,
-                modifiers: self.modifiers(),
-                mask,
-                dropout: 0.0,
-                shared: None,
-            }),
-            Operation::AdditiveScore => Inputs::AdditiveScore(AdditiveScoreInputs {
-                queries: queries(),
-                keys: keys(),
                 weight: weight(),
                 mask,
-            }),
-            Operation::MaskedSoftmax => Inputs::MaskedSoftmax(MaskedSoftmaxInputs {
+            })),
+            Operation::MaskedSoftmax => Inputs::MaskedSoftmax(Box::new(MaskedSoftmaxInputs {
                 scores: self.tensor([batch, heads, num_queries, num_keys], dtype),
                 mask,
-            }),
-            _ => Inputs::DotProductAttention(DotProductAttentionInputs {
+            })),
+            _ => Inputs::DotProductAttention(Box::new(DotProductAttentionInputs {
                 queries: queries(),
                 keys: keys(),
                 values: values(),
@@ -264,7 +266,7 @@ impl Maker<'_> {
                 scale,
                 dropout: 0.0,
                 shared: None,
-            }),
+            })),
         }
     }
 
