@@ -1,4 +1,4 @@
-//! Dot-product attention on a GPU by its kernel, by its definition, and by what the device chooses (`autotune`).
+//! Attention on a GPU by its kernel, by its definition, and by what the device chooses (`autotune`).
 //!
 //! `cargo bench -p attention-benches --bench gpu_choices --no-default-features --features wgpu,autotune`; see
 //! benches/README.md.
@@ -10,15 +10,27 @@ use attention_benches::devices::on_host;
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
-use attention_benches::tensors::{Call, call, random};
-use attention_core::{DotProductAttentionConfig, Mask};
+use attention_benches::tensors::{Call, call, numbers, random};
+use attention_core::functional::{AttentionOptions, additive_attention, dot_product_attention};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_auto, set_kernel};
 
 const HEADS: usize = 8;
+/// Of queries, keys and values; hidden units of additive scores.
 const SIZE: usize = 64;
-/// Queries, and as many keys.
-const ROWS: [usize; 2] = [128, 512];
+
+/// Scores, with numbers of queries and as many keys.
+const WORKS: [(Score, usize); 3] = [
+    (Score::DotProduct, 128),
+    (Score::DotProduct, 512),
+    (Score::Additive, 128),
+];
+
+#[derive(Clone, Copy)]
+enum Score {
+    DotProduct,
+    Additive,
+}
 
 /// Operations that a device chooses the path of.
 const OPERATIONS: [Operation; 4] = [
@@ -49,19 +61,24 @@ fn main() -> io::Result<()> {
             println!("skipped: {backend} is no GPU");
             continue;
         }
-        for rows in ROWS {
+        for (score, rows) in WORKS {
             for (pass, device) in [
                 ("forward", device.clone()),
                 ("training", device.clone().autodiff()),
             ] {
-                let title = format!("b1 heads {HEADS} q{rows} k{rows} d{SIZE} {pass}, {backend}");
+                let name = match score {
+                    Score::DotProduct => "dot product",
+                    Score::Additive => "additive",
+                };
+                let title =
+                    format!("{name} b1 heads {HEADS} q{rows} k{rows} d{SIZE} {pass}, {backend}");
                 if !options.wants(&title) {
                     continue;
                 }
                 println!("{title}");
                 let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
                 for (name, choose) in PATHS {
-                    let call = on_path(choose, attention(&device, rows));
+                    let call = on_path(choose, attention(score, rows, &device));
                     candidates.push(Box::new(Local::new(name, call).on(&device)));
                 }
                 let results = compare(&mut candidates, options.rounds);
@@ -88,13 +105,24 @@ fn on_path(choose: Choose, mut call: Call) -> Call {
 }
 
 /// Attention; on a training device, with the gradients of queries, keys and values.
-fn attention(device: &Device, rows: usize) -> Call {
+fn attention(score: Score, rows: usize, device: &Device) -> Call {
     let inputs = [(); 3].map(|()| random([1, HEADS, rows, SIZE], device));
-    let module = DotProductAttentionConfig::new().init();
-    let attend = move |[queries, keys, values]: [Tensor<4>; 3]| {
-        module.forward(queries, keys, values, &Mask::none())
-    };
-    call(inputs, &[], attend)
+    let options = AttentionOptions::default();
+    match score {
+        Score::DotProduct => {
+            let attend = move |[queries, keys, values]: [Tensor<4>; 3]| {
+                dot_product_attention(queries, keys, values, &options)
+            };
+            call(inputs, &[], attend)
+        }
+        Score::Additive => {
+            let weight = numbers([SIZE], device);
+            let attend = move |[queries, keys, values]: [Tensor<4>; 3]| {
+                additive_attention(queries, keys, values, weight.clone(), &options)
+            };
+            call(inputs, &[], attend)
+        }
+    }
 }
 
 /// How near the last of the results comes to the better one of the others.
