@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_seq2seq::{
-    Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Tokenization, Trainee, TsvOptions, Vocabs,
-    load_tsv, split_holdout,
+    Batch, Example, PairFileOptions, Seq2Seq, Seq2SeqConfig, Source, Tokenization, Trainee, Vocabs,
+    load_pairs, split_holdout,
 };
 use burn::module::Module;
 use burn::optim::AdamConfig;
@@ -83,8 +83,8 @@ struct Data {
 impl Data {
     fn read(file: &Path) -> Result<Self, Box<dyn Error>> {
         // Each character of a source is a token, and each word of a target.
-        let options = TsvOptions::new(Tokenization::Chars, Tokenization::Spaces);
-        let pairs = split_holdout(load_tsv(file, &options)?, 0.1, 1)?;
+        let options = PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces);
+        let pairs = split_holdout(load_pairs(file, &options)?, 0.1, 1)?;
         let vocabs = Vocabs::build(&pairs.train);
         Ok(Self {
             train: vocabs.encode(&pairs.train),

@@ -6,8 +6,8 @@ use std::path::Path;
 use attention_benches::memory::peak_extra;
 use attention_core::DotProductAttentionConfig;
 use attention_seq2seq::{
-    Columns, Corpus, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, Training, TrainingEnd,
-    TsvFile,
+    Columns, Corpus, Interrupter, PairFile, RunDir, Seq2SeqConfig, TrainConfig, Training,
+    TrainingEnd,
 };
 use burn::tensor::Device;
 
@@ -18,7 +18,7 @@ fn peak(folder: &Path, lines: &str) -> u64 {
     std::fs::write(&path, lines).unwrap();
     peak_extra(|| {
         let mut corpus = {
-            let file = TsvFile::read(&path).unwrap();
+            let file = PairFile::read(&path).unwrap();
             let options = file.guess(Columns::default()).unwrap();
             Corpus::of_files(&file, None, &options, 1).unwrap()
         };

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use attention_seq2seq::{
-    AttentionKind, DataSource, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
-    Tokenization, TrainConfig, Trainee, Training, Translator, TsvOptions, Vocabs,
+    AttentionKind, DataSource, Interrupter, Pair, PairFileOptions, Result, RunConfig, RunDir,
+    Seq2SeqConfig, Tokenization, TrainConfig, Trainee, Training, Translator, Vocabs,
 };
 use attention_tests::parameters;
 use burn::module::Module;
@@ -47,10 +47,10 @@ impl Trained {
             .with_layers(LAYERS)
             .with_cell(CellKind::Lstm);
         // The name of a file that nobody reads: the pairs are in memory.
-        let data = DataSource::Tsv {
+        let data = DataSource::Files {
             train: PathBuf::from("words.tsv"),
             valid: None,
-            options: TsvOptions::new(Tokenization::Chars, Tokenization::Spaces),
+            options: PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces),
         };
         let config = RunConfig {
             attention: AttentionKind::Additive,

@@ -220,8 +220,8 @@ fn through_links(
         let before = counts();
         let (time, after) = trainer.epoch(counts)?;
         times.push(time);
-        traffic = before.into_iter().zip(after);
-        traffic = traffic
+        let both = before.into_iter().zip(after);
+        traffic = both
             .map(|(before, after)| after.since(before, Sizes::STEPS))
             .collect();
     }

@@ -6,10 +6,12 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use crate::choice;
 use crate::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
 use crate::math::{corrected, error_of_sum};
 use crate::score_gradients::{GradientOf, UpstreamLaunch};
 use crate::tensors::{cast, contiguous, cube_count, empty};
+use crate::tiling::Tiling;
 
 /// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
 /// score's weight, the pass over keys for those of keys, values and a bias of keys. A bias of pairs or of distances
@@ -77,17 +79,27 @@ impl AttentionInputs {
         gradient: CubeTensor,
         wanted: Wanted,
     ) -> AttentionGradients {
+        let backward = self.backward_pass(outputs, gradient, wanted);
+        backward.in_fastest_tiles().gradients()
+    }
+
+    /// The backward pass in its own tiling.
+    fn backward_pass(
+        &self,
+        outputs: &AttentionOutputs,
+        gradient: CubeTensor,
+        wanted: Wanted,
+    ) -> Backward {
         self.check();
         let gradient = contiguous(gradient);
         let context = contiguous(cast(outputs.context.clone(), gradient.dtype()));
-        let backward = Backward {
-            inputs: self,
+        Backward {
+            inputs: self.clone(),
             of: GradientOf::Context,
             statistics: Some(self.statistics_with_deltas(&outputs.statistics, context, &gradient)),
             gradient,
             wanted,
-        };
-        backward.gradients()
+        }
     }
 }
 
@@ -101,19 +113,20 @@ impl AdditiveScoreInputs {
         let inputs = self.without_values();
         inputs.check();
         let backward = Backward {
-            inputs: &inputs,
+            inputs,
             of: GradientOf::Scores,
             statistics: None,
             gradient: contiguous(gradient),
             wanted,
         };
-        backward.gradients()
+        backward.in_fastest_tiles().gradients()
     }
 }
 
 /// A backward pass.
-pub(crate) struct Backward<'a> {
-    pub(crate) inputs: &'a AttentionInputs,
+#[derive(Clone)]
+pub(crate) struct Backward {
+    pub(crate) inputs: AttentionInputs,
     pub(crate) of: GradientOf,
     /// Gradient of the context or of the scores; contiguous.
     pub(crate) gradient: CubeTensor,
@@ -122,7 +135,24 @@ pub(crate) struct Backward<'a> {
     pub(crate) wanted: Wanted,
 }
 
-impl Backward<'_> {
+impl Backward {
+    fn in_fastest_tiles(self) -> Self {
+        let tried = self.clone();
+        let tiling = choice::tiling(
+            &self.inputs,
+            || format!("backward of {:?}, {:?}", self.of, self.wanted),
+            move |tiling| drop(tried.clone().in_tiles_of(tiling).gradients()),
+        );
+        self.in_tiles_of(tiling)
+    }
+
+    pub(crate) fn in_tiles_of(self, tiling: Tiling) -> Self {
+        Self {
+            inputs: self.inputs.in_tiles_of(tiling),
+            ..self
+        }
+    }
+
     /// The argument of a kernel.
     pub(crate) fn upstream<F: Float>(&self) -> UpstreamLaunch<F> {
         let statistics = self.statistics.clone();
@@ -133,7 +163,8 @@ impl Backward<'_> {
         )
     }
 
-    fn gradients(&self) -> AttentionGradients {
+    /// The gradients that are wanted, in the inputs' tiling.
+    pub(crate) fn gradients(&self) -> AttentionGradients {
         let mut gradients = AttentionGradients::default();
         self.pass_over_queries(&mut gradients);
         self.pass_over_keys(&mut gradients);
@@ -252,7 +283,9 @@ mod tests {
                     relative_bias,
                     sinks,
                 };
-                let gradients = inputs.backward(&outputs, tensor([1, 2, 3, 2], 0.6), wanted);
+                // In one tiling, whose sums are the same to the bit: a device may choose another for other gradients.
+                let gradient = tensor([1, 2, 3, 2], 0.6);
+                let gradients = inputs.backward_pass(&outputs, gradient, wanted).gradients();
                 [
                     gradients.queries,
                     gradients.keys,

@@ -188,10 +188,10 @@ fn backward_keys<F: Float>(
     }
 }
 
-impl Backward<'_> {
+impl Backward {
     /// Adds the gradients of keys, values and bias, in f32, if one of them is wanted.
     pub(crate) fn pass_over_keys(&self, gradients: &mut AttentionGradients) {
-        let inputs = self.inputs;
+        let inputs = &self.inputs;
         let has_values = self.of == GradientOf::Context;
         let wants_values = self.wanted.values && has_values;
         let wants_bias = self.wanted.bias && inputs.modifiers.has_key_bias();

@@ -134,10 +134,30 @@ fn backward_queries<F: Float>(
     }
 }
 
-impl Backward<'_> {
+#[cfg(feature = "autotune")]
+impl crate::inputs::AttentionInputs {
+    /// Whether the sums for the gradient of an additive score's weight fit into a buffer in a tiling: there are as many
+    /// as tiles of queries, of which a smaller tile has more.
+    pub(crate) fn weight_sums_fit(&self, tiling: crate::tiling::Tiling) -> bool {
+        if self.kind() != ScoreKind::Additive {
+            return true;
+        }
+        let [batch, heads, queries, size] = self.queries.shape().dims();
+        let [_, _, keys, _] = self.keys.shape().dims();
+        let cubes = batch * heads * queries.div_ceil(tiling.query_tile());
+        let elements = batch * heads * queries * size;
+        let splits = Splits::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
+        let element = burn_backend::DType::F32.size();
+        let factors = [splits.count, tiling.gradient_groups(), size, element];
+        let bytes = factors.into_iter().fold(cubes, usize::saturating_mul);
+        bytes <= crate::device::largest_buffer_of(&self.queries.client)
+    }
+}
+
+impl Backward {
     /// Adds the gradients of the queries and of the weight of additive scores, in f32, if one of them is wanted.
     pub(crate) fn pass_over_queries(&self, gradients: &mut AttentionGradients) {
-        let inputs = self.inputs;
+        let inputs = &self.inputs;
         let is_additive = inputs.kind() == ScoreKind::Additive;
         let wants_weight = self.wanted.weight && is_additive;
         if !(self.wanted.queries || wants_weight) {

@@ -130,10 +130,10 @@ fn sum_of_diagonal(
     sum
 }
 
-impl Backward<'_> {
+impl Backward {
     /// Adds the gradient of a bias of distances, in f32, if it is wanted.
     pub(crate) fn pass_over_relative_bias(&self, gradients: &mut AttentionGradients) {
-        let inputs = self.inputs;
+        let inputs = &self.inputs;
         let Some(bias) = &inputs.modifiers.relative_bias else {
             return;
         };

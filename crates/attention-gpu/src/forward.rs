@@ -11,6 +11,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use crate::choice;
 use crate::dropout::WeightIndex;
 use crate::inputs::{AttentionInputs, AttentionOutputs};
 use crate::mask::MASKED;
@@ -242,6 +243,17 @@ impl AttentionInputs {
     /// number of queries.
     pub fn forward(&self) -> AttentionOutputs {
         self.check();
+        let tried = self.clone();
+        let tiling = choice::tiling(
+            self,
+            || "forward".to_string(),
+            move |tiling| drop(tried.in_tiles_of(tiling).forward_in_tiles()),
+        );
+        self.in_tiles_of(tiling).forward_in_tiles()
+    }
+
+    /// [`forward`](Self::forward) in its own tiling.
+    pub(crate) fn forward_in_tiles(&self) -> AttentionOutputs {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, value_size] = self.values.shape().dims();
         let tiling = self.tiling();

@@ -134,9 +134,18 @@ impl AttentionInputs {
         self.mask.check(queries);
     }
 
+    /// The tiling of the mask, which knows what each tile attends to.
     pub(crate) fn tiling(&self) -> Tiling {
-        let [_, _, queries, _] = self.queries.shape().dims();
-        Tiling::new(queries)
+        self.mask.tiling()
+    }
+
+    /// The same inputs for kernels of another tiling.
+    pub(crate) fn in_tiles_of(&self, tiling: Tiling) -> Self {
+        let mask = self.mask.in_tiles_of(tiling);
+        Self {
+            mask,
+            ..self.clone()
+        }
     }
 
     pub(crate) fn kind(&self) -> ScoreKind {

@@ -13,6 +13,13 @@ mod mask;
 mod modifiers;
 mod tensors;
 
+// Which tiling a kernel runs in.
+#[cfg(feature = "autotune")]
+mod autotune;
+mod choice;
+#[cfg(feature = "autotune")]
+mod trials;
+
 // What kernels are made of, from the bottom up.
 mod math;
 mod operands;
@@ -45,4 +52,9 @@ pub use modifiers::ScoreModifiers;
 pub use tensors::{cast, contiguous};
 
 pub use backward::{AttentionGradients, Wanted};
+#[doc(hidden)]
+pub use choice::force_tiling;
 pub use softmax::{masked_softmax, masked_softmax_backward};
+#[cfg(feature = "autotune")]
+#[doc(hidden)]
+pub use trials::{caught, known_or_tried};

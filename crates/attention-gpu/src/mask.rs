@@ -102,8 +102,11 @@ impl Mask {
 /// A mask on a device: every query attends to the keys that lie in its interval and are kept.
 #[derive(Clone, Debug)]
 pub struct DeviceMask {
-    /// Queries of a tile.
-    tile: usize,
+    queries: usize,
+    /// The tiling of `bounds`, and of a kernel that reads them.
+    tiling: Tiling,
+    /// First key and one past the last one of each query, `[batch or 1, 1, queries or 1, 1]`.
+    intervals: Option<[CubeTensor; 2]>,
     bounds: Option<CubeTensor>,
     keep: Option<CubeTensor>,
     /// Fields of [`Strides`], in their order.
@@ -114,7 +117,9 @@ impl DeviceMask {
     /// A mask for so many queries, each of which attends to every key.
     pub fn new(num_queries: usize) -> Self {
         Self {
-            tile: Tiling::new(num_queries).query_tile(),
+            queries: num_queries,
+            tiling: Tiling::new(num_queries),
+            intervals: None,
             bounds: None,
             keep: None,
             strides: [0; 9],
@@ -122,13 +127,42 @@ impl DeviceMask {
     }
 
     /// # Panics
-    /// If it was made for another number of queries, whose tiles are others.
+    /// If it was made for another number of queries.
     pub(crate) fn check(&self, num_queries: usize) {
-        let (expected, got) = (Tiling::new(num_queries).query_tile(), self.tile);
+        let got = self.queries;
         assert!(
-            expected == got,
-            "attention: mask expected for {num_queries} queries, in tiles of {expected}, got tiles of {got}"
+            got == num_queries,
+            "attention: mask expected for {num_queries} queries, got one for {got}"
         );
+    }
+
+    pub(crate) fn tiling(&self) -> Tiling {
+        self.tiling
+    }
+
+    /// The same mask for kernels of another tiling.
+    pub(crate) fn in_tiles_of(&self, tiling: Tiling) -> Self {
+        let mut mask = self.clone();
+        if tiling != self.tiling {
+            mask.tiling = tiling;
+            mask.find_bounds();
+        }
+        mask
+    }
+
+    /// Whether examples, and whether queries, have intervals of their own; none without intervals.
+    #[cfg(feature = "autotune")]
+    pub(crate) fn form_of_intervals(&self) -> Option<[bool; 2]> {
+        self.intervals.as_ref().map(|[start, _]| {
+            let [batch, _, queries, _] = start.shape().dims();
+            [batch > 1, queries > 1]
+        })
+    }
+
+    /// Whether there are flags.
+    #[cfg(feature = "autotune")]
+    pub(crate) fn has_flags(&self) -> bool {
+        self.keep.is_some()
     }
 
     /// Query `i` attends to no key outside `start_i .. end_i`.
@@ -140,9 +174,19 @@ impl DeviceMask {
         let [end_batch, _, end_queries, _] = end.shape().dims();
         let (batch, queries) = (start_batch.max(end_batch), start_queries.max(end_queries));
         let expanded = |tensor| CubeBackend::int_expand(tensor, [batch, 1, queries, 1].into());
-        let start = contiguous_i32(expanded(start));
-        let end = contiguous_i32(expanded(end));
-        let tiles = queries.div_ceil(self.tile);
+        self.intervals = Some([start, end].map(|bounds| contiguous_i32(expanded(bounds))));
+        self.find_bounds();
+        self
+    }
+
+    /// Finds the bounds of each query and of each tile, where there are intervals.
+    fn find_bounds(&mut self) {
+        let Some([start, end]) = self.intervals.clone() else {
+            return;
+        };
+        let [batch, _, queries, _] = start.shape().dims();
+        let tile = self.tiling.query_tile();
+        let tiles = queries.div_ceil(tile);
         let bounds = empty(&start, [batch * (queries + tiles), 2], DType::I32);
         let client = start.client.clone();
         let units = CubeDim::new_1d(64);
@@ -156,7 +200,7 @@ impl DeviceMask {
             bounds.clone().into_buffer_arg(),
             batch,
             queries,
-            self.tile,
+            tile,
         );
         self.bounds = Some(bounds);
         let along = |count, stride| if count > 1 { stride } else { 0 };
@@ -167,7 +211,6 @@ impl DeviceMask {
             along(batch, tiles),
             along(tiles, 1),
         ]);
-        self
     }
 
     /// Queries attend to no key whose flag is false.

@@ -5,7 +5,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::inputs::AdditiveScoreInputs;
+use crate::choice;
+use crate::inputs::{AdditiveScoreInputs, AttentionInputs};
 use crate::mask::MASKED;
 use crate::operands::Operands;
 use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
@@ -69,6 +70,20 @@ impl AdditiveScoreInputs {
     pub fn forward(&self) -> CubeTensor {
         let inputs = self.without_values();
         inputs.check();
+        let tried = inputs.clone();
+        let tiling = choice::tiling(
+            &inputs,
+            || "scores".to_string(),
+            move |tiling| drop(tried.in_tiles_of(tiling).scores()),
+        );
+        inputs.in_tiles_of(tiling).scores()
+    }
+}
+
+impl AttentionInputs {
+    /// The scores alone, in its own tiling.
+    pub(crate) fn scores(&self) -> CubeTensor {
+        let inputs = self;
         let [batch, heads, queries, _] = inputs.queries.shape().dims();
         let [_, _, keys, _] = inputs.keys.shape().dims();
         let scores = inputs.empty([batch, heads, queries, keys]);

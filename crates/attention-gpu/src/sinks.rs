@@ -38,10 +38,10 @@ fn sink_gradients(
     to_sinks[ABSOLUTE_POS] = select(is_keyless, 0.0f32, -weight * delta);
 }
 
-impl Backward<'_> {
+impl Backward {
     /// Adds the gradient of the sinks, in f32, if it is wanted.
     pub(crate) fn gradient_of_sinks(&self, gradients: &mut AttentionGradients) {
-        let inputs = self.inputs;
+        let inputs = &self.inputs;
         let Some((sinks, statistics)) = inputs
             .modifiers
             .sinks

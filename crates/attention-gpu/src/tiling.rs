@@ -24,6 +24,8 @@ pub(crate) struct Tiling {
 }
 
 impl Tiling {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::MANY, Self::FEW, Self::ONE];
     /// 15.2 KiB of shared memory: WebGPU promises 16.
     const MANY: Self = Self {
         row_groups: 8,
@@ -48,12 +50,17 @@ impl Tiling {
 
     /// The tiling for so many queries.
     pub(crate) fn new(queries: usize) -> Self {
+        Self::of(queries)[0]
+    }
+
+    /// The tilings that may be the fastest for so many queries; the first is, where nothing else is known.
+    pub(crate) fn of(queries: usize) -> [Self; 2] {
         if queries > Self::FEW.query_tile() {
-            Self::MANY
+            [Self::MANY, Self::FEW]
         } else if queries > 1 {
-            Self::FEW
+            [Self::FEW, Self::ONE]
         } else {
-            Self::ONE
+            [Self::ONE, Self::FEW]
         }
     }
 
@@ -144,7 +151,7 @@ mod tests {
 
     #[test]
     fn tilings_fit_into_what_webgpu_promises() {
-        for tiling in [Tiling::MANY, Tiling::FEW, Tiling::ONE] {
+        for tiling in Tiling::ALL {
             assert!(tiling.units() <= 256 && tiling.shared_memory() <= 16_384);
             assert_eq!(tiling.units() % tiling.query_tile(), 0);
             assert_eq!(tiling.units() % tiling.chunk, 0);

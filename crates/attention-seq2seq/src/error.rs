@@ -33,7 +33,7 @@ pub enum Error {
 
     /// A line of a file of pairs does not hold a pair.
     #[error("{}:{line}: expected {expected}, found {found}", .path.display())]
-    TsvLine {
+    PairLine {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1 as editors do.
@@ -266,7 +266,7 @@ mod tests {
                 path: path.clone(),
                 source: io::ErrorKind::NotFound.into(),
             },
-            Error::TsvLine {
+            Error::PairLine {
                 path: path.clone(),
                 line: 7,
                 expected: text(),

@@ -2,7 +2,7 @@
 //!
 //! # The way through the crate
 //!
-//! - Pairs: [`Task`] generates them, [`load_tsv`] reads them from a file, [`split_holdout`] holds some out for
+//! - Pairs: [`Task`] generates them, [`load_pairs`] reads them from a file, [`split_holdout`] holds some out for
 //!   validation.
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the recurrent encoder-decoder, [`Transformer`] the one of self-attention, both generic over
@@ -69,7 +69,9 @@ mod vocabs;
 // Pairs of source and target.
 pub use corpus::Corpus;
 pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
-pub use pair_file::{Columns, JsonFields, PairFormat, Stress, TsvFile, TsvOptions, load_tsv};
+pub use pair_file::{
+    Columns, JsonFields, PairFile, PairFileOptions, PairFormat, Stress, load_pairs,
+};
 pub use tasks::Task;
 
 // From text to batches.

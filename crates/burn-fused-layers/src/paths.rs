@@ -1,7 +1,10 @@
 //! Which path an operation takes: its kernel, or its definition.
 //!
-//! `ATTENTION_KERNELS=off` runs every operation by its definition, `ATTENTION_KERNELS=-linear,-recurrent` these two. At
-//! level `debug` the log says which path an operation took and why, once for each class of shapes.
+//! `ATTENTION_KERNELS=on` runs every operation by its kernel, where there is one, `off` by its definition;
+//! `ATTENTION_KERNELS=-linear,+additive_score` runs one by its definition and another by its kernel. `auto`, the
+//! default, is `on`, but for attention on a GPU in a build with the feature `autotune` of `attention-core`: there each
+//! device chooses, by trying. At level `debug` the log says which path an operation took and why, once for each class
+//! of shapes.
 
 use std::collections::HashSet;
 #[cfg(feature = "remote")]
@@ -13,7 +16,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 
-/// The environment variable that switches kernels off.
+/// The environment variable that chooses the paths.
 const VARIABLE: &str = "ATTENTION_KERNELS";
 
 /// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
@@ -85,49 +88,104 @@ impl Operation {
     pub fn is_on(self) -> bool {
         COMPOSED.load(Ordering::Relaxed) & self.bit() == 0
     }
+
+    /// Whether a device may choose its path.
+    fn is_auto(self) -> bool {
+        (COMPOSED.load(Ordering::Relaxed) | FORCED.load(Ordering::Relaxed)) & self.bit() == 0
+    }
 }
 
-/// The operations that run by their definitions.
-static COMPOSED: LazyLock<AtomicU32> = LazyLock::new(|| {
-    let composed = std::env::var_os(VARIABLE).map_or(0, |value| {
+/// What [`VARIABLE`] says, in bits of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Settings {
+    /// Those that run by their definitions.
+    composed: u32,
+    /// Those that run by their kernels, where there are some.
+    forced: u32,
+}
+
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    std::env::var_os(VARIABLE).map_or_else(Settings::default, |value| {
         let value = value.to_string_lossy();
         parse(&value).unwrap_or_else(|expected| {
-            log::warn!("{VARIABLE}: expected {expected}, got {value:?}; all kernels run");
-            0
+            log::warn!("{VARIABLE}: expected {expected}, got {value:?}; it counts as `auto`");
+            Settings::default()
         })
-    });
-    AtomicU32::new(composed)
+    })
 });
 
-/// The bits of the operations that a value of [`VARIABLE`] switches off, or what was expected.
-fn parse(value: &str) -> Result<u32, String> {
+static COMPOSED: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(SETTINGS.composed));
+
+static FORCED: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(SETTINGS.forced));
+
+/// What a value of [`VARIABLE`] says, or what was expected.
+fn parse(value: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let all = Operation::ALL.iter().map(|operation| operation.bit()).sum();
     match value {
-        "" | "on" => return Ok(0),
-        "off" => return Ok(Operation::ALL.iter().map(|operation| operation.bit()).sum()),
+        "" | "auto" => return Ok(settings),
+        "on" => {
+            settings.forced = all;
+            return Ok(settings);
+        }
+        "off" => {
+            settings.composed = all;
+            return Ok(settings);
+        }
         _ => {}
     }
-    let named = |item: &str| {
-        let name = item.trim().strip_prefix('-')?;
-        let mut all = Operation::ALL.into_iter();
-        all.find(|operation| operation.name() == name)
-    };
-    let bits = value.split(',').map(|item| named(item).map(Operation::bit));
-    let bits: Option<Vec<u32>> = bits.collect();
-    let bits = bits.ok_or_else(|| {
-        let names = Operation::ALL.map(|operation| format!("-{}", operation.name()));
-        format!("`on`, `off`, or some of {}", names.join(","))
-    })?;
-    Ok(bits.into_iter().fold(0, |all, bit| all | bit))
+    for item in value.split(',') {
+        let item = item.trim();
+        let named = |sign: char| {
+            let name = item.strip_prefix(sign)?;
+            let mut all = Operation::ALL.into_iter();
+            all.find(|operation| operation.name() == name)
+        };
+        let before = settings.composed | settings.forced;
+        let bit = if let Some(operation) = named('-') {
+            settings.composed |= operation.bit();
+            operation.bit()
+        } else if let Some(operation) = named('+') {
+            settings.forced |= operation.bit();
+            operation.bit()
+        } else {
+            let names = Operation::ALL.map(Operation::name).join(", ");
+            return Err(format!(
+                "`auto`, `on`, `off`, or some of these with `-` or `+` before each: {names}"
+            ));
+        };
+        if before & bit != 0 {
+            return Err("each operation once".to_string());
+        }
+    }
+    Ok(settings)
 }
 
-/// Whether the kernel of an operation runs where there is one, whatever the variable says. For benches and tests.
+/// Whether the kernel of an operation runs where there is one, or else its definition, whatever the variable says. For
+/// benches and tests.
 #[doc(hidden)]
 pub fn set_kernel(operation: Operation, runs: bool) {
-    if runs {
-        COMPOSED.fetch_and(!operation.bit(), Ordering::Relaxed);
+    let [set, unset] = if runs {
+        [&FORCED, &COMPOSED]
     } else {
-        COMPOSED.fetch_or(operation.bit(), Ordering::Relaxed);
+        [&COMPOSED, &FORCED]
+    };
+    set.fetch_or(operation.bit(), Ordering::Relaxed);
+    unset.fetch_and(!operation.bit(), Ordering::Relaxed);
+}
+
+/// Leaves the path of an operation to the device, whatever the variable says. For benches and tests.
+#[doc(hidden)]
+pub fn set_auto(operation: Operation) {
+    for bits in [&FORCED, &COMPOSED] {
+        bits.fetch_and(!operation.bit(), Ordering::Relaxed);
     }
+}
+
+/// The operations whose path is not left to the device: bits of those that are composed, and of those that are not.
+#[doc(hidden)]
+pub fn settled() -> [u32; 2] {
+    [&COMPOSED, &FORCED].map(|bits| bits.load(Ordering::Relaxed))
 }
 
 static DEFERS: AtomicBool = AtomicBool::new(true);
@@ -161,6 +219,37 @@ pub fn served(operation: Operation) -> u64 {
     SERVED[operation as usize].load(Ordering::Relaxed)
 }
 
+/// The fastest way to run a call, of those that a device tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fastest {
+    /// The operation's kernel.
+    Kernel,
+    /// Its definition.
+    Definition,
+    /// Burn's own operation.
+    Burns,
+}
+
+/// A choice that a device made.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The way to run the call.
+    pub fastest: Fastest,
+    /// The calls that it was made for, in words.
+    pub calls: String,
+}
+
+/// The way by which a call runs.
+#[derive(Debug)]
+pub enum Way<K> {
+    /// The operation's kernel.
+    Kernel(K),
+    /// Its definition.
+    Definition,
+    /// Burn's own operation.
+    Burns,
+}
+
 /// Why an operation takes the path that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Path {
@@ -171,6 +260,8 @@ enum Path {
     NoKernel,
     /// The backend has one, but not for the device and the type.
     NotHere,
+    /// The device chose.
+    Tried(Fastest),
 }
 
 /// The kernel, if it runs: `has` says whether with the type of `like` on its device.
@@ -180,26 +271,52 @@ pub fn chosen<B: Backend, K>(
     like: &FloatTensor<B>,
     has: impl FnOnce() -> bool,
 ) -> Option<K> {
+    match way::<B, K>(operation, kernel, like, has, || None) {
+        Way::Kernel(kernel) => Some(kernel),
+        Way::Definition | Way::Burns => None,
+    }
+}
+
+/// The way of a call: the kernel, if it runs, as [`chosen`] says it, unless something else was faster when the device
+/// tried. `try_all` has it try, and is not called where the path is settled; it returns `None` if there is no choice.
+pub fn way<B: Backend, K>(
+    operation: Operation,
+    kernel: Option<K>,
+    like: &FloatTensor<B>,
+    has: impl FnOnce() -> bool,
+    try_all: impl FnOnce() -> Option<Tried>,
+) -> Way<K> {
+    let mut calls = None;
     let path = match &kernel {
         None => Path::NoKernel,
         Some(_) if !operation.is_on() => Path::SwitchedOff,
         Some(_) if !has() => Path::NotHere,
-        Some(_) => Path::Kernel,
+        Some(_) if !operation.is_auto() => Path::Kernel,
+        Some(_) => try_all().map_or(Path::Kernel, |tried| {
+            calls = Some(tried.calls);
+            Path::Tried(tried.fastest)
+        }),
     };
     if log::log_enabled!(log::Level::Debug) {
-        say::<B>(operation, path, like);
+        say::<B>(operation, path, like, calls);
     }
-    kernel.filter(|_| path == Path::Kernel)
+    match (path, kernel) {
+        (Path::Kernel | Path::Tried(Fastest::Kernel), Some(kernel)) => Way::Kernel(kernel),
+        (Path::Tried(Fastest::Burns), _) => Way::Burns,
+        _ => Way::Definition,
+    }
 }
 
-/// Says it, if it has not been said of tensors of about this shape.
-fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
+/// Says it, if it has not been said of these calls, or else of tensors of about this shape.
+fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>, calls: Option<String>) {
     static SAID: LazyLock<Mutex<HashSet<(Operation, Path, String)>>> =
         LazyLock::new(Mutex::default);
     let (shape, dtype) = (like.shape(), like.dtype());
     let about = format!("{dtype:?} on {:?}", like.device());
+    let about_calls = calls.as_ref().map(|calls| format!(", {calls}"));
+    let class = calls.unwrap_or_else(|| format!("{:?}", class(&shape)));
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if !said.insert((operation, path, format!("{:?} {about}", class(&shape)))) {
+    if !said.insert((operation, path, format!("{class} {about}"))) {
         return;
     }
     drop(said);
@@ -208,9 +325,13 @@ fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
         Path::SwitchedOff => "by its definition, as its kernel is switched off".to_string(),
         Path::NoKernel => "by its definition, as there is no kernel".to_string(),
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
+        Path::Tried(Fastest::Kernel) => "by its kernel, the fastest here".to_string(),
+        Path::Tried(Fastest::Definition) => "by its definition, the fastest here".to_string(),
+        Path::Tried(Fastest::Burns) => "by Burn's own, the fastest here".to_string(),
     };
     let name = operation.name();
-    log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
+    let about_calls = about_calls.unwrap_or_default();
+    log::debug!("{name} of {:?} {about}: {why}{about_calls}", shape.to_vec());
 }
 
 /// The powers of two next to the sizes.
@@ -224,19 +345,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_switches_operations_off_by_name() {
-        assert_eq!(parse(""), Ok(0));
-        assert_eq!(parse("on"), Ok(0));
-        let all = parse("off").expect("known");
-        let both = parse("-linear, -recurrent").expect("known");
-        for operation in Operation::ALL {
-            assert_ne!(all & operation.bit(), 0);
-            let is_named = [Operation::Linear, Operation::Recurrent].contains(&operation);
-            assert_eq!(both & operation.bit() != 0, is_named);
-        }
-        for wrong in ["linear", "-lines", "off,-linear", "-linear,"] {
+    fn a_variable_chooses_paths_by_name() {
+        let of = |operations: &[Operation]| -> u32 { operations.iter().map(|of| of.bit()).sum() };
+        let all = of(&Operation::ALL);
+        let settings = |composed, forced| Ok(Settings { composed, forced });
+        assert_eq!(parse(""), settings(0, 0));
+        assert_eq!(parse("auto"), settings(0, 0));
+        assert_eq!(parse("on"), settings(0, all));
+        assert_eq!(parse("off"), settings(all, 0));
+        let both = of(&[Operation::Linear, Operation::Recurrent]);
+        assert_eq!(parse("-linear, -recurrent"), settings(both, 0));
+        let [linear, score] = [Operation::Linear, Operation::AdditiveScore].map(Operation::bit);
+        assert_eq!(parse("+additive_score,-linear"), settings(linear, score));
+        assert_eq!(all.count_ones() as usize, Operation::ALL.len());
+        for wrong in ["linear", "-lines", "off,-linear", "-linear,", "+-linear"] {
             let expected = parse(wrong).expect_err("unknown");
-            assert!(expected.contains("-dot_product_attention,"), "{expected}");
+            assert!(expected.contains(" dot_product_attention,"), "{expected}");
+        }
+        for twice in ["-linear,+linear", "+linear, -recurrent, +linear"] {
+            assert_eq!(parse(twice), Err("each operation once".to_string()));
         }
     }
 

@@ -5,10 +5,11 @@ use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
 use burn_fused_layers::backend::LayerBackend;
 use burn_fused_layers::harness::kernel::Kernel;
-use burn_fused_layers::paths::{self, Operation};
+use burn_fused_layers::paths::{self, Operation, Tried, Way};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
+use super::call::Call;
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::fused::AttentionKernel;
 use super::mask::ResolvedMask;
@@ -28,10 +29,16 @@ pub trait AttentionBackend: LayerBackend {
     }
 }
 
+/// The way to run a call that a device finds fastest by trying.
+pub(super) type Try<B> = fn(&Device<B>, &Call) -> Option<Tried>;
+
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
     /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
+    /// The fastest way to run a call, as the device finds out by trying; `None` where kernels run wherever they do. The
+    /// function returns `None` if there is no choice.
+    pub(super) fastest: Option<Try<B>>,
     /// A mask from elsewhere, as they read it.
     #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "servers ask"))]
     pub(super) mask: fn(ResolvedMask<B>) -> ResolvedMask<B>,
@@ -53,6 +60,7 @@ impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
         runs_on: |_, _, _| false,
+        fastest: None,
         mask: |mask| mask,
         may_wait: true,
         statistics: DType::F32,
@@ -76,5 +84,22 @@ impl<B: Backend> Kernels<B> {
     {
         let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
+    }
+
+    /// The way of a call that `call` describes: by the kernel, if it runs as [`which`](Self::which) says, unless the
+    /// device found another one faster.
+    pub(super) fn way<A, K>(
+        &self,
+        operation: Operation,
+        kernel: Option<K>,
+        like: &FloatTensor<A>,
+        call: impl FnOnce() -> Call,
+    ) -> Way<K>
+    where
+        A: Backend + BackendTypes<Device = Device<B>>,
+    {
+        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
+        let try_all = || self.fastest.and_then(|of| of(&like.device(), &call()));
+        paths::way::<A, K>(operation, kernel, like, has, try_all)
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::backend::backend_extension;
 use burn::backend::tensor::FloatTensor;
-use burn_fused_layers::paths::Operation;
+use burn_fused_layers::paths::{Operation, Way};
 
 use super::attention_backend::AttentionBackend;
 use super::{
@@ -47,9 +47,11 @@ pub trait AttentionOps: AttentionBackend {
     #[fusion(default)]
     fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.additive_score;
-        match Self::KERNELS.which::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries) {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => additive_score::composed::forward(inputs),
+        let call = || inputs.call();
+        match Self::KERNELS.way::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries, call)
+        {
+            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
+            _ => additive_score::composed::forward(inputs),
         }
     }
 
@@ -65,9 +67,10 @@ pub trait AttentionOps: AttentionBackend {
     #[fusion(default)]
     fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.masked_softmax;
-        match Self::KERNELS.which::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores) {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => masked_softmax::composed::forward(inputs),
+        let call = || inputs.call();
+        match Self::KERNELS.way::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores, call) {
+            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
+            _ => masked_softmax::composed::forward(inputs),
         }
     }
 
@@ -83,13 +86,12 @@ pub trait AttentionOps: AttentionBackend {
         #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.dot_product_attention;
-        match Self::KERNELS.which::<Self, _>(
-            Operation::DotProductAttention,
-            kernel,
-            &inputs.queries,
-        ) {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => dot_product_attention::composed::forward(inputs),
+        let call = || inputs.call();
+        let operation = Operation::DotProductAttention;
+        match Self::KERNELS.way::<Self, _>(operation, kernel, &inputs.queries, call) {
+            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
+            Way::Definition => dot_product_attention::composed::forward(inputs),
+            Way::Burns => dot_product_attention::burns::forward(inputs),
         }
     }
 
@@ -99,10 +101,11 @@ pub trait AttentionOps: AttentionBackend {
         #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.additive_attention;
-        match Self::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries)
-        {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => additive_attention::composed::forward(inputs),
+        let call = || inputs.call();
+        let operation = Operation::AdditiveAttention;
+        match Self::KERNELS.way::<Self, _>(operation, kernel, &inputs.queries, call) {
+            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
+            _ => additive_attention::composed::forward(inputs),
         }
     }
 

@@ -8,8 +8,10 @@
 //! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
+//! | `call` | what of a call's inputs decides how long it takes |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
 //! | `attention_ops` | [`AttentionOps`], a Burn backend extension: the list of operations |
+//! | `autotune` | the faster of kernel and definition, on a GPU |
 //! | `backends` | the tables: which backend has which kernels |
 //!
 //! | part of an operation | what it is |
@@ -31,7 +33,10 @@ mod additive_attention;
 mod additive_score;
 mod attention_backend;
 mod attention_ops;
+#[cfg(all(feature = "autotune", feature = "cubecl-backend"))]
+mod autotune;
 mod backends;
+mod call;
 mod chunked;
 mod deferred_pairs;
 mod dot_product_attention;

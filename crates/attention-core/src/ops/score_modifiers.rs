@@ -6,6 +6,7 @@ use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
 
+use super::call::ModifierForms;
 use super::chunked::Chunk;
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
@@ -44,6 +45,17 @@ impl<B: Backend> ScoreModifiers<B> {
             bias: tensors.tracked_option(self.bias),
             relative_bias: tensors.tracked_option(self.relative_bias),
             sinks: tensors.tracked_option(self.sinks),
+            soft_cap: self.soft_cap,
+        }
+    }
+
+    /// Their shapes and types.
+    pub(super) fn forms(&self) -> ModifierForms {
+        let form = |tensor: &FloatTensor<B>| (tensor.shape().dims(), tensor.dtype());
+        ModifierForms {
+            bias: self.bias.as_option().map(form),
+            relative_bias: self.relative_bias.as_option().map(form),
+            sinks: self.sinks.as_option().map(|sinks| sinks.dtype()),
             soft_cap: self.soft_cap,
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
 use crate::examples::Examples;
-use crate::pair_file::{TsvFile, TsvOptions};
+use crate::pair_file::{PairFile, PairFileOptions};
 use crate::subwords::Subwords;
 use crate::vocab::{TokenCounts, Vocab};
 use crate::vocab_limits::VocabLimits;
@@ -52,12 +52,12 @@ impl Corpus {
     /// out by the seed as [`split_holdout`](crate::split_holdout) does.
     ///
     /// # Errors
-    /// Those of [`TsvFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that
+    /// Those of [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that
     /// none can be held out, or a file has 4 GiB or more.
     pub fn of_files(
-        train: &TsvFile,
-        valid: Option<&TsvFile>,
-        options: &TsvOptions,
+        train: &PairFile,
+        valid: Option<&PairFile>,
+        options: &PairFileOptions,
         seed: u64,
     ) -> Result<Self> {
         let train = Texts::read(train, options)?;
@@ -75,8 +75,8 @@ impl Corpus {
     /// The pairs of a file, all to validate on.
     ///
     /// # Errors
-    /// Those of [`TsvFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
-    pub fn to_validate(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
+    /// Those of [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
+    pub fn to_validate(file: &PairFile, options: &PairFileOptions) -> Result<Self> {
         Ok(Self {
             train: Side::Pairs(Vec::new()),
             valid: Side::Texts(Texts::read(file, options)?),

@@ -3,10 +3,10 @@ use crate::data::{group_by_source, split_holdout};
 use crate::tasks::Task;
 use crate::tokens::Tokenization;
 
-fn options(tokens: Tokenization) -> TsvOptions {
-    TsvOptions {
+fn options(tokens: Tokenization) -> PairFileOptions {
+    PairFileOptions {
         max_tokens: 50,
-        ..TsvOptions::new(tokens, tokens)
+        ..PairFileOptions::new(tokens, tokens)
     }
 }
 
@@ -40,7 +40,7 @@ fn check(corpus: &Corpus, pairs: &Pairs) {
 #[test]
 fn texts_are_the_pairs_that_they_stand_for() {
     let lines = "a  b c\tü ö\nb a\tx\na b c\ty\u{a0}z\nc\tü\u{3000}\n";
-    let file = TsvFile::from_bytes("pairs.tsv", lines);
+    let file = PairFile::from_bytes("pairs.tsv", lines);
     for tokens in [Tokenization::Chars, Tokenization::Spaces] {
         let options = options(tokens);
         let pairs = file.pairs(&options).unwrap();
@@ -56,7 +56,7 @@ fn texts_are_the_pairs_that_they_stand_for() {
 
 #[test]
 fn rare_tokens_are_unknown_and_some_must_be_frequent() {
-    let file = TsvFile::from_bytes("pairs.tsv", "a a b\tx\na c\ty\n");
+    let file = PairFile::from_bytes("pairs.tsv", "a a b\tx\na c\ty\n");
     let corpus = Corpus::of_files(&file, Some(&file), &options(Tokenization::Spaces), 1);
     let corpus = corpus.unwrap();
     let limits = |min_count, max_tokens| VocabLimits {
@@ -104,7 +104,7 @@ fn generated_pairs_are_a_corpus() {
 #[test]
 fn a_chunk_has_whole_sources() {
     let lines = "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n";
-    let file = TsvFile::from_bytes("pairs.tsv", lines);
+    let file = PairFile::from_bytes("pairs.tsv", lines);
     let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
     let same = Side::Pairs(file.pairs(&options(Tokenization::Spaces)).unwrap());
     // Of ten, four and two tokens.
@@ -128,7 +128,7 @@ fn a_chunk_has_whole_sources() {
 
 #[test]
 fn one_source_cannot_be_split() {
-    let file = TsvFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
+    let file = PairFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
     let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
     let error = error.unwrap_err().to_string();
     assert!(

@@ -6,7 +6,7 @@ use super::first_equals;
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
 use crate::examples::Examples;
-use crate::pair_file::{TsvFile, TsvOptions};
+use crate::pair_file::{PairFile, PairFileOptions};
 use crate::tokenizer::Tokenizer;
 
 /// The texts of pairs.
@@ -21,7 +21,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn read(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
+    pub(super) fn read(file: &PairFile, options: &PairFileOptions) -> Result<Self> {
         let bytes = file.bytes().len() + 1; // The last line of a file need not end.
         let check = |bytes: usize| {
             if bytes > Examples::MAX_TOKENS {

@@ -61,10 +61,10 @@ fn without_stress(phoneme: &str) -> &str {
 mod tests {
     use super::*;
     use crate::error::Result;
-    use crate::pair_file::{Columns, PairFormat, TsvFile};
+    use crate::pair_file::{Columns, PairFile, PairFormat};
 
     fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
-        let file = TsvFile::from_bytes("cmu.dict", content);
+        let file = PairFile::from_bytes("cmu.dict", content);
         let options = file.guess_as(PairFormat::Dict { stress }, Columns::default())?;
         let pairs = file.pairs(&options)?.into_iter();
         Ok(pairs

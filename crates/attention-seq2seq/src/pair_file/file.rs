@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::line::{LineError, LineResult, Texts};
-use super::{Columns, PairFormat, TsvOptions, dict, jsonl, tsv};
+use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, tsv};
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::normalization::Normalization;
@@ -13,26 +13,26 @@ use crate::tags;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::{Tokenization, trim_end};
 
-/// Reads the pairs of a file, in order: [`TsvFile::pairs`].
+/// Reads the pairs of a file, in order: [`PairFile::pairs`].
 ///
 /// ```
-/// use attention_seq2seq::{Columns, TsvOptions, load_tsv};
+/// use attention_seq2seq::{Columns, PairFileOptions, load_pairs};
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let file = folder.path().join("words.tsv");
 /// std::fs::write(&file, "cab\tK AE B\nbad\tB AE D\n").unwrap();
 ///
-/// let options = TsvOptions::guess(&file, Columns::default())?;
-/// let pairs = load_tsv(&file, &options)?;
+/// let options = PairFileOptions::guess(&file, Columns::default())?;
+/// let pairs = load_pairs(&file, &options)?;
 /// assert_eq!(pairs[0].source, ["c", "a", "b"]);
 /// assert_eq!(pairs[0].target, ["K", "AE", "B"]);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`TsvFile::read`] and [`TsvFile::pairs`].
-pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair>> {
-    TsvFile::read(path)?.pairs(options)
+/// As [`PairFile::read`] and [`PairFile::pairs`].
+pub fn load_pairs(path: impl AsRef<Path>, options: &PairFileOptions) -> Result<Vec<Pair>> {
+    PairFile::read(path)?.pairs(options)
 }
 
 /// The content of a file of pairs, read once: the file may be a pipe.
@@ -41,13 +41,13 @@ pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair
 /// columns and fields beyond those that are named are ignored. Spaces and carriage returns around a text are no part of
 /// it; any other character is, a no-break space (U+00A0) too.
 #[derive(Clone, Debug)]
-pub struct TsvFile {
+pub struct PairFile {
     path: PathBuf,
     bytes: Vec<u8>,
     is_stream: bool,
 }
 
-impl TsvFile {
+impl PairFile {
     /// Reads a file to its end; `-` is the standard input.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl TsvFile {
     ///
     /// # Errors
     /// As [`guess_as`](Self::guess_as).
-    pub fn guess(&self, columns: Columns) -> Result<TsvOptions> {
+    pub fn guess(&self, columns: Columns) -> Result<PairFileOptions> {
         self.guess_as(PairFormat::of_path(&self.path), columns)
     }
 
@@ -120,12 +120,12 @@ impl TsvFile {
     ///
     /// # Errors
     /// Those of [`pairs`](Self::pairs), in these lines.
-    pub fn guess_as(&self, format: PairFormat, columns: Columns) -> Result<TsvOptions> {
+    pub fn guess_as(&self, format: PairFormat, columns: Columns) -> Result<PairFileOptions> {
         let is_dictionary = matches!(format, PairFormat::Dict { .. });
-        let mut options = TsvOptions {
+        let mut options = PairFileOptions {
             format,
             columns,
-            ..TsvOptions::new(Tokenization::Chars, Tokenization::Spaces)
+            ..PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces)
         };
         let has_tags = options.source().has_tags;
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
@@ -149,10 +149,10 @@ impl TsvFile {
     /// The pairs, in the order of their lines.
     ///
     /// # Errors
-    /// [`Error::TsvLine`] for a line that is empty, not UTF-8, not in the format, short of a column, without source or
+    /// [`Error::PairLine`] for a line that is empty, not UTF-8, not in the format, short of a column, without source or
     /// target, with a control character in one, or with too many tokens; [`Error::EmptyData`] if there is no pair;
     /// [`Error::Config`] for a column 0 or the same column twice.
-    pub fn pairs(&self, options: &TsvOptions) -> Result<Vec<Pair>> {
+    pub fn pairs(&self, options: &PairFileOptions) -> Result<Vec<Pair>> {
         let (source_tokens, target_tokens) = (options.source(), options.target());
         let tokens = |tokenizer: &Tokenizer, prepared: &str| {
             let tokens = tokenizer.tokens(prepared);
@@ -175,7 +175,7 @@ impl TsvFile {
     /// As [`pairs`](Self::pairs).
     pub(crate) fn for_each_pair(
         &self,
-        options: &TsvOptions,
+        options: &PairFileOptions,
         mut take: impl FnMut(&str, &str),
     ) -> Result<()> {
         let check = |side: &str, tokenizer: &Tokenizer, prepared: &str| {
@@ -207,7 +207,7 @@ impl TsvFile {
     /// Hands the texts of each line to `take` for as long as it answers true.
     fn for_each_line<'a>(
         &'a self,
-        options: &TsvOptions,
+        options: &PairFileOptions,
         mut take: impl FnMut(Texts<'a>) -> LineResult<bool>,
     ) -> Result<()> {
         let columns = options.columns.check()?;
@@ -227,7 +227,7 @@ impl TsvFile {
                 has_pair |= texts.is_some();
                 texts.map_or(Ok(true), &mut take)
             });
-            let goes_on = taken.map_err(|LineError { expected, found }| Error::TsvLine {
+            let goes_on = taken.map_err(|LineError { expected, found }| Error::PairLine {
                 path: self.path.clone(),
                 line: index + 1,
                 expected,

@@ -54,11 +54,11 @@ pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<
 mod tests {
     use crate::data::Pair;
     use crate::error::Result;
-    use crate::pair_file::{Columns, PairFormat, TsvFile};
+    use crate::pair_file::{Columns, PairFile, PairFormat};
     use crate::tokens::Tokenization::{Chars, Spaces};
 
     fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {
-        let file = TsvFile::from_bytes("pairs.jsonl", content);
+        let file = PairFile::from_bytes("pairs.jsonl", content);
         let format = PairFormat::Jsonl(fields.parse()?);
         let mut options = file.guess_as(format, Columns::default())?;
         options.source_tokens = Chars;

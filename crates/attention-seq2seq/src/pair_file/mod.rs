@@ -11,9 +11,9 @@ mod subwords;
 mod tsv;
 
 pub use columns::Columns;
-pub use file::{TsvFile, load_tsv};
+pub use file::{PairFile, load_pairs};
 pub use format::{JsonFields, PairFormat, Stress};
-pub use options::TsvOptions;
+pub use options::PairFileOptions;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Columns, PairFormat, TsvFile};
+use super::{Columns, PairFile, PairFormat};
 use crate::error::{Error, Result};
 use crate::normalization::Normalization;
 use crate::subwords::Subwords;
@@ -13,7 +13,7 @@ use crate::tokens::Tokenization;
 
 /// How to read a file of pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TsvOptions {
+pub struct PairFileOptions {
     /// The format.
     #[serde(default)]
     pub format: PairFormat,
@@ -36,7 +36,7 @@ pub struct TsvOptions {
     pub target_subwords: Option<Subwords>,
 }
 
-impl TsvOptions {
+impl PairFileOptions {
     /// The most tokens of a source or a target, unless another number is asked for: a model of recurrent layers learns
     /// little from more, and memory and time of a batch grow with the longest in it.
     pub const MAX_TOKENS: usize = 1_000;
@@ -55,12 +55,12 @@ impl TsvOptions {
         }
     }
 
-    /// As [`TsvFile::guess`], for a file.
+    /// As [`PairFile::guess`], for a file.
     ///
     /// # Errors
-    /// Those of [`load_tsv`](crate::load_tsv).
+    /// Those of [`load_pairs`](crate::load_pairs).
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
-        TsvFile::read(path)?.guess(columns)
+        PairFile::read(path)?.guess(columns)
     }
 
     /// The options of another file, which is read for the same model: in this format, or that which its

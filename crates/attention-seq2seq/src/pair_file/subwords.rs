@@ -1,11 +1,11 @@
 //! Subwords of the texts of a file.
 
-use super::{TsvFile, TsvOptions};
+use super::{PairFile, PairFileOptions};
 use crate::error::Result;
 use crate::subwords::Subwords;
 use crate::tags;
 
-impl TsvFile {
+impl PairFile {
     /// The options, with subwords learned from the sources and from the targets of the file, at most so many of either;
     /// without a number that side keeps its tokens. Tags are no part of them.
     ///
@@ -13,12 +13,12 @@ impl TsvFile {
     /// Those of [`pairs`](Self::pairs), and of [`Subwords::learn`].
     pub fn with_subwords(
         &self,
-        options: TsvOptions,
+        options: PairFileOptions,
         source: Option<usize>,
         target: Option<usize>,
-    ) -> Result<TsvOptions> {
+    ) -> Result<PairFileOptions> {
         // Texts of many characters may be few subwords.
-        let of_texts = TsvOptions {
+        let of_texts = PairFileOptions {
             source_subwords: None,
             target_subwords: None,
             max_tokens: usize::MAX,
@@ -37,7 +37,7 @@ impl TsvFile {
         let learn = |texts: Vec<String>, count: Option<usize>| {
             count.map(|count| Subwords::learn(texts, count)).transpose()
         };
-        Ok(TsvOptions {
+        Ok(PairFileOptions {
             source_subwords: learn(sources, source)?,
             target_subwords: learn(targets, target)?,
             ..options
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn each_side_has_its_own_and_tags_have_none() {
         let lines = "go off\tV;PST\twent off\ngo\tV;PST\twent\n".repeat(3);
-        let file = TsvFile::from_bytes("pairs.tsv", lines);
+        let file = PairFile::from_bytes("pairs.tsv", lines);
         let columns: Columns = "source,tags,target".parse().unwrap();
         let options = file.guess(columns).unwrap();
 
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(of_target.source_subwords, None);
         assert_eq!(file.pairs(&of_target).unwrap()[1].target, ["▁went"]);
         // The limit is that of subwords.
-        let short = TsvOptions {
+        let short = PairFileOptions {
             max_tokens: 4,
             ..options
         };

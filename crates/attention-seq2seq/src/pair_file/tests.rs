@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::normalization::Normalization;
 use crate::tokens::Tokenization::{Chars, Spaces};
 
-fn options(columns: &str) -> TsvOptions {
-    TsvOptions {
+fn options(columns: &str) -> PairFileOptions {
+    PairFileOptions {
         columns: columns.parse().unwrap(),
-        ..TsvOptions::new(Spaces, Spaces)
+        ..PairFileOptions::new(Spaces, Spaces)
     }
 }
 
-fn load(content: impl AsRef<[u8]>, options: &TsvOptions) -> Result<Vec<Pair>> {
+fn load(content: impl AsRef<[u8]>, options: &PairFileOptions) -> Result<Vec<Pair>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pairs.tsv");
     fs::write(&path, content).unwrap();
-    load_tsv(path, options)
+    load_pairs(path, options)
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn characters_keep_the_spaces_between_them() {
     assert_eq!(pairs[0].target, ["0", "5"]);
 }
 
-fn chars() -> TsvOptions {
-    TsvOptions {
+fn chars() -> PairFileOptions {
+    PairFileOptions {
         source_tokens: Chars,
         target_tokens: Chars,
         ..options("1,2")
@@ -118,7 +118,7 @@ fn a_bad_line_is_named_by_its_number() {
     ] {
         let error = load(content, &options("1,2")).unwrap_err();
         assert!(
-            matches!(error, Error::TsvLine { line: found, .. } if found == line),
+            matches!(error, Error::PairLine { line: found, .. } if found == line),
             "{error}"
         );
         assert!(
@@ -140,14 +140,14 @@ fn no_lines_and_no_file_are_different_errors() {
         Err(Error::EmptyData { .. })
     ));
     assert!(matches!(
-        load_tsv("/no/such/file", &options("1,2")),
+        load_pairs("/no/such/file", &options("1,2")),
         Err(Error::Io { .. })
     ));
 }
 
 #[test]
 fn columns_are_checked_when_a_file_is_read() {
-    let zero = TsvOptions {
+    let zero = PairFileOptions {
         columns: Columns {
             source: 0,
             target: 1,
@@ -163,12 +163,12 @@ fn tokenizations_are_guessed_by_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pairs.tsv");
     fs::write(&path, "cab\tK AE B\nbad\tB AE D\n").unwrap();
-    let guessed = TsvOptions::guess(&path, Columns::default()).unwrap();
+    let guessed = PairFileOptions::guess(&path, Columns::default()).unwrap();
     assert_eq!(
         (guessed.source_tokens, guessed.target_tokens),
         (Chars, Spaces)
     );
-    let swapped = TsvOptions::guess(&path, "2,1".parse().unwrap()).unwrap();
+    let swapped = PairFileOptions::guess(&path, "2,1".parse().unwrap()).unwrap();
     assert_eq!(
         (swapped.source_tokens, swapped.target_tokens),
         (Spaces, Chars)
@@ -177,7 +177,7 @@ fn tokenizations_are_guessed_by_column() {
 
 #[test]
 fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
-    let options = TsvOptions {
+    let options = PairFileOptions {
         max_tokens: 3,
         ..options("1,2")
     };
@@ -235,7 +235,7 @@ fn a_pipe_is_read_once() {
         let path = path.clone();
         std::thread::spawn(move || fs::write(path, "cab\tK AE B\n"))
     };
-    let file = TsvFile::read(&path).unwrap();
+    let file = PairFile::read(&path).unwrap();
     writer.join().unwrap().unwrap();
     assert!(file.is_stream());
     let options = file.guess(Columns::default()).unwrap();
@@ -243,7 +243,7 @@ fn a_pipe_is_read_once() {
 
     let path = folder.path().join("file");
     fs::write(&path, "a\tb\n").unwrap();
-    assert!(!TsvFile::read(&path).unwrap().is_stream());
+    assert!(!PairFile::read(&path).unwrap().is_stream());
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn tags_are_tokens_before_the_source_wherever_their_column_is() {
         ("lemma,tags,form", "go\tV;PST\twent\nox\tN;\toxen\n"),
         ("-,tags,form,lemma", "1\tV;PST\twent\tgo\r\n2\tN\toxen\tox"),
     ] {
-        let file = TsvFile::from_bytes("pairs.tsv", content);
+        let file = PairFile::from_bytes("pairs.tsv", content);
         let options = file.guess(columns.parse().unwrap()).unwrap();
         assert_eq!(
             (options.source_tokens, options.target_tokens),
@@ -296,7 +296,7 @@ fn tags_are_tokens_before_the_source_wherever_their_column_is() {
 #[test]
 fn letters_and_their_accents_are_the_same_however_they_are_written() {
     let content = "\u{e9}\te\u{301}\ne\u{301}\t\u{e9}\n";
-    let file = TsvFile::from_bytes("pairs.tsv", content);
+    let file = PairFile::from_bytes("pairs.tsv", content);
     let guessed = file.guess(Columns::default()).unwrap();
     assert_eq!(guessed.normalization, Normalization::Nfc);
     for (normalization, lens) in [
@@ -304,7 +304,7 @@ fn letters_and_their_accents_are_the_same_however_they_are_written() {
         (Normalization::Nfc, [1, 1]),
         (Normalization::Nfd, [2, 2]),
     ] {
-        let options = TsvOptions {
+        let options = PairFileOptions {
             normalization,
             ..guessed.clone()
         };
@@ -329,17 +329,17 @@ fn options_saved_before_there_were_formats_are_read() {
     let columns = r#""columns":{"source":2,"target":1}"#;
     let tokens = r#""source_tokens":"chars","target_tokens":"spaces","max_tokens":9"#;
     let saved = format!("{{{columns},{tokens}}}");
-    let options: TsvOptions = serde_json::from_str(&saved).unwrap();
-    let expected = TsvOptions {
+    let options: PairFileOptions = serde_json::from_str(&saved).unwrap();
+    let expected = PairFileOptions {
         columns: "2,1".parse().unwrap(),
         max_tokens: 9,
         normalization: Normalization::None,
-        ..TsvOptions::new(Chars, Spaces)
+        ..PairFileOptions::new(Chars, Spaces)
     };
     assert_eq!(options, expected);
     let again = serde_json::to_string(&expected).unwrap();
     assert_eq!(
-        serde_json::from_str::<TsvOptions>(&again).unwrap(),
+        serde_json::from_str::<PairFileOptions>(&again).unwrap(),
         expected
     );
 }

@@ -9,7 +9,7 @@ use crate::corpus::Corpus;
 use crate::data::Pairs;
 use crate::error::Result;
 use crate::memory;
-use crate::pair_file::{TsvFile, TsvOptions};
+use crate::pair_file::{PairFile, PairFileOptions};
 use crate::tasks::Task;
 use crate::tokenizer::Tokenizer;
 
@@ -36,13 +36,14 @@ pub enum DataSource {
         valid: usize,
     },
     /// Files of pairs.
-    Tsv {
+    #[serde(rename = "tsv")]
+    Files {
         /// The file of the pairs to learn from.
         train: PathBuf,
         /// The file of the pairs to validate on; without it, 5 % of the sources of `train` are held out.
         valid: Option<PathBuf>,
         /// Their format, and how texts become tokens.
-        options: TsvOptions,
+        options: PairFileOptions,
     },
 }
 
@@ -69,20 +70,20 @@ impl DataSource {
                 memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
                 Corpus::from(task.train_valid(*train, *valid, seed)).checked()
             }
-            Self::Tsv {
+            Self::Files {
                 train,
                 valid,
                 options,
             } => {
-                let valid = valid.as_ref().map(TsvFile::read).transpose()?;
-                Corpus::of_files(&TsvFile::read(train)?, valid.as_ref(), options, seed)
+                let valid = valid.as_ref().map(PairFile::read).transpose()?;
+                Corpus::of_files(&PairFile::read(train)?, valid.as_ref(), options, seed)
             }
         }
     }
 
     /// Changes the paths of its files.
     pub(crate) fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
-        if let Self::Tsv { train, valid, .. } = self {
+        if let Self::Files { train, valid, .. } = self {
             change(train);
             valid.as_mut().map(change);
         }
@@ -92,7 +93,7 @@ impl DataSource {
     pub(crate) fn source_tokens(&self) -> Tokenizer {
         match self {
             Self::Task { task, .. } => task.tokenization().into(),
-            Self::Tsv { options, .. } => options.source(),
+            Self::Files { options, .. } => options.source(),
         }
     }
 
@@ -100,7 +101,7 @@ impl DataSource {
     pub(crate) fn target_tokens(&self) -> Tokenizer {
         match self {
             Self::Task { task, .. } => task.tokenization().into(),
-            Self::Tsv { options, .. } => options.target(),
+            Self::Files { options, .. } => options.target(),
         }
     }
 }
@@ -109,7 +110,7 @@ impl fmt::Display for DataSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Task { task, .. } => write!(f, "task {task}"),
-            Self::Tsv { train, .. } => write!(f, "file {}", train.display()),
+            Self::Files { train, .. } => write!(f, "file {}", train.display()),
         }
     }
 }
@@ -129,10 +130,10 @@ mod tests {
             train,
             valid: 1,
         };
-        let file = |train: &str, valid: Option<&str>| DataSource::Tsv {
+        let file = |train: &str, valid: Option<&str>| DataSource::Files {
             train: train.into(),
             valid: valid.map(PathBuf::from),
-            options: TsvOptions::new(Chars, Chars),
+            options: PairFileOptions::new(Chars, Chars),
         };
         assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
         assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
@@ -161,9 +162,9 @@ mod tests {
             fs::write(&path, lines).unwrap();
             path
         };
-        let options = TsvOptions::new(Spaces, Spaces);
+        let options = PairFileOptions::new(Spaces, Spaces);
         let train = file("train.tsv", 0..40);
-        let mut data = DataSource::Tsv {
+        let mut data = DataSource::Files {
             train: train.clone(),
             valid: None,
             options: options.clone(),
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(data.pairs(1).unwrap(), split);
         assert_ne!(data.pairs(2).unwrap(), split);
 
-        data = DataSource::Tsv {
+        data = DataSource::Files {
             train,
             valid: Some(file("valid.tsv", 40..43)),
             options,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DataSource, RunConfig, RunDir};
 use crate::error::Result;
-use crate::pair_file::TsvFile;
+use crate::pair_file::PairFile;
 
 /// How the name of a stream that is kept begins; its checksum follows.
 const STREAM: &str = "pairs-";
@@ -16,7 +16,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file system refuses.
-    pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
+    pub fn keep_stream(&self, stream: &PairFile) -> Result<PathBuf> {
         self.check_lock()?;
         self.make()?;
         let path = self.stream_file(stream)?;
@@ -28,7 +28,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the current folder is not known.
-    pub fn stream_file(&self, stream: &TsvFile) -> Result<PathBuf> {
+    pub fn stream_file(&self, stream: &PairFile) -> Result<PathBuf> {
         let crc32 = crc32fast::hash(stream.bytes());
         Ok(self.absolute()?.join(format!("{STREAM}{crc32:08x}.tsv")))
     }
@@ -60,7 +60,7 @@ impl RunDir {
     /// Removes the streams of earlier runs.
     pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
         let kept = |name: &str| match data {
-            DataSource::Tsv { train, valid, .. } => [Some(train), valid.as_ref()]
+            DataSource::Files { train, valid, .. } => [Some(train), valid.as_ref()]
                 .into_iter()
                 .flatten()
                 .any(|path| path.file_name().is_some_and(|file| file == name)),

@@ -6,7 +6,7 @@ use super::Translator;
 use crate::data::Pair;
 use crate::error::Result;
 use crate::normalization::Normalization;
-use crate::pair_file::{TsvFile, TsvOptions};
+use crate::pair_file::{PairFile, PairFileOptions};
 use crate::run::DataSource;
 use crate::tokens::trim;
 use crate::unknown::UnknownTokens;
@@ -39,17 +39,17 @@ impl Translator {
     /// tokens.
     ///
     /// # Errors
-    /// Those of [`TsvFile::read`] and [`TsvFile::pairs`].
+    /// Those of [`PairFile::read`] and [`PairFile::pairs`].
     pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
         let options = match &self.config.data {
-            DataSource::Tsv { options, .. } => options.clone(),
-            DataSource::Task { task, .. } => TsvOptions {
+            DataSource::Files { options, .. } => options.clone(),
+            DataSource::Task { task, .. } => PairFileOptions {
                 normalization: Normalization::None,
-                ..TsvOptions::new(task.tokenization(), task.tokenization())
+                ..PairFileOptions::new(task.tokenization(), task.tokenization())
             },
         };
         let options = options.of_other(&file, None)?;
-        TsvFile::read(file)?.pairs(&options)
+        PairFile::read(file)?.pairs(&options)
     }
 
     /// Joins source tokens to a text.

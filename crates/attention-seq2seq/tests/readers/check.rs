@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use attention_seq2seq::{
-    Columns, Corpus, Error, JsonFields, Normalization, PairFormat, RunDir, Task, TokenErrors,
-    Tokenization, TsvFile, Vocab, split_holdout,
+    Columns, Corpus, Error, JsonFields, Normalization, PairFile, PairFormat, RunDir, Task,
+    TokenErrors, Tokenization, Vocab, split_holdout,
 };
 
 /// The readers: the first byte of an input chooses one.
@@ -47,7 +47,7 @@ fn pairs(bytes: &[u8]) {
         tags: (choice / 64 % 2 == 1).then_some(3),
     };
     let format = ["tsv", "dict", "jsonl", "tsv"][usize::from(choice / 16 % 4)];
-    let file = TsvFile::from_bytes(format!("pairs.{format}"), bytes);
+    let file = PairFile::from_bytes(format!("pairs.{format}"), bytes);
     let Some(mut options) = one_line(file.guess(columns)) else {
         return;
     };

@@ -9,7 +9,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn_fused_layers::paths::Operation;
 
+use super::call::Call;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
@@ -53,3 +55,20 @@ tracked_inputs!(AdditiveAttentionInputs[7], first: queries, slots: |inputs| Shar
     dropout: same,
     shared: same,
 });
+
+impl<B: Backend> AdditiveAttentionInputs<B> {
+    /// The call, in inference.
+    pub(super) fn call(&self) -> Call {
+        let call = Call::of_pairs(
+            Operation::AdditiveAttention,
+            &self.queries,
+            &self.keys,
+            &self.mask,
+        );
+        Call {
+            modifiers: self.modifiers.forms(),
+            has_dropout: self.dropout != 0.0,
+            ..call.with_values::<B>(&self.values)
+        }
+    }
+}

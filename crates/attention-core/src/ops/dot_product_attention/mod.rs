@@ -1,5 +1,6 @@
 //! Dot-product attention, fused: no score leaves the kernel.
 
+pub(super) mod burns;
 pub(super) mod composed;
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
@@ -8,7 +9,9 @@ mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn_fused_layers::paths::Operation;
 
+use super::call::Call;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
@@ -48,3 +51,22 @@ tracked_inputs!(DotProductAttentionInputs[6], first: queries, slots: |inputs| Sh
     dropout: same,
     shared: same,
 });
+
+impl<B: Backend> DotProductAttentionInputs<B> {
+    /// The call, in inference.
+    pub(super) fn call(&self) -> Call {
+        let call = Call::of_pairs(
+            Operation::DotProductAttention,
+            &self.queries,
+            &self.keys,
+            &self.mask,
+        );
+        let plain_scale = 1.0 / (call.size as f64).sqrt();
+        Call {
+            modifiers: self.modifiers.forms(),
+            has_dropout: self.dropout != 0.0,
+            is_plain_product: (self.scale / plain_scale - 1.0).abs() < 1e-9,
+            ..call.with_values::<B>(&self.values)
+        }
+    }
+}

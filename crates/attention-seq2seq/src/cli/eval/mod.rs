@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::explain::ExplainConfig;
 use attention_seq2seq::page::{EvaluatedModel, Page, ReportConfig};
 use attention_seq2seq::{
-    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
-    Result, RunConfig, SearchConfig, TokenErrors, Translator, TsvFile, UnknownTokens,
+    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFile,
+    PairFormat, Result, RunConfig, SearchConfig, TokenErrors, Translator, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
@@ -154,9 +154,9 @@ impl EvalArgs {
     /// The pairs to evaluate on.
     fn corpus(&self, config: &RunConfig) -> Result<Corpus> {
         match (&self.data, &config.data) {
-            (Some(file), DataSource::Tsv { options, .. }) => {
+            (Some(file), DataSource::Files { options, .. }) => {
                 let options = options.of_other(file, self.input_format.clone())?;
-                Corpus::to_validate(&TsvFile::read(file)?, &options)
+                Corpus::to_validate(&PairFile::read(file)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
                 what: "--data".to_string(),
@@ -165,7 +165,7 @@ impl EvalArgs {
             }),
             (None, data) => {
                 let mut corpus = data.corpus(config.train.seed)?;
-                if matches!(data, DataSource::Tsv { .. }) {
+                if matches!(data, DataSource::Files { .. }) {
                     let expected = "those of training (--data evaluates others)";
                     config.check_data(corpus.checksum(), self.model.folder(), expected)?;
                 }

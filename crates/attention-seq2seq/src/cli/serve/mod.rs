@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use attention_seq2seq::page::PageModel;
-use attention_seq2seq::{DataSource, Error, Result, Translator, TsvOptions};
+use attention_seq2seq::{DataSource, Error, PairFileOptions, Result, Translator};
 use clap::Args;
 
 use super::listening::{listen, refused};
@@ -81,8 +81,8 @@ impl ServeArgs {
             texts: self.max_texts.get(),
             tokens: match (self.max_tokens, &translator.config().data) {
                 (Some(most), _) => most.get(),
-                (None, DataSource::Tsv { options, .. }) => options.max_tokens,
-                (None, DataSource::Task { .. }) => TsvOptions::MAX_TOKENS,
+                (None, DataSource::Files { options, .. }) => options.max_tokens,
+                (None, DataSource::Task { .. }) => PairFileOptions::MAX_TOKENS,
             },
             bytes: self.max_bytes.get(),
             timeout: self.timeout,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, TrainConfig, TsvFile};
+use attention_seq2seq::{Corpus, DataSource, Error, PairFile, Result, RunDir, Task, TrainConfig};
 
 use super::TrainArgs;
 use super::settings::Settings;
@@ -13,7 +13,7 @@ pub(super) struct Data {
     pub(super) source: DataSource,
     pub(super) corpus: Corpus,
     /// The files that the run must keep, since they cannot be read again.
-    pub(super) streams: Vec<TsvFile>,
+    pub(super) streams: Vec<PairFile>,
     /// The guesses about the files, a line each, for a person.
     pub(super) guesses: Vec<String>,
 }
@@ -51,16 +51,16 @@ impl TrainArgs {
         if let Some(valid) = &self.valid {
             check_files(path, valid)?;
         }
-        let train = TsvFile::read(path)?;
-        let valid = self.valid.as_ref().map(TsvFile::read).transpose()?;
+        let train = PairFile::read(path)?;
+        let valid = self.valid.as_ref().map(PairFile::read).transpose()?;
         let options = settings.options(path, &train)?;
-        let place = |path: &Path, file: &TsvFile| match file.is_stream() {
+        let place = |path: &Path, file: &PairFile| match file.is_stream() {
             true => run.stream_file(file),
             false => absolute(path),
         };
         let guesses = settings.guesses(&options);
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
-        let source = DataSource::Tsv {
+        let source = DataSource::Files {
             train: place(path, &train)?,
             valid: match (&self.valid, &valid) {
                 (Some(path), Some(file)) => Some(place(path, file)?),
@@ -74,7 +74,7 @@ impl TrainArgs {
             streams: [Some(train), valid]
                 .into_iter()
                 .flatten()
-                .filter(TsvFile::is_stream)
+                .filter(PairFile::is_stream)
                 .collect(),
             guesses,
         })
@@ -84,7 +84,7 @@ impl TrainArgs {
     pub(super) fn check_same_data(&self, run: &RunDir, data: &DataSource) -> Result<()> {
         let found = match (&self.data, &self.task, data) {
             (None, None, _) => return Ok(()),
-            (Some(file), _, DataSource::Tsv { train, .. }) if absolute(file)? == *train => {
+            (Some(file), _, DataSource::Files { train, .. }) if absolute(file)? == *train => {
                 return Ok(());
             }
             (Some(file), ..) => format!("file {}", file.display()),

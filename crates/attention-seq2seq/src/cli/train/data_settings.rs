@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    Error, Normalization, PairFormat, Result, Subwords, Tokenization, TsvFile, TsvOptions,
+    Error, Normalization, PairFile, PairFileOptions, PairFormat, Result, Subwords, Tokenization,
     VocabLimits,
 };
 
@@ -13,8 +13,8 @@ impl Settings {
     /// How to read a file: as it is set, and else as the file's name and its first lines tell.
     ///
     /// # Errors
-    /// [`Error::Config`] for a setting of another format, and those of [`TsvFile::guess_as`].
-    pub(super) fn options(&self, path: &Path, file: &TsvFile) -> Result<TsvOptions> {
+    /// [`Error::Config`] for a setting of another format, and those of [`PairFile::guess_as`].
+    pub(super) fn options(&self, path: &Path, file: &PairFile) -> Result<PairFileOptions> {
         let mut format = match &self.input_format {
             Some(format) => format.clone(),
             None => PairFormat::of_path(path),
@@ -39,7 +39,7 @@ impl Settings {
             Tokenization::Chars => guessed.normalization,
             Tokenization::Spaces => Normalization::default(),
         };
-        let options = TsvOptions {
+        let options = PairFileOptions {
             source_tokens,
             target_tokens: self.target_tokens.unwrap_or(guessed.target_tokens),
             max_tokens: self.max_tokens.unwrap_or(guessed.max_tokens),
@@ -65,7 +65,7 @@ impl Settings {
     }
 
     /// The options that were guessed and not set, a line each, for a person.
-    pub(super) fn guesses(&self, options: &TsvOptions) -> Vec<String> {
+    pub(super) fn guesses(&self, options: &PairFileOptions) -> Vec<String> {
         let mut lines = Vec::new();
         let is_told = self.source_tokens.is_some() && self.target_tokens.is_some();
         if !is_told && self.subwords.is_none() {
@@ -84,7 +84,7 @@ impl Settings {
     }
 
     /// These settings, with those of options for a file.
-    pub(super) fn with_options(self, options: &TsvOptions) -> Self {
+    pub(super) fn with_options(self, options: &PairFileOptions) -> Self {
         let source_subwords = options.source_subwords.as_ref();
         let target_subwords = options.target_subwords.as_ref();
         let unless = |subwords: Option<&Subwords>, tokens| match subwords {

@@ -183,7 +183,7 @@ impl Settings {
                 valid_pairs: Some(*valid),
                 ..of_model
             },
-            DataSource::Tsv { options, .. } => of_model.with_options(options),
+            DataSource::Files { options, .. } => of_model.with_options(options),
         }
     }
 

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use attention_seq2seq::{
-    AnyModel, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock, Training,
-    TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyModel, Corpus, Error, Interrupter, Pair, PairFile, Result, RunConfig, RunDir, RunLock,
+    Training, TrainingEnd, Translator, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
@@ -51,7 +51,7 @@ struct Prepared {
     /// The epoch to go on from.
     resume_from: Option<usize>,
     /// The files of its data that the run must keep.
-    streams: Vec<TsvFile>,
+    streams: Vec<PairFile>,
     /// The guesses about the data, a line each, for a person.
     guesses: Vec<String>,
 }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::attention::AttentionKind;
 use crate::model::Seq2SeqConfig;
-use crate::pair_file::{Columns, TsvFile, TsvOptions};
+use crate::pair_file::{Columns, PairFile, PairFileOptions};
 use crate::run::{CheckpointFiles, CheckpointState};
 use crate::run::{DataSource, Figures, TrainConfig};
 use crate::tasks::Task;
@@ -141,13 +141,13 @@ fn a_run_is_read_as_it_was_written() {
 
 /// A file of pairs, characters to words.
 fn tsv() -> DataSource {
-    DataSource::Tsv {
+    DataSource::Files {
         train: "a b/train.tsv".into(),
         valid: None,
-        options: TsvOptions {
+        options: PairFileOptions {
             columns: "2,1".parse::<Columns>().unwrap(),
             max_tokens: 12,
-            ..TsvOptions::new(Chars, Spaces)
+            ..PairFileOptions::new(Chars, Spaces)
         },
     }
 }
@@ -271,9 +271,9 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
 #[test]
 fn streams_move_with_their_run() {
     let (folder, run) = created();
-    let stream = TsvFile::from_bytes("-", "a\tx\nb\ty\n");
+    let stream = PairFile::from_bytes("-", "a\tx\nb\ty\n");
     let mut config = config();
-    config.data = DataSource::Tsv {
+    config.data = DataSource::Files {
         train: run.keep_stream(&stream).unwrap(),
         valid: None,
         options: stream.guess(Columns::default()).unwrap(),

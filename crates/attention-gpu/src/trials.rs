@@ -1,0 +1,103 @@
+//! Trials, one at a time.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    static IS_WITHIN_TRIAL: Cell<bool> = const { Cell::new(false) };
+}
+
+static TRYING: Mutex<()> = Mutex::new(());
+
+/// The choice that is `known`, or the one that `try_all` makes known. Threads wait for each other here, so that all
+/// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
+/// whatever runs.
+///
+/// A trial may lead to another one, of an operation within the first, on its own thread or on that of the device, which
+/// must not wait for who waits for it. None but the first's own thread can then be trying.
+#[doc(hidden)]
+pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
+    known().or_else(|| {
+        let is_outermost = !IS_WITHIN_TRIAL.get();
+        let lock = || TRYING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = is_outermost.then(lock);
+        known().or_else(|| {
+            within_trial(try_all);
+            known()
+        })
+    })
+}
+
+/// Runs what belongs to a trial, or returns what its panic says. A candidate that cannot run is out; the thread is the
+/// device's, which lives on, and has begun to measure, which has to end.
+#[doc(hidden)]
+pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| within_trial(run)));
+    ran.map_err(|panic| {
+        let text = panic.downcast::<String>().map(|text| *text);
+        let text = text.or_else(|panic| panic.downcast::<&str>().map(|text| text.to_string()));
+        text.unwrap_or_else(|_| "it panics".to_string())
+    })
+}
+
+/// Runs what belongs to a trial.
+fn within_trial<T>(run: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_WITHIN_TRIAL.set(self.0);
+        }
+    }
+
+    let _before = Before(IS_WITHIN_TRIAL.replace(true));
+    run()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn one_thread_tries_and_all_have_its_choice() {
+        let (tried, known) = (AtomicUsize::new(0), Mutex::new(None));
+        let choice = || {
+            known_or_tried(
+                || *known.lock().expect("no panic"),
+                || {
+                    tried.fetch_add(1, Ordering::Relaxed);
+                    *known.lock().expect("no panic") = Some(7);
+                },
+            )
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(choice)).collect();
+            for thread in threads {
+                assert_eq!(thread.join().expect("no panic"), Some(7));
+            }
+        });
+        assert_eq!(tried.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_trial_within_a_trial_does_not_wait_for_it() {
+        let known = Cell::new(None);
+        let inner = || known_or_tried(|| known.get(), || known.set(Some(3)));
+        let outer = known_or_tried(|| None::<i32>, || assert_eq!(within_trial(inner), Some(3)));
+        assert_eq!(outer, None);
+        assert!(!IS_WITHIN_TRIAL.get());
+    }
+
+    #[test]
+    fn a_panic_ends_its_trial_alone() {
+        let caught_text: Result<(), String> = caught(|| panic!("a candidate that fails"));
+        assert_eq!(caught_text, Err("a candidate that fails".to_string()));
+        let caught_number: Result<(), String> = caught(|| panic!("candidate {}", 1 + 1));
+        assert_eq!(caught_number, Err("candidate 2".to_string()));
+        assert_eq!(caught(|| 3), Ok(3));
+        assert!(!IS_WITHIN_TRIAL.get());
+    }
+}
