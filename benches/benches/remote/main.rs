@@ -112,10 +112,7 @@ impl Case {
 
 fn measure(sizes: Sizes, rounds: u32) -> io::Result<()> {
     println!("\n{}", sizes.title());
-    let half = Sizes {
-        batch: sizes.batch / 2,
-        ..sizes
-    };
+    let half = sizes.with_batch(sizes.batch / 2);
     let mut cases = [
         Case::local("local, 2 threads", 2, sizes)?,
         Case::local("local, 1 thread", 1, sizes)?,

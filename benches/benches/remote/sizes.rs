@@ -39,6 +39,10 @@ impl Sizes {
         },
     ];
 
+    pub(crate) fn with_batch(self, batch: usize) -> Self {
+        Self { batch, ..self }
+    }
+
     pub(crate) fn title(self) -> String {
         let Self {
             batch,
