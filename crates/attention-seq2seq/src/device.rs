@@ -33,8 +33,9 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
         .collect()
 }
 
-/// Opens the device of this name and computes on it once, so that a device that does not work is an error here. With
-/// the feature `remote`, `ws://HOST:PORT` is the device of a worker, which computes by its own kernels.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error here. `NAME:N`
+/// is the N-th of the backend's [`adapters`], from 0. With the feature `remote`, `ws://HOST:PORT` is the device of a
+/// worker, which computes by its own kernels.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -47,13 +48,18 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 ///
 /// # Errors
 /// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
-/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the address of a worker is
-/// none.
+/// not work on this machine or is not there, [`Error::Config`] if it is not one device, the backend has no adapter of
+/// that number, or the address of a worker is none.
 pub fn open_device(name: &str) -> Result<Device> {
     check_single(name)?;
     #[cfg(feature = "remote")]
     if crate::remote::WorkerAddress::is_meant_by(name) {
         return crate::remote::open(&name.parse()?);
+    }
+    if let Some((backend, number)) = name.split_once(':')
+        && compiled_in_devices().contains(&backend)
+    {
+        return open_adapter(backend, number);
     }
     let make: fn() -> Device = match name {
         #[cfg(feature = "flex")]
@@ -86,6 +92,21 @@ pub fn open_device(name: &str) -> Result<Device> {
     })
 }
 
+/// Opens an adapter by its number.
+fn open_adapter(backend: &str, number: &str) -> Result<Device> {
+    let all = adapters(backend);
+    let count = all.len();
+    let number_of = |text: &str| text.parse().ok();
+    let found = number_of(number).and_then(|number: usize| all.into_iter().nth(number));
+    found.ok_or_else(|| {
+        let expected = match count {
+            0 => format!("{backend} without a number, as it has no adapters"),
+            _ => format!("{backend}:0 to {backend}:{}", count - 1),
+        };
+        Error::config("the device", &expected, format!("{backend}:{number}"))
+    })
+}
+
 /// Checks that a name is of one device: there are no lists.
 fn check_single(name: &str) -> Result<()> {
     match name.contains(',') {
@@ -98,48 +119,78 @@ fn check_single(name: &str) -> Result<()> {
     }
 }
 
-/// Opens devices by their names, divided by commas, for a training that shares its batches among them: one of this
-/// machine, as [`open_device`], or those of workers, `ws://HOST:PORT,ws://HOST:PORT`.
+/// Opens devices by their names, divided by commas, for a training that shares its batches among them: one, as
+/// [`open_device`], or several of a kind, of workers (`ws://HOST:PORT,ws://HOST:PORT`) or adapters of a backend
+/// (`cuda:0,cuda:1`).
 ///
 /// ```
 /// use attention_seq2seq::open_devices;
 ///
 /// assert_eq!(open_devices("flex")?.len(), 1);
-/// let error = open_devices("flex,flex").unwrap_err().to_string();
-/// assert!(error.contains("expected one device"));
+/// let error = open_devices("flex,ndarray").unwrap_err().to_string();
+/// assert!(error.contains("expected one device, or several of a kind"));
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`Error::Config`] if there are several, and one is of this machine or there twice; else as [`open_device`].
+/// [`Error::Config`] if there are several, of different kinds or one of them twice; else as [`open_device`].
 pub fn open_devices(names: &str) -> Result<Vec<Device>> {
-    check_devices(names)?.into_iter().map(open_device).collect()
+    let names = check_devices(names)?;
+    names.into_iter().map(open_device).collect()
 }
 
-/// The names of devices that may share batches.
-pub(crate) fn check_devices(names: &str) -> Result<Vec<&str>> {
+/// The names of a list of devices that may share batches.
+fn check_devices(names: &str) -> Result<Vec<&str>> {
     let all: Vec<&str> = names.split(',').collect();
     if let [_] = all[..] {
         return Ok(all);
     }
-    #[cfg(feature = "remote")]
-    if all
-        .iter()
-        .all(|name| crate::remote::WorkerAddress::is_meant_by(name))
-    {
-        let mut seen = Vec::new();
-        for name in &all {
-            let address: crate::remote::WorkerAddress = name.parse()?;
-            if seen.contains(&address) {
-                let found = format!("{address} twice");
-                return Err(Error::config("the devices", "each device once", found));
-            }
-            seen.push(address);
+    let mut seen: Vec<Listed> = Vec::new();
+    for name in &all {
+        let listed = Listed::of(name)?;
+        let Some(listed) = listed.filter(|it| seen.iter().all(|other| it.kind == other.kind))
+        else {
+            let expected = "one device, or several of a kind: of workers (ws://HOST:PORT,ws://HOST:PORT), or GPUs \
+                            (cuda:0,cuda:1)";
+            return Err(Error::config("the device", expected, format!("{names:?}")));
+        };
+        if seen.contains(&listed) {
+            let found = format!("{} twice", listed.name);
+            return Err(Error::config("the devices", "each device once", found));
         }
-        return Ok(all);
+        seen.push(listed);
     }
-    let expected = "one device, or those of several workers (ws://HOST:PORT,ws://HOST:PORT)";
-    Err(Error::config("the device", expected, format!("{names:?}")))
+    Ok(all)
+}
+
+/// A device of a list.
+#[derive(PartialEq)]
+struct Listed {
+    kind: String,
+    /// The name, in one way of many to write it.
+    name: String,
+}
+
+impl Listed {
+    /// The device of a name, `None` if none of its kind may be in a list.
+    fn of(name: &str) -> Result<Option<Self>> {
+        #[cfg(feature = "remote")]
+        if crate::remote::WorkerAddress::is_meant_by(name) {
+            let address: crate::remote::WorkerAddress = name.parse()?;
+            return Ok(Some(Self {
+                kind: crate::remote::WorkerAddress::SCHEME.to_string(),
+                name: address.to_string(),
+            }));
+        }
+        let numbered = name.split_once(':').map(|(kind, number)| Self {
+            kind: kind.to_string(),
+            name: match number.parse::<usize>() {
+                Ok(number) => format!("{kind}:{number}"),
+                Err(_) => name.to_string(),
+            },
+        });
+        Ok(numbered)
+    }
 }
 
 /// Opens the first device that is compiled in.
@@ -193,5 +244,54 @@ mod tests {
             let expected = format!("the device: expected one device, found {names:?}");
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn devices_of_a_kind_share_batches() {
+        for names in ["cuda:0,cuda:1", "wgpu:2,wgpu:0,wgpu:1"] {
+            let listed = check_devices(names).expect(names);
+            assert_eq!(listed.join(","), names);
+        }
+        for (names, message) in [
+            (
+                "cuda:1,cuda:01",
+                "expected each device once, found cuda:1 twice",
+            ),
+            ("cuda:0,rocm:0", "expected one device, or several of a kind"),
+            ("cuda:0,cuda", "expected one device, or several of a kind"),
+            ("flex,flex", "expected one device, or several of a kind"),
+            ("cuda:0,", "expected one device, or several of a kind"),
+        ] {
+            let error = check_devices(names).expect_err(names).to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_adapter_has_a_number_of_its_backend() {
+        for name in ["flex:0", "flex:x"] {
+            let error = open_device(name).expect_err(name).to_string();
+            let expected = "the device: expected flex without a number, as it has no adapters";
+            assert_eq!(error, format!("{expected}, found {name}"));
+        }
+        let error = open_device("tpu:0")
+            .expect_err("no such backend")
+            .to_string();
+        assert!(error.starts_with("unknown device \"tpu:0\""), "{error}");
+    }
+
+    #[cfg(feature = "wgpu")]
+    #[test]
+    fn an_adapter_is_opened_by_its_number() {
+        let count = adapters("wgpu").len();
+        for number in 0..count {
+            open_device(&format!("wgpu:{number}")).expect("an adapter that works");
+        }
+        let error = open_device(&format!("wgpu:{count}")).expect_err("one too many");
+        let expected = match count {
+            0 => "wgpu without a number".to_string(),
+            _ => format!("wgpu:0 to wgpu:{}", count - 1),
+        };
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 }

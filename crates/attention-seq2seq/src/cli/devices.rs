@@ -48,9 +48,10 @@ impl DevicesArgs {
             #[cfg(feature = "remote")]
             self.watch.start(name)?;
             say(describe(name, &device))?;
-            for adapter in adapters(name) {
-                if let Some(limits) = device_limits(&adapter) {
-                    say(format!("  {}: {limits}", describe("adapter", &adapter)))?;
+            for (number, adapter) in adapters(name).iter().enumerate() {
+                if let Some(limits) = device_limits(adapter) {
+                    let numbered = describe(&format!("{name}:{number}"), adapter);
+                    say(format!("  {numbered}: {limits}"))?;
                 }
             }
             if self.check {

@@ -168,7 +168,7 @@ fn an_address_without_a_worker_is_an_error() {
         "expected ws://HOST:PORT",
     );
     for several in ["flex,ws://localhost:1", "flex,flex", "ws://localhost:1,"] {
-        train(several, "expected one device, or those of several workers");
+        train(several, "expected one device, or several of a kind");
     }
     fail(
         folder.path(),
