@@ -3,6 +3,9 @@
 //! At the first call of its kind, CubeCL does the work in each tiling some times by turns, and keeps the fastest under
 //! the key of the call: with all that a tiling depends on, and numbers of queries and keys up to the next power of two.
 //! Any tiling does any work; which keys its tiles skip is in the mask, in the tiles of each.
+//!
+//! The work is that of the first call, on its own tensors. Its choice holds for later calls of the key, too, whose
+//! intervals may be longer or shorter, so that a tiling skips other tiles.
 
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use crate::inputs::AttentionInputs;
 use crate::tiling::Tiling;
-use crate::trials::{caught, known_or_tried};
+use crate::trials::{FailedTrials, caught, known_or_tried};
 
 /// Choices of this version's kernels.
 static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
@@ -25,6 +28,8 @@ static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
     "-",
     env!("CARGO_PKG_VERSION_PATCH")
 ));
+
+static FAILED: FailedTrials = FailedTrials::new();
 
 /// Work in each of some tilings.
 #[derive(Clone)]
@@ -50,7 +55,11 @@ pub(crate) fn fastest(
     let client = &inputs.queries.client;
     let id = CubeTuneId::new(client, &inputs.queries.device);
     let set = TUNER.init(&id, all_tilings);
-    let known = || TUNER.fastest_identity(&id, &set, &key);
+    let known = || {
+        let index = TUNER.fastest_identity(&id, &set, &key);
+        let fastest = index.map(|index: Index| Tiling::ALL[index]);
+        fastest.or_else(|| FAILED.contains(&id, &key).then_some(tilings[0]))
+    };
     let fastest = known_or_tried(known, || {
         let trial = Trial {
             key: key.clone(),
@@ -60,9 +69,9 @@ pub(crate) fn fastest(
         };
         if let Err(why) = caught(|| TUNER.execute(&id, client, set.clone(), trial)) {
             log::warn!("attention: no trial of {key}; its kernel runs ({why})");
+            FAILED.insert(&id, &key);
         }
     });
-    let fastest = fastest.map(|index: Index| Tiling::ALL[index]);
     // Where it could measure none, CubeCL may name one that refused.
     fastest
         .filter(|tiling| tilings.contains(tiling))
@@ -100,7 +109,7 @@ impl Trial {
     }
 }
 
-/// What the time of some work in a tiling depends on.
+/// The key of some work: all that its time in a tiling depends on, but for the lengths of intervals.
 fn key(inputs: &AttentionInputs, name: &str, tilings: [Tiling; 2]) -> String {
     let [batch, heads, queries, size] = inputs.queries.shape().dims();
     let [_, key_heads, keys, value_size] = inputs.values.shape().dims();

@@ -57,4 +57,4 @@ pub use choice::force_tiling;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 #[cfg(feature = "autotune")]
 #[doc(hidden)]
-pub use trials::{caught, known_or_tried};
+pub use trials::{FailedTrials, caught, known_or_tried};

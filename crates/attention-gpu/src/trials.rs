@@ -1,6 +1,8 @@
 //! Trials, one at a time.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,12 +12,39 @@ thread_local! {
 
 static TRYING: Mutex<()> = Mutex::new(());
 
+/// Calls whose trial failed as a whole: CubeCL never tries again what it began to try (0.11.3).
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct FailedTrials(Mutex<BTreeSet<[String; 2]>>);
+
+impl FailedTrials {
+    /// No calls.
+    pub const fn new() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
+    /// Adds the calls of a key on a device.
+    pub fn insert(&self, device: &impl Display, key: &str) {
+        let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.insert([device.to_string(), key.to_string()]);
+    }
+
+    /// Whether the trial of a key failed on a device.
+    pub fn contains(&self, device: &impl Display, key: &str) -> bool {
+        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.contains(&[device.to_string(), key.to_string()])
+    }
+}
+
 /// The choice that is `known`, or the one that `try_all` makes known. Threads wait for each other here, so that all
 /// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
 /// whatever runs.
 ///
-/// A trial may lead to another one, of an operation within the first, on its own thread or on that of the device, which
-/// must not wait for who waits for it. None but the first's own thread can then be trying.
+/// A trial may lead to another one, of an operation within the first, on its own thread or on that of the device. The
+/// inner trial takes no lock: the outer one holds it, and waits for the inner one.
+///
+/// A thread that waits here may hold locks of a graph of autodiff: where threads share one graph on one device, let one
+/// of them make the first step alone.
 #[doc(hidden)]
 pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
     known().or_else(|| {
@@ -89,6 +118,15 @@ mod tests {
         let outer = known_or_tried(|| None::<i32>, || assert_eq!(within_trial(inner), Some(3)));
         assert_eq!(outer, None);
         assert!(!IS_WITHIN_TRIAL.get());
+    }
+
+    #[test]
+    fn a_trial_that_failed_is_known_on_its_device() {
+        let failed = FailedTrials::new();
+        failed.insert(&"one", "key");
+        assert!(failed.contains(&"one", "key"));
+        assert!(!failed.contains(&"one", "other"));
+        assert!(!failed.contains(&"other", "key"));
     }
 
     #[test]

@@ -95,12 +95,12 @@ impl Operation {
     }
 }
 
-/// What [`VARIABLE`] says, in bits of operations.
+/// Settings of [`VARIABLE`], in bits of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Settings {
-    /// Those that run by their definitions.
+    /// Operations that run by their definitions.
     composed: u32,
-    /// Those that run by their kernels, where there are some.
+    /// Operations that run by their kernels, where there are some.
     forced: u32,
 }
 
@@ -118,7 +118,7 @@ static COMPOSED: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(SETTINGS.
 
 static FORCED: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(SETTINGS.forced));
 
-/// What a value of [`VARIABLE`] says, or what was expected.
+/// Parses a value of [`VARIABLE`], or says what was expected.
 fn parse(value: &str) -> Result<Settings, String> {
     let mut settings = Settings::default();
     let all = Operation::ALL.iter().map(|operation| operation.bit()).sum();
@@ -182,10 +182,27 @@ pub fn set_auto(operation: Operation) {
     }
 }
 
-/// The operations whose path is not left to the device: bits of those that are composed, and of those that are not.
+/// The operations whose path is not left to the device, as the variable names them; empty if there are none.
 #[doc(hidden)]
-pub fn settled() -> [u32; 2] {
-    [&COMPOSED, &FORCED].map(|bits| bits.load(Ordering::Relaxed))
+pub fn settled() -> String {
+    let [composed, forced] = [&COMPOSED, &FORCED].map(|bits| bits.load(Ordering::Relaxed));
+    names(Settings { composed, forced })
+}
+
+/// The value of [`VARIABLE`] for some settings.
+fn names(Settings { composed, forced }: Settings) -> String {
+    let name = |operation: Operation| {
+        let name = operation.name();
+        if composed & operation.bit() != 0 {
+            Some(format!("-{name}"))
+        } else if forced & operation.bit() != 0 {
+            Some(format!("+{name}"))
+        } else {
+            None
+        }
+    };
+    let names: Vec<String> = Operation::ALL.into_iter().filter_map(name).collect();
+    names.join(",")
 }
 
 static DEFERS: AtomicBool = AtomicBool::new(true);
@@ -226,8 +243,6 @@ pub enum Fastest {
     Kernel,
     /// Its definition.
     Definition,
-    /// Burn's own operation.
-    Burns,
 }
 
 /// A choice that a device made.
@@ -237,17 +252,6 @@ pub struct Tried {
     pub fastest: Fastest,
     /// The calls that it was made for, in words.
     pub calls: String,
-}
-
-/// The way by which a call runs.
-#[derive(Debug)]
-pub enum Way<K> {
-    /// The operation's kernel.
-    Kernel(K),
-    /// Its definition.
-    Definition,
-    /// Burn's own operation.
-    Burns,
 }
 
 /// Why an operation takes the path that it takes.
@@ -271,21 +275,18 @@ pub fn chosen<B: Backend, K>(
     like: &FloatTensor<B>,
     has: impl FnOnce() -> bool,
 ) -> Option<K> {
-    match way::<B, K>(operation, kernel, like, has, || None) {
-        Way::Kernel(kernel) => Some(kernel),
-        Way::Definition | Way::Burns => None,
-    }
+    chosen_by_trial::<B, K>(operation, kernel, like, has, || None)
 }
 
-/// The way of a call: the kernel, if it runs, as [`chosen`] says it, unless something else was faster when the device
-/// tried. `try_all` has it try, and is not called where the path is settled; it returns `None` if there is no choice.
-pub fn way<B: Backend, K>(
+/// The kernel, if it runs as [`chosen`] says, unless the definition was faster when the device tried. `try_all` has it
+/// try, and is not called where the path is settled; it returns `None` if there is no choice.
+pub fn chosen_by_trial<B: Backend, K>(
     operation: Operation,
     kernel: Option<K>,
     like: &FloatTensor<B>,
     has: impl FnOnce() -> bool,
     try_all: impl FnOnce() -> Option<Tried>,
-) -> Way<K> {
+) -> Option<K> {
     let mut calls = None;
     let path = match &kernel {
         None => Path::NoKernel,
@@ -300,11 +301,7 @@ pub fn way<B: Backend, K>(
     if log::log_enabled!(log::Level::Debug) {
         say::<B>(operation, path, like, calls);
     }
-    match (path, kernel) {
-        (Path::Kernel | Path::Tried(Fastest::Kernel), Some(kernel)) => Way::Kernel(kernel),
-        (Path::Tried(Fastest::Burns), _) => Way::Burns,
-        _ => Way::Definition,
-    }
+    kernel.filter(|_| matches!(path, Path::Kernel | Path::Tried(Fastest::Kernel)))
 }
 
 /// Says it, if it has not been said of these calls, or else of tensors of about this shape.
@@ -327,7 +324,6 @@ fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>, call
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
         Path::Tried(Fastest::Kernel) => "by its kernel, the fastest here".to_string(),
         Path::Tried(Fastest::Definition) => "by its definition, the fastest here".to_string(),
-        Path::Tried(Fastest::Burns) => "by Burn's own, the fastest here".to_string(),
     };
     let name = operation.name();
     let about_calls = about_calls.unwrap_or_default();
@@ -362,6 +358,12 @@ mod tests {
             let expected = parse(wrong).expect_err("unknown");
             assert!(expected.contains(" dot_product_attention,"), "{expected}");
         }
+        let settled = Settings {
+            composed: linear,
+            forced: score,
+        };
+        assert_eq!(names(settled), "+additive_score,-linear");
+        assert_eq!(names(Settings::default()), "");
         for twice in ["-linear,+linear", "+linear, -recurrent, +linear"] {
             assert_eq!(parse(twice), Err("each operation once".to_string()));
         }

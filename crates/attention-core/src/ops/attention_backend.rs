@@ -5,7 +5,7 @@ use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
 use burn_fused_layers::backend::LayerBackend;
 use burn_fused_layers::harness::kernel::Kernel;
-use burn_fused_layers::paths::{self, Operation, Tried, Way};
+use burn_fused_layers::paths::{self, Operation, Tried};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
@@ -86,20 +86,20 @@ impl<B: Backend> Kernels<B> {
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 
-    /// The way of a call that `call` describes: by the kernel, if it runs as [`which`](Self::which) says, unless the
-    /// device found another one faster.
-    pub(super) fn way<A, K>(
+    /// The kernel, if it runs as [`which`](Self::which) says, unless the device found the definition faster for the call
+    /// that `call` describes.
+    pub(super) fn which_by_trial<A, K>(
         &self,
         operation: Operation,
         kernel: Option<K>,
         like: &FloatTensor<A>,
         call: impl FnOnce() -> Call,
-    ) -> Way<K>
+    ) -> Option<K>
     where
         A: Backend + BackendTypes<Device = Device<B>>,
     {
         let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         let try_all = || self.fastest.and_then(|of| of(&like.device(), &call()));
-        paths::way::<A, K>(operation, kernel, like, has, try_all)
+        paths::chosen_by_trial::<A, K>(operation, kernel, like, has, try_all)
     }
 }

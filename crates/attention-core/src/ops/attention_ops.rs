@@ -2,7 +2,7 @@
 
 use burn::backend::backend_extension;
 use burn::backend::tensor::FloatTensor;
-use burn_fused_layers::paths::{Operation, Way};
+use burn_fused_layers::paths::Operation;
 
 use super::attention_backend::AttentionBackend;
 use super::{
@@ -48,10 +48,14 @@ pub trait AttentionOps: AttentionBackend {
     fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.additive_score;
         let call = || inputs.call();
-        match Self::KERNELS.way::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries, call)
-        {
-            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
-            _ => additive_score::composed::forward(inputs),
+        match Self::KERNELS.which_by_trial::<Self, _>(
+            Operation::AdditiveScore,
+            kernel,
+            &inputs.queries,
+            call,
+        ) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => additive_score::composed::forward(inputs),
         }
     }
 
@@ -68,9 +72,14 @@ pub trait AttentionOps: AttentionBackend {
     fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.masked_softmax;
         let call = || inputs.call();
-        match Self::KERNELS.way::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores, call) {
-            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
-            _ => masked_softmax::composed::forward(inputs),
+        match Self::KERNELS.which_by_trial::<Self, _>(
+            Operation::MaskedSoftmax,
+            kernel,
+            &inputs.scores,
+            call,
+        ) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => masked_softmax::composed::forward(inputs),
         }
     }
 
@@ -88,10 +97,9 @@ pub trait AttentionOps: AttentionBackend {
         let kernel = Self::KERNELS.dot_product_attention;
         let call = || inputs.call();
         let operation = Operation::DotProductAttention;
-        match Self::KERNELS.way::<Self, _>(operation, kernel, &inputs.queries, call) {
-            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
-            Way::Definition => dot_product_attention::composed::forward(inputs),
-            Way::Burns => dot_product_attention::burns::forward(inputs),
+        match Self::KERNELS.which_by_trial::<Self, _>(operation, kernel, &inputs.queries, call) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => dot_product_attention::composed::forward(inputs),
         }
     }
 
@@ -103,9 +111,9 @@ pub trait AttentionOps: AttentionBackend {
         let kernel = Self::KERNELS.additive_attention;
         let call = || inputs.call();
         let operation = Operation::AdditiveAttention;
-        match Self::KERNELS.way::<Self, _>(operation, kernel, &inputs.queries, call) {
-            Way::Kernel(kernel) => (kernel.forward)(inputs).0,
-            _ => additive_attention::composed::forward(inputs),
+        match Self::KERNELS.which_by_trial::<Self, _>(operation, kernel, &inputs.queries, call) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => additive_attention::composed::forward(inputs),
         }
     }
 

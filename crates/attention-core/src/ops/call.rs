@@ -27,11 +27,7 @@ pub(super) struct Call {
     pub(super) value_size: usize,
     pub(super) mask: MaskForm,
     pub(super) modifiers: ModifierForms,
-    /// Whether scores are products divided by the square root of the size.
-    pub(super) is_plain_product: bool,
     pub(super) has_dropout: bool,
-    /// Whether the call stands in a graph of autodiff.
-    pub(super) is_on_graph: bool,
     /// The tensors whose gradients are wanted, in the inputs' order; none in inference.
     pub(super) wanted: Vec<bool>,
 }
@@ -118,9 +114,7 @@ impl Call {
             value_size: 0,
             mask: MaskForm::of(mask, num_keys),
             modifiers: ModifierForms::default(),
-            is_plain_product: false,
             has_dropout: false,
-            is_on_graph: false,
             wanted: Vec::new(),
         }
     }
@@ -131,12 +125,11 @@ impl Call {
         Self { value_size, ..self }
     }
 
-    /// The same in a graph of autodiff that wants these gradients.
+    /// The same where these gradients are wanted.
     #[cfg(feature = "autodiff")]
     pub(super) fn wanting<const N: usize>(self, wanted: [bool; N]) -> Self {
         let is_training = wanted.contains(&true);
         Self {
-            is_on_graph: true,
             wanted: if is_training {
                 wanted.to_vec()
             } else {

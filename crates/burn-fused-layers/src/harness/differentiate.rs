@@ -144,12 +144,22 @@ pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> 
 fn key_of_pass<B: Backend>(empty: impl FnOnce() -> FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
     static KEYS: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> =
         LazyLock::new(Mutex::default);
-    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = keys
-        .entry(TypeId::of::<B>())
-        .or_insert_with(|| Box::new(Autodiff::<B>::from_inner(empty())));
-    let key = key.downcast_ref::<FloatTensor<Autodiff<B>>>();
-    key.expect("each backend has its own").clone()
+    let lock = || KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = |keys: &HashMap<TypeId, Box<dyn Any + Send>>| {
+        let key = keys.get(&TypeId::of::<B>())?;
+        let key = key.downcast_ref::<FloatTensor<Autodiff<B>>>();
+        Some(key.expect("each backend has its own").clone())
+    };
+    let key = known(&lock());
+    key.unwrap_or_else(|| {
+        // Without the lock: to make a tensor may be to wait for the device's thread, whose trial may ask for a key.
+        let made = Autodiff::<B>::from_inner(empty());
+        let mut keys = lock();
+        known(&keys).unwrap_or_else(|| {
+            keys.insert(TypeId::of::<B>(), Box::new(made.clone()));
+            made.clone()
+        })
+    })
 }
 
 /// The gradient of an operation that saved `S`.
@@ -267,5 +277,25 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         if let (Some(parent), Some(total)) = (parent, total) {
             grads.register::<B>(parent.id, B::float_reshape(total, source));
         }
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::backend::Flex;
+    use burn::backend::ops::FloatTensorOps;
+    use burn::tensor::DType;
+
+    use super::*;
+
+    /// A device's thread may run a trial before it makes the tensor, and the trial's backward pass asks for the key.
+    #[test]
+    fn a_key_may_be_asked_for_while_it_is_made() {
+        let empty = || Flex::float_empty([0].into(), &Default::default(), DType::F32.into());
+        let key = key_of_pass::<Flex>(|| {
+            key_of_pass::<Flex>(empty);
+            empty()
+        });
+        assert_eq!(key.id(), key_of_pass::<Flex>(empty).id());
     }
 }

@@ -20,9 +20,7 @@ pub(super) fn of(call: &Call, candidates: &[Candidate]) -> String {
         value_size,
         mask,
         modifiers,
-        is_plain_product: _,
         has_dropout: _,
-        is_on_graph,
         wanted,
     } = call;
     let about = |number: usize| anchor(number, None, None, None);
@@ -31,22 +29,24 @@ pub(super) fn of(call: &Call, candidates: &[Candidate]) -> String {
     let [queries, keys] = [queries, keys].map(|number| about(*number));
     let mask = of_mask(mask);
     let modifiers = of_modifiers(modifiers);
-    let phase = match (wanted.is_empty(), is_on_graph) {
-        (true, false) => "inference".to_string(),
-        (true, true) => "inference on a graph".to_string(),
-        (false, _) => {
-            let wanted = wanted.iter().map(|is| if *is { '1' } else { '0' });
-            format!("training, gradients {}", wanted.collect::<String>())
-        }
+    let phase = if wanted.is_empty() {
+        "inference".to_string()
+    } else {
+        let wanted = wanted.iter().map(|is| if *is { '1' } else { '0' });
+        format!("training, gradients {}", wanted.collect::<String>())
     };
     let names: Vec<String> = candidates.iter().map(ToString::to_string).collect();
     let names = names.join(", ");
     // Operations within a definition have paths of their own, which may be settled.
-    let [composed, forced] = paths::settled();
+    let settled = paths::settled();
+    let settled = if settled.is_empty() {
+        settled
+    } else {
+        format!("; settled {settled}")
+    };
     format!(
         "{operation:?}, {dtype:?}, {phase}: {rows} examples and heads, {group} to a key head, {queries} queries, \
-         {keys} keys of {size}, values of {value_size}, {mask}, {modifiers}; of {names}; settled \
-         {composed:x} and {forced:x}"
+         {keys} keys of {size}, values of {value_size}, {mask}, {modifiers}; of {names}{settled}"
     )
 }
 

@@ -1,7 +1,7 @@
 //! Limits of a device for the candidates: definitions store tensors of all pairs.
 
 use burn_cubecl::cubecl::client::Client;
-use burn_cubecl::cubecl::features::Plane;
+use burn_cubecl::cubecl::ir::{ElemType, FloatKind};
 use burn_fused_layers::paths::Operation;
 
 use crate::ops::call::Call;
@@ -17,27 +17,30 @@ const PART_OF_MEMORY: u64 = 64;
 /// The part of a device's memory that one tensor may take in inference: a few are there at a time, beside the model.
 const PART_IN_INFERENCE: u64 = 8;
 
+/// The memory of a device that does not state it, as none does in WGSL (cubecl-wgpu 0.11.3): a small device's.
+const UNSTATED_MEMORY: u64 = 1 << 30;
+
 /// Limits of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Bytes of one tensor.
     pub(super) largest_buffer: u64,
-    /// Bytes of all tensors, where the device says.
+    /// Bytes of all tensors, where the device states them.
     pub(super) memory: Option<u64>,
-    /// Whether there are planes and matrix units, which the fast kernels of Burn's attention take. The others are never
-    /// the fastest, and a software Vulkan, which has no planes, compiles them for minutes.
-    pub(super) has_matrix_units: bool,
+    /// Whether matrix products of f32 may be rounded to TF32.
+    pub(super) has_tf32: bool,
+    /// Whether additive scores are composed wherever they are part of a definition, with the hidden units of all pairs.
+    pub(super) composes_scores: bool,
 }
 
 impl Limits {
     pub(super) fn of(client: &Client) -> Self {
         let properties = client.properties();
-        let features = &properties.features;
         Self {
             largest_buffer: properties.memory.max_page_size,
             memory: properties.memory.max_memory(),
-            has_matrix_units: features.plane.contains(Plane::Ops)
-                && !features.matmul.cmma.is_empty(),
+            has_tf32: properties.supports_type(ElemType::Float(FloatKind::TF32)),
+            composes_scores: !Operation::AdditiveScore.is_on(),
         }
     }
 
@@ -52,6 +55,8 @@ impl Limits {
         };
         let elements_of_pair = match call.operation {
             Operation::AdditiveScore => call.size,
+            // Else its score is an operation of its own, with limits of its own.
+            Operation::AdditiveAttention if self.composes_scores => call.size,
             _ => 1,
         };
         // Softmax of half precision is computed in f32.
@@ -60,13 +65,14 @@ impl Limits {
         let pairs = product(&rows).saturating_mul(product(&[call.queries, elements_of_pair]));
         // Keys and values that heads share are repeated for each.
         let repeated = product(&rows).saturating_mul(product(&[call.size.max(call.value_size)]));
-        let taken = pairs.max(repeated);
-        let part = |part: u64| self.memory.map_or(u64::MAX, |all| all / part);
+        let part = |part: u64| self.memory.unwrap_or(UNSTATED_MEMORY) / part;
         if call.wanted.is_empty() {
-            taken <= self.largest_buffer.min(part(PART_IN_INFERENCE))
+            let largest = pairs.max(repeated);
+            largest <= self.largest_buffer.min(part(PART_IN_INFERENCE))
         } else {
-            let kept = pairs.saturating_mul(KEPT);
-            taken.max(kept) <= self.largest_buffer && kept <= part(PART_OF_MEMORY)
+            // The graph keeps both, and copies of their parts.
+            let kept = pairs.saturating_add(repeated).saturating_mul(KEPT);
+            kept <= self.largest_buffer.min(part(PART_OF_MEMORY))
         }
     }
 }

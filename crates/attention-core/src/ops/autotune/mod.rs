@@ -1,4 +1,4 @@
-//! The fastest way to run a call on a GPU, by CubeCL's autotune: its kernel, its definition or Burn's own attention.
+//! The fastest way to run a call on a GPU, by CubeCL's autotune: its kernel or its definition.
 //!
 //! At the first call of its kind, CubeCL runs each candidate some times by turns, and keeps the name of the fastest
 //! under the key of the call (in the file of the device's other choices, where CubeCL's `persistence` is on). The key
@@ -6,11 +6,15 @@
 //! gradients that are wanted, and the candidates themselves, of which the definition is one only where its tensors fit.
 //! Examples with heads, queries and keys are in it as the next power of two.
 //!
+//! Burn's own attention is no candidate: in half precision it may fall back to products rounded to f16, whose
+//! overflow is NaN (burn-cubecl 0.22.1, `kernel/attention/tune.rs`).
+//!
 //! # Tensors of its own
 //!
-//! Candidates run on tensors that are made for it, of the call's shapes: what the first batch happened to hold would
-//! decide for all others. No random numbers are drawn: the seed of a later dropout is the same whether or not a device
-//! tried.
+//! Kernel and definition run on tensors that are made for the trial, of the call's shapes: what the first batch
+//! happened to hold would decide for all others. (The tilings of a kernel are tried on the first call's own tensors, by
+//! `attention-gpu`.) No random numbers are drawn: the seed of a later dropout is the same whether or not a device
+//! tried. Before it is timed, the definition must give what the kernel gives.
 //!
 //! # Training
 //!
@@ -26,6 +30,12 @@
 //! A kernel draws its dropout from a seed, the definition draws a number for each weight. The choice must not change
 //! what is dropped: with dropout the kernel runs, and only its tiling is tried.
 //!
+//! # Threads
+//!
+//! One thread tries, and others wait for it ([`known_or_tried`]). A thread that waits may hold locks of its graph,
+//! which the trial's thread may want: where threads share one graph on one device, let one of them make the first step
+//! alone.
+//!
 //! # Fusion and remote devices
 //!
 //! Behind Burn's fusion nothing is tried but tilings, see `backends/fusion.rs`. Nor on the server of a remote device: a
@@ -37,7 +47,7 @@ mod key;
 mod limits;
 mod trial;
 
-use attention_gpu::{caught, known_or_tried};
+use attention_gpu::{FailedTrials, caught, known_or_tried};
 use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet};
 use burn_cubecl::{CubeDevice, CubeTuneId};
 use burn_fused_layers::paths::Tried;
@@ -58,6 +68,8 @@ static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
     env!("CARGO_PKG_VERSION_PATCH")
 ));
 
+static FAILED: FailedTrials = FailedTrials::new();
+
 /// The fastest way to run a call on a device, which tries where it does not know; `None` if there is but the kernel.
 pub(super) fn fastest(device: &CubeDevice, call: &Call) -> Option<Tried> {
     let client = device.client();
@@ -68,11 +80,15 @@ pub(super) fn fastest(device: &CubeDevice, call: &Call) -> Option<Tried> {
     let key = key::of(call, &candidates);
     let id = CubeTuneId::new(&client, device);
     let set = TUNER.init(&id, candidates_of_any);
-    let known = || TUNER.fastest_identity(&id, &set, &key);
+    let known = || {
+        let fastest = TUNER.fastest_identity(&id, &set, &key);
+        fastest.or_else(|| FAILED.contains(&id, &key).then_some(Candidate::Kernel))
+    };
     let fastest = known_or_tried(known, || {
         let trial = Trial::new(key.clone(), call, candidates.clone(), device);
         if let Err(why) = caught(|| TUNER.execute(&id, &client, set.clone(), trial)) {
             log::warn!("attention: no trial of {key}; its kernel runs ({why})");
+            FAILED.insert(&id, &key);
         }
     });
     // Where it could measure none, CubeCL may name one that refused.

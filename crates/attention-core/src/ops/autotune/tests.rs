@@ -1,9 +1,10 @@
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::{DType, try_read_sync};
+use burn::tensor::{DType, TensorData, try_read_sync};
 use burn_cubecl::cubecl::{Device, wgpu::WgpuDevice};
 use burn_cubecl::{CubeBackend, CubeDevice};
-use burn_fused_layers::paths::Operation;
+use burn_fused_layers::paths::{Fastest, Operation};
 
+use super::check::agrees;
 use super::*;
 use crate::ops::call::{MaskForm, ModifierForms};
 
@@ -16,8 +17,9 @@ const PAIRS: [Operation; 4] = [
 
 const ROOMY: Limits = Limits {
     largest_buffer: 128 << 20,
-    memory: None,
-    has_matrix_units: true,
+    memory: Some(16 << 30),
+    has_tf32: false,
+    composes_scores: false,
 };
 
 fn device() -> CubeDevice {
@@ -37,9 +39,7 @@ fn call(operation: Operation, [queries, keys]: [usize; 2]) -> Call {
         value_size: 64,
         mask: MaskForm::default(),
         modifiers: ModifierForms::default(),
-        is_plain_product: operation == Operation::DotProductAttention,
         has_dropout: false,
-        is_on_graph: false,
         wanted: Vec::new(),
     }
 }
@@ -52,7 +52,6 @@ fn training(call: Call) -> Call {
         _ => 1,
     };
     Call {
-        is_on_graph: true,
         wanted: vec![true; count],
         ..call
     }
@@ -76,6 +75,21 @@ fn a_definition_is_tried_where_its_tensors_fit() {
     assert_eq!(of(&training(dot([128, 128])), &small), [Kernel, Definition]);
     assert_eq!(of(&training(dot([512, 512])), &small), [Kernel]);
     assert_eq!(of(&dot([512, 512]), &small), [Kernel, Definition]);
+    // Few pairs, and 4 MiB of keys and values, which heads may share.
+    let decoding = training(dot([1, 2048]));
+    assert_eq!(of(&decoding, &ROOMY), [Kernel, Definition]);
+    assert_eq!(of(&decoding, &small), [Kernel]);
+    // A gibibyte is assumed where the device states none.
+    let unstated = Limits {
+        memory: None,
+        ..ROOMY
+    };
+    assert_eq!(
+        of(&training(dot([128, 128])), &unstated),
+        [Kernel, Definition]
+    );
+    assert_eq!(of(&training(dot([512, 512])), &unstated), [Kernel]);
+    assert_eq!(of(&dot([2048, 2048]), &unstated), [Kernel, Definition]);
     // 8 MiB of pairs are an eighth.
     let tight = Limits {
         memory: Some(64 << 20),
@@ -87,6 +101,13 @@ fn a_definition_is_tried_where_its_tensors_fit() {
     let score = |rows| call(Operation::AdditiveScore, rows);
     assert_eq!(of(&score([256, 256]), &ROOMY), [Kernel, Definition]);
     assert_eq!(of(&score([256, 257]), &ROOMY), [Kernel]);
+    let additive = call(Operation::AdditiveAttention, [256, 257]);
+    assert_eq!(of(&additive, &ROOMY), [Kernel, Definition]);
+    let composing = Limits {
+        composes_scores: true,
+        ..ROOMY
+    };
+    assert_eq!(of(&additive, &composing), [Kernel]);
     let dropped = Call {
         has_dropout: true,
         ..dot([8, 8])
@@ -95,53 +116,27 @@ fn a_definition_is_tried_where_its_tensors_fit() {
 }
 
 #[test]
-fn a_definition_in_half_precision_is_tried_where_it_computes_in_f32() {
-    for dtype in [DType::F16, DType::BF16] {
+fn a_definition_that_rounds_is_tried_where_it_computes_in_f32() {
+    let tf32 = Limits {
+        has_tf32: true,
+        ..ROOMY
+    };
+    for (dtype, limits) in [
+        (DType::F16, ROOMY),
+        (DType::BF16, ROOMY),
+        (DType::F32, tf32),
+    ] {
         for operation in PAIRS {
-            let half = Call {
+            let inference = Call {
                 dtype,
                 ..call(operation, [8, 8])
             };
-            for call in [half.clone(), training(half)] {
-                let is_tried = Candidate::of(&call, &ROOMY).contains(&Candidate::Definition);
+            for call in [inference.clone(), training(inference)] {
+                let is_tried = Candidate::of(&call, &limits).contains(&Candidate::Definition);
                 assert_eq!(is_tried, operation == Operation::MaskedSoftmax, "{call:?}");
             }
         }
     }
-}
-
-#[test]
-fn burns_attention_is_tried_where_it_gives_the_same() {
-    let half = Call {
-        dtype: DType::F16,
-        ..call(Operation::DotProductAttention, [16, 16])
-    };
-    let is_tried = |call: &Call| Candidate::of(call, &ROOMY).contains(&Candidate::Burns);
-    assert!(is_tried(&half));
-    let change = |change: fn(&mut Call)| {
-        let mut call = half.clone();
-        change(&mut call);
-        call
-    };
-    let others = [
-        change(|call| call.dtype = DType::BF16),
-        change(|call| call.dtype = DType::F32),
-        change(|call| call.is_plain_product = false),
-        change(|call| call.key_heads = 4),
-        change(|call| call.mask.intervals = Some([1, 1])),
-        change(|call| call.modifiers.soft_cap = Some(2.0)),
-        change(|call| call.has_dropout = true),
-        change(|call| call.is_on_graph = true),
-        change(|call| call.operation = Operation::AdditiveAttention),
-    ];
-    for other in others {
-        assert!(!is_tried(&other), "{other:?}");
-    }
-    let without = Limits {
-        has_matrix_units: false,
-        ..ROOMY
-    };
-    assert!(!Candidate::of(&half, &without).contains(&Candidate::Burns));
 }
 
 /// A shape that does not fit has no key in common with one that does, and its definition is refused.
@@ -158,9 +153,7 @@ fn a_definition_that_does_not_fit_is_not_run() {
     assert_ne!(key, key::of(&call, &Candidate::of(&call, &ROOMY)));
     let trial = Trial::new(key, &call, candidates, &device()).with_tensors();
     assert_eq!(trial.clone().run(Candidate::Kernel), Ok(()));
-    for refused in [Candidate::Definition, Candidate::Burns] {
-        assert!(trial.clone().run(refused).is_err(), "{refused}");
-    }
+    assert!(trial.run(Candidate::Definition).is_err());
 }
 
 #[test]
@@ -190,7 +183,6 @@ fn whatever_a_candidate_depends_on_is_in_the_key() {
         change(|call| call.modifiers.soft_cap = Some(2.0)),
         change(|call| call.modifiers.sinks = Some(DType::F32)),
         change(|call| call.has_dropout = true),
-        change(|call| call.is_on_graph = true),
         key(&training(base.clone())),
     ];
     for form in [bias([1, 8, 100, 200]), bias([1, 1, 1, 200])] {
@@ -261,7 +253,7 @@ fn every_candidate_runs() {
     }
 }
 
-/// What a device chose for one call it chose for that call alone, in either order.
+/// A choice holds for calls of its key alone, in either order.
 #[test]
 fn choices_are_those_of_their_keys() {
     let small = |rows| Call {
@@ -283,48 +275,45 @@ fn choices_are_those_of_their_keys() {
     }
 }
 
-/// The options that Burn's attention is asked with mean what ours mean, on the CPU: on a device it is compared with the
-/// kernel before it is timed.
-#[cfg(feature = "flex")]
 #[test]
-fn burns_attention_gives_what_the_definition_gives() {
-    use burn::backend::Flex;
-    use burn::backend::tensor::FloatTensor;
-    use burn::tensor::TensorData;
+fn a_result_agrees_with_the_kernels_up_to_rounding() {
+    let tensor = |elements: [f32; 3]| {
+        CubeBackend::float_from_data(TensorData::new(elements.to_vec(), [1, 3]), &device())
+    };
+    let expected = || tensor([0.25, -2.0, 0.0]);
+    assert!(agrees(expected(), expected()));
+    assert!(agrees(tensor([0.250_02, -2.0, 0.0]), expected()));
+    let others = [
+        [0.250_1, -2.0, 0.0],
+        [0.25, 2.0, 0.0],
+        [0.0; 3],
+        [0.25, -2.0, f32::NAN],
+    ];
+    for other in others {
+        assert!(!agrees(tensor(other), expected()), "{other:?}");
+    }
+    // A kernel that did not run.
+    assert!(!agrees(tensor([0.0; 3]), tensor([0.0; 3])));
+    let shorter = TensorData::new(vec![0.25_f32, -2.0], [1, 2]);
+    let shorter = CubeBackend::float_from_data(shorter, &device());
+    assert!(!agrees(shorter, expected()));
+}
 
-    use crate::ops::DotProductAttentionInputs;
-    use crate::ops::dot_product_attention::{burns, composed};
-    use crate::ops::mask::ResolvedMask;
-    use crate::ops::score_modifiers::ScoreModifiers;
-
-    let [queries, keys, size] = [7, 13, 5];
-    let tensor = |rows, phase: f32| {
-        let count = 2 * rows * size;
-        let data: Vec<f32> = (0..count).map(|n| 2.0 * (n as f32 + phase).sin()).collect();
-        let data = TensorData::new(data, [1, 2, rows, size]);
-        Flex::float_from_data(data, &Default::default())
+/// A bias has more elements than a `usize` counts, so its tensor cannot be made.
+#[test]
+fn a_trial_that_fails_leaves_its_calls_to_the_kernel() {
+    let failing = Call {
+        modifiers: ModifierForms {
+            bias: Some(([usize::MAX, 2, 1, 1], DType::F32)),
+            ..ModifierForms::default()
+        },
+        ..call(Operation::DotProductAttention, [3, 5])
     };
-    let inputs = DotProductAttentionInputs::<Flex> {
-        queries: tensor(queries, 0.1),
-        keys: tensor(keys, 0.2),
-        values: tensor(keys, 0.3),
-        modifiers: ScoreModifiers::NONE,
-        mask: ResolvedMask::None,
-        scale: 1.0 / (size as f64).sqrt(),
-        dropout: 0.0,
-        shared: None,
-    };
-    assert!(inputs.call().is_plain_product);
-    let elements = |tensor: FloatTensor<Flex>| -> Vec<f32> {
-        let data = try_read_sync(Flex::float_into_data(tensor));
-        let data = data.expect("on the host").expect("computed");
-        data.try_into_vec().expect("of f32")
-    };
-    let expected = elements(composed::forward(inputs.clone()));
-    let result = elements(burns::forward(inputs));
-    assert_eq!(result.len(), expected.len());
-    assert!(expected.iter().any(|x| x.abs() > 0.1));
-    for (a, b) in result.iter().zip(&expected) {
-        assert!((a - b).abs() < 1e-5, "{a} instead of {b}");
+    let client = device().client();
+    let id = CubeTuneId::new(&client, &device());
+    for _ in 0..2 {
+        let tried = fastest(&device(), &failing).expect("a choice");
+        assert_eq!(tried.fastest, Fastest::Kernel);
+        assert!(FAILED.contains(&id, &tried.calls));
     }
 }

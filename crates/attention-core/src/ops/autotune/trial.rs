@@ -13,7 +13,7 @@ use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::paths::Operation;
 
 use super::candidate::Candidate;
-use super::check::burns_agrees;
+use super::check::agrees;
 use crate::ops::attention_backend::AttentionBackend;
 use crate::ops::call::Call;
 use crate::ops::mask::ResolvedMask;
@@ -30,7 +30,7 @@ pub(super) struct Trial {
     call: Arc<Call>,
     candidates: Arc<[Candidate]>,
     device: CubeDevice,
-    /// None of the run that CubeCL adds when it has chosen: the call itself is run then.
+    /// The tensors; `None` in the run that CubeCL adds when it has chosen: the call itself is run then.
     inputs: Option<Inputs>,
 }
 
@@ -63,24 +63,46 @@ impl Trial {
         &self.key
     }
 
-    /// The trial, ready to run.
+    /// The trial, ready to run, of the candidates that give what the kernel gives.
     pub(super) fn with_tensors(&self) -> Self {
         let maker = Maker {
             call: &self.call,
             device: &self.device,
         };
-        let inputs = maker.inputs();
-        let mut trial = self.clone();
-        if let Inputs::DotProductAttention(inputs) = &inputs
-            && self.candidates.contains(&Candidate::Burns)
-            && !caught(|| burns_agrees(inputs)).unwrap_or(false)
-        {
-            let others = self.candidates.iter().copied();
-            let others = others.filter(|candidate| *candidate != Candidate::Burns);
-            trial.candidates = others.collect();
+        let trial = Self {
+            inputs: Some(maker.inputs()),
+            ..self.clone()
+        };
+        let candidates = trial.candidates.iter().copied();
+        let candidates = candidates.filter(|candidate| trial.agrees(*candidate));
+        Self {
+            candidates: candidates.collect(),
+            ..trial
         }
-        trial.inputs = Some(inputs);
-        trial
+    }
+
+    /// Whether a candidate gives what the kernel gives.
+    fn agrees(&self, candidate: Candidate) -> bool {
+        if candidate == Candidate::Kernel {
+            return true;
+        }
+        // The kernel last: memory that it has filled could pass for the result of a candidate that does not run.
+        let results = [candidate, Candidate::Kernel].map(|of| self.clone().result(of));
+        let agrees = match results {
+            [Ok(Some(result)), Ok(Some(expected))] => caught(|| agrees(result, expected)),
+            [Err(why), _] | [_, Err(why)] => Err(why),
+            _ => Ok(false),
+        };
+        let why = match agrees {
+            Ok(true) => return true,
+            Ok(false) => "it gives something else than the kernel".to_string(),
+            Err(why) => why,
+        };
+        log::warn!(
+            "attention: the {candidate} is left out of {}: {why}",
+            self.key
+        );
+        false
     }
 
     /// Runs a candidate, if it is one of the call's.
@@ -112,7 +134,8 @@ macro_rules! run {
             Candidate::Definition if $wanted.is_empty() => $operation::composed::forward($inputs),
             #[cfg(feature = "autodiff")]
             Candidate::Definition => graph::run($inputs, $wanted, $operation::composed::forward),
-            _ => return None,
+            #[cfg(not(feature = "autodiff"))]
+            Candidate::Definition => return None,
         }
     }};
 }
@@ -121,9 +144,6 @@ impl Inputs {
     /// The result of a candidate; `None` if the operation has none such.
     fn run(self, candidate: Candidate, wanted: &[bool]) -> Option<CubeTensor> {
         let result = match self {
-            Self::DotProductAttention(inputs) if candidate == Candidate::Burns => {
-                dot_product_attention::burns::forward(*inputs)
-            }
             Self::DotProductAttention(inputs) => {
                 run!(*inputs, candidate, wanted, dot_product_attention)
             }
@@ -275,7 +295,8 @@ impl Maker<'_> {
         const PERIOD: usize = 4093;
         let shape: Shape = shape.into();
         let count: usize = shape.iter().product();
-        let sines: Vec<f32> = (0..PERIOD).map(|n| (n as f32).sin()).collect();
+        // From 1: the only sine of an integer that is 0 is that of 0.
+        let sines: Vec<f32> = (1..=PERIOD).map(|n| (n as f32).sin()).collect();
         let sines = TensorData::new(sines, [1, PERIOD]);
         let sines = CubeBackend::float_from_data(sines, self.device);
         let periods = count.div_ceil(PERIOD);

@@ -5,7 +5,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend};
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_fused_layers::harness::differentiate::{differentiate, off_graph, wanted};
-use burn_fused_layers::paths::{Operation, Way};
+use burn_fused_layers::paths::Operation;
 
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
@@ -17,42 +17,56 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_score;
         let call = || inputs.call().wanting(wanted::<B, C, _, 3>(&inputs));
-        match B::KERNELS.way::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries, call) {
-            Way::Kernel(kernel) => differentiate(kernel, inputs),
-            _ => additive_score::composed::forward(inputs),
+        match B::KERNELS.which_by_trial::<Self, _>(
+            Operation::AdditiveScore,
+            kernel,
+            &inputs.queries,
+            call,
+        ) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => additive_score::composed::forward(inputs),
         }
     }
 
     fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.masked_softmax;
         let call = || inputs.call().wanting(wanted::<B, C, _, 1>(&inputs));
-        match B::KERNELS.way::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores, call) {
-            Way::Kernel(kernel) => differentiate(kernel, inputs),
-            _ => masked_softmax::composed::forward(inputs),
+        match B::KERNELS.which_by_trial::<Self, _>(
+            Operation::MaskedSoftmax,
+            kernel,
+            &inputs.scores,
+            call,
+        ) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => masked_softmax::composed::forward(inputs),
         }
     }
 
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.dot_product_attention;
         let call = || inputs.call().wanting(wanted::<B, C, _, 6>(&inputs));
-        match B::KERNELS.way::<Self, _>(
+        match B::KERNELS.which_by_trial::<Self, _>(
             Operation::DotProductAttention,
             kernel,
             &inputs.queries,
             call,
         ) {
-            Way::Kernel(kernel) => differentiate(kernel, inputs),
-            _ => dot_product_attention::composed::forward(inputs),
+            Some(kernel) => differentiate(kernel, inputs),
+            None => dot_product_attention::composed::forward(inputs),
         }
     }
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_attention;
         let call = || inputs.call().wanting(wanted::<B, C, _, 7>(&inputs));
-        match B::KERNELS.way::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries, call)
-        {
-            Way::Kernel(kernel) => differentiate(kernel, inputs),
-            _ => additive_attention::composed::forward(inputs),
+        match B::KERNELS.which_by_trial::<Self, _>(
+            Operation::AdditiveAttention,
+            kernel,
+            &inputs.queries,
+            call,
+        ) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => additive_attention::composed::forward(inputs),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Dot-product attention, fused: no score leaves the kernel.
 
-pub(super) mod burns;
 pub(super) mod composed;
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
@@ -61,11 +60,9 @@ impl<B: Backend> DotProductAttentionInputs<B> {
             &self.keys,
             &self.mask,
         );
-        let plain_scale = 1.0 / (call.size as f64).sqrt();
         Call {
             modifiers: self.modifiers.forms(),
             has_dropout: self.dropout != 0.0,
-            is_plain_product: (self.scale / plain_scale - 1.0).abs() < 1e-9,
             ..call.with_values::<B>(&self.values)
         }
     }
