@@ -57,9 +57,14 @@ pub fn open_device(name: &str) -> Result<Device> {
         return crate::remote::open(&name.parse()?);
     }
     if let Some((backend, number)) = name.split_once(':')
-        && compiled_in_devices().contains(&backend)
+        && KNOWN.contains(&backend)
     {
-        return open_adapter(backend, number);
+        return if compiled_in_devices().contains(&backend) {
+            open_adapter(backend, number)
+        } else {
+            // The error of a build that lacks the backend.
+            open_device(backend)
+        };
     }
     let make: fn() -> Device = match name {
         #[cfg(feature = "flex")]
@@ -273,6 +278,10 @@ mod tests {
             let error = open_device(name).expect_err(name).to_string();
             let expected = "the device: expected flex without a number, as it has no adapters";
             assert_eq!(error, format!("{expected}, found {name}"));
+        }
+        if !compiled_in_devices().contains(&"cuda") {
+            let error = open_device("cuda:0").expect_err("not in this build");
+            assert!(error.to_string().contains("\"cuda\" "), "{error}");
         }
         let error = open_device("tpu:0")
             .expect_err("no such backend")
