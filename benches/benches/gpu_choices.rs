@@ -16,7 +16,7 @@ use burn::tensor::{Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_auto, set_kernel};
 
 const HEADS: usize = 8;
-/// Of queries, keys and values; hidden units of additive scores.
+/// Features of queries, keys and values; hidden units of additive scores.
 const SIZE: usize = 64;
 
 /// Scores, with numbers of queries and as many keys.

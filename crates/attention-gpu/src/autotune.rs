@@ -10,16 +10,15 @@
 use std::sync::Arc;
 
 use burn_backend::TensorMetadata;
-use burn_cubecl::CubeTuneId;
-use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet, anchor};
+use burn_cubecl::cubecl::tune::{Tunable, TunableSet, anchor};
 use burn_cubecl::tensor::CubeTensor;
 
 use crate::inputs::AttentionInputs;
 use crate::tiling::Tiling;
-use crate::trials::{FailedTrials, caught, known_or_tried};
+use crate::trials::{Tuner, caught};
 
 /// Choices of this version's kernels.
-static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
+static TUNER: Tuner = Tuner::new(concat!(
     module_path!(),
     "-",
     env!("CARGO_PKG_VERSION_MAJOR"),
@@ -28,8 +27,6 @@ static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
     "-",
     env!("CARGO_PKG_VERSION_PATCH")
 ));
-
-static FAILED: FailedTrials = FailedTrials::new();
 
 /// Work in each of some tilings.
 #[derive(Clone)]
@@ -52,28 +49,15 @@ pub(crate) fn fastest(
     run: impl Fn(Tiling) + Send + Sync + 'static,
 ) -> Tiling {
     let key = key(inputs, name, tilings);
-    let client = &inputs.queries.client;
-    let id = CubeTuneId::new(client, &inputs.queries.device);
-    let set = TUNER.init(&id, all_tilings);
-    let known = || {
-        let index = TUNER.fastest_identity(&id, &set, &key);
-        let fastest = index.map(|index: Index| Tiling::ALL[index]);
-        fastest.or_else(|| FAILED.contains(&id, &key).then_some(tilings[0]))
-    };
-    let fastest = known_or_tried(known, || {
-        let trial = Trial {
-            key: key.clone(),
-            tilings,
-            run: Arc::new(run),
-            is_tried: false,
-        };
-        if let Err(why) = caught(|| TUNER.execute(&id, client, set.clone(), trial)) {
-            log::warn!("attention: no trial of {key}; its kernel runs ({why})");
-            FAILED.insert(&id, &key);
-        }
+    let device = (&inputs.queries.client, &inputs.queries.device);
+    let fastest = TUNER.fastest(device, &key, all_tilings, || Trial {
+        key: key.clone(),
+        tilings,
+        run: Arc::new(run),
+        is_tried: false,
     });
-    // Where it could measure none, CubeCL may name one that refused.
     fastest
+        .map(|index| Tiling::ALL[index])
         .filter(|tiling| tilings.contains(tiling))
         .unwrap_or(tilings[0])
 }

@@ -224,27 +224,9 @@ fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size
 
 #[cfg(test)]
 mod tests {
-    use burn_backend::{DType, Shape};
-    use cubecl::wgpu::WgpuDevice;
-
     use super::*;
+    use crate::test_tensors::{elements, tensor};
     use crate::{DeviceMask, Score, ScoreModifiers};
-
-    fn tensor(shape: impl Into<Shape>, phase: f32) -> CubeTensor {
-        let device = cubecl::Device::Wgpu(WgpuDevice::default());
-        let client = device.client();
-        let shape = shape.into();
-        let elements: Vec<f32> = (0..shape.num_elements())
-            .map(|n| (n as f32 + phase).sin())
-            .collect();
-        let buffer = client.create_from_slice(f32::as_bytes(&elements));
-        CubeTensor::new_contiguous(client, device, shape, buffer, DType::F32)
-    }
-
-    fn elements(tensor: CubeTensor) -> Vec<f32> {
-        let bytes = tensor.client.clone().read_one_unchecked(tensor.handle);
-        f32::from_bytes(&bytes).to_vec()
-    }
 
     #[test]
     fn gradients_that_nobody_wants_are_left_out() {

@@ -46,32 +46,16 @@ pub fn force_tiling(index: Option<usize>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use burn_backend::TensorData;
     use burn_backend::ops::IntTensorOps;
-    use burn_backend::{DType, Shape, TensorData};
     use burn_cubecl::CubeBackend;
-    use burn_cubecl::cubecl::{Device, prelude::*, wgpu::WgpuDevice};
     use burn_cubecl::tensor::CubeTensor;
 
     use super::*;
     use crate::backward::Backward;
     use crate::score_gradients::GradientOf;
+    use crate::test_tensors::{elements, tensor};
     use crate::{DeviceMask, Score, ScoreModifiers, Wanted};
-
-    fn tensor(shape: impl Into<Shape>, phase: f32) -> CubeTensor {
-        let device = Device::Wgpu(WgpuDevice::default());
-        let client = device.client();
-        let shape = shape.into();
-        let elements: Vec<f32> = (0..shape.num_elements())
-            .map(|n| (n as f32 + phase).sin())
-            .collect();
-        let buffer = client.create_from_slice(f32::as_bytes(&elements));
-        CubeTensor::new_contiguous(client, device, shape, buffer, DType::F32)
-    }
-
-    fn elements(tensor: CubeTensor) -> Vec<f32> {
-        let bytes = tensor.client.clone().read_one_unchecked(tensor.handle);
-        f32::from_bytes(&bytes).to_vec()
-    }
 
     /// Intervals whose tiles depend on the tiling: each query's end differs, and one attends to nothing.
     fn mask(queries: usize, keys: usize, like: &CubeTensor) -> DeviceMask {
@@ -95,8 +79,10 @@ mod tests {
     #[cfg(feature = "autotune")]
     #[test]
     fn a_tiling_whose_sums_fit_no_buffer_is_not_chosen() {
-        let largest = crate::largest_buffer(&Device::Wgpu(WgpuDevice::default()));
+        use burn_backend::{DType, Shape};
+
         let size = 64;
+        let largest = crate::largest_buffer(&tensor([1], 0.0).device);
         let inputs = |queries: usize| {
             // The shape of many queries, and the memory of one.
             let one = tensor([1, 1, 1, size], 0.1);

@@ -44,6 +44,9 @@ mod scores;
 mod sinks;
 mod softmax;
 
+#[cfg(test)]
+mod test_tensors;
+
 pub use device::{largest_buffer, runs_on};
 pub use dropout::Dropout;
 pub use inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs, Score};
@@ -57,4 +60,4 @@ pub use choice::force_tiling;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 #[cfg(feature = "autotune")]
 #[doc(hidden)]
-pub use trials::{FailedTrials, caught, known_or_tried};
+pub use trials::{Tuner, caught};

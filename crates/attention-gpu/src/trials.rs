@@ -1,4 +1,4 @@
-//! Trials, one at a time.
+//! Trials, one at a time, and the choices that they make.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -6,31 +6,89 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::tune::{LocalTuner, TunableSet};
+use burn_cubecl::{CubeDevice, CubeTuneId};
+
 thread_local! {
     static IS_WITHIN_TRIAL: Cell<bool> = const { Cell::new(false) };
 }
 
 static TRYING: Mutex<()> = Mutex::new(());
 
-/// Calls whose trial failed as a whole: CubeCL never tries again what it began to try (0.11.3).
+/// The choices of devices among some candidates, by keys of calls.
 #[doc(hidden)]
+pub struct Tuner {
+    choices: LocalTuner<String, CubeTuneId>,
+    failed: FailedTrials,
+}
+
+impl Tuner {
+    /// No choices; `name` is that of CubeCL's file of them.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            choices: LocalTuner::new(name),
+            failed: FailedTrials::new(),
+        }
+    }
+
+    /// The fastest candidate for the calls of a key on a device, which tries them by `trial` where it does not know.
+    /// `None` if nothing was measured, or the trial failed.
+    ///
+    /// Where it could measure none, CubeCL may name a candidate that refused.
+    pub fn fastest<T, C>(
+        &self,
+        (client, device): (&Client, &CubeDevice),
+        key: &str,
+        candidates: fn() -> TunableSet<String, T, (), C>,
+        trial: impl FnOnce() -> T,
+    ) -> Option<C>
+    where
+        T: Clone + Send + Sync + 'static,
+        C: Clone + Send + Sync + 'static,
+    {
+        let id = CubeTuneId::new(client, device);
+        let key = key.to_string();
+        let set = self.choices.init(&id, candidates);
+        let known = || {
+            let fastest = self.choices.fastest_identity(&id, &set, &key).map(Some);
+            fastest.or_else(|| self.failed.contains(&id, &key).then_some(None))
+        };
+        let fastest = known_or_tried(known, || {
+            let trial = trial();
+            let execute = || self.choices.execute(&id, client, set.clone(), trial);
+            if let Err(why) = caught(execute) {
+                log::warn!("attention: no trial of {key}; its kernel runs ({why})");
+                self.failed.insert(&id, &key);
+            }
+        });
+        fastest.flatten()
+    }
+
+    /// Whether the trial for the calls of a key on a device failed. For tests.
+    pub fn has_failed(&self, (client, device): (&Client, &CubeDevice), key: &str) -> bool {
+        self.failed.contains(&CubeTuneId::new(client, device), key)
+    }
+}
+
+/// Calls whose trial failed as a whole: CubeCL never tries again what it began to try (0.11.3).
 #[derive(Debug, Default)]
-pub struct FailedTrials(Mutex<BTreeSet<[String; 2]>>);
+struct FailedTrials(Mutex<BTreeSet<[String; 2]>>);
 
 impl FailedTrials {
     /// No calls.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self(Mutex::new(BTreeSet::new()))
     }
 
     /// Adds the calls of a key on a device.
-    pub fn insert(&self, device: &impl Display, key: &str) {
+    fn insert(&self, device: &impl Display, key: &str) {
         let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         failed.insert([device.to_string(), key.to_string()]);
     }
 
     /// Whether the trial of a key failed on a device.
-    pub fn contains(&self, device: &impl Display, key: &str) -> bool {
+    fn contains(&self, device: &impl Display, key: &str) -> bool {
         let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         failed.contains(&[device.to_string(), key.to_string()])
     }
@@ -45,8 +103,7 @@ impl FailedTrials {
 ///
 /// A thread that waits here may hold locks of a graph of autodiff: where threads share one graph on one device, let one
 /// of them make the first step alone.
-#[doc(hidden)]
-pub fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
+fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
     known().or_else(|| {
         let is_outermost = !IS_WITHIN_TRIAL.get();
         let lock = || TRYING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -111,17 +111,13 @@ impl Batch {
     /// # Panics
     /// If there is no example, or a source is empty.
     pub fn new(examples: &[Example], device: &Device) -> Self {
-        let lens = examples.iter().map(|example| example.target.len() + 1);
-        let lens: Vec<usize> = lens.collect();
+        let lens: Vec<usize> = examples.iter().map(Example::target_len).collect();
         let sources = examples.iter().map(|example| example.source.as_slice());
         let targets = examples.iter().map(|example| example.target.as_slice());
-        let following = targets
-            .clone()
-            .map(|target| target.iter().copied().chain([Vocab::EOS]));
         Self {
             source: Source::new(sources, device),
             previous: decoder_inputs(targets, device),
-            target: padded(following, &lens, device),
+            target: Tensor::from_data(target_data(examples), device),
             target_lens: lens,
         }
     }
@@ -182,6 +178,19 @@ fn padded<I: IntoIterator<Item = u32>>(
     lens: &[usize],
     device: &Device,
 ) -> Tensor<2, Int> {
+    Tensor::from_data(padded_data(rows, lens), device)
+}
+
+/// The targets of these examples and their ends, padded to the longest, `[examples, tokens]`.
+pub(crate) fn target_data(examples: &[Example]) -> TensorData {
+    let lens: Vec<usize> = examples.iter().map(Example::target_len).collect();
+    padded_data(examples.iter().map(Example::ended_target), &lens)
+}
+
+fn padded_data<I: IntoIterator<Item = u32>>(
+    rows: impl Iterator<Item = I>,
+    lens: &[usize],
+) -> TensorData {
     let width = lens.iter().copied().max().unwrap_or(0);
     let mut tokens = Vec::with_capacity(lens.len() * width);
     for row in rows {
@@ -189,7 +198,7 @@ fn padded<I: IntoIterator<Item = u32>>(
         tokens.extend(row.into_iter().map(i64::from));
         tokens.resize(end, i64::from(Vocab::PAD));
     }
-    Tensor::from_data(TensorData::new(tokens, [lens.len(), width]), device)
+    TensorData::new(tokens, [lens.len(), width])
 }
 
 /// The rows of several tensors of tokens, padded to the longest of all.

@@ -33,9 +33,9 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
         .collect()
 }
 
-/// Opens the device of this name and computes on it once, so that a device that does not work is an error here. `NAME:N`
-/// is the N-th of the backend's [`adapters`], from 0. With the feature `remote`, `ws://HOST:PORT` is the device of a
-/// worker, which computes by its own kernels.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
+/// `NAME:N` is the N-th of the backend's [`adapters`], from 0. With the feature `remote`, `ws://HOST:PORT` is the
+/// device of a worker, which computes by its own kernels.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -101,8 +101,8 @@ pub fn open_device(name: &str) -> Result<Device> {
 fn open_adapter(backend: &str, number: &str) -> Result<Device> {
     let all = adapters(backend);
     let count = all.len();
-    let number_of = |text: &str| text.parse().ok();
-    let found = number_of(number).and_then(|number: usize| all.into_iter().nth(number));
+    let parsed = number.parse().ok();
+    let found = parsed.and_then(|number: usize| all.into_iter().nth(number));
     found.ok_or_else(|| {
         let expected = match count {
             0 => format!("{backend} without a number, as it has no adapters"),

@@ -1,5 +1,7 @@
 //! Examples: pairs as token ids.
 
+use crate::vocab::Vocab;
+
 /// A pair of source and target as token ids: see [`Vocabs::encode`](crate::Vocabs::encode).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
@@ -7,6 +9,18 @@ pub struct Example {
     pub source: Vec<u32>,
     /// The target tokens, without begin and end.
     pub target: Vec<u32>,
+}
+
+impl Example {
+    /// The number of target tokens, the end included.
+    pub(crate) fn target_len(&self) -> usize {
+        self.target.len() + 1
+    }
+
+    /// The target tokens and the end.
+    pub(crate) fn ended_target(&self) -> impl Iterator<Item = u32> + '_ {
+        self.target.iter().copied().chain([Vocab::EOS])
+    }
 }
 
 /// Examples, one after the other in one piece of memory.

@@ -86,8 +86,8 @@ impl<B: Backend> Kernels<B> {
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 
-    /// The kernel, if it runs as [`which`](Self::which) says, unless the device found the definition faster for the call
-    /// that `call` describes.
+    /// The kernel, if it runs as [`which`](Self::which) says, unless the device found the definition faster for the
+    /// call that `call` describes.
     pub(super) fn which_by_trial<A, K>(
         &self,
         operation: Operation,

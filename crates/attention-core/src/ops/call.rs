@@ -119,10 +119,21 @@ impl Call {
         }
     }
 
-    /// The same with values.
-    pub(super) fn with_values<B: Backend>(self, values: &FloatTensor<B>) -> Self {
+    /// An attention in inference.
+    pub(super) fn of_attention<B: Backend>(
+        operation: Operation,
+        [queries, keys, values]: [&FloatTensor<B>; 3],
+        modifiers: ModifierForms,
+        mask: &ResolvedMask<B>,
+        dropout: f64,
+    ) -> Self {
         let [.., value_size] = values.shape().dims::<4>();
-        Self { value_size, ..self }
+        Self {
+            value_size,
+            modifiers,
+            has_dropout: dropout != 0.0,
+            ..Self::of_pairs(operation, queries, keys, mask)
+        }
     }
 
     /// The same where these gradients are wanted.

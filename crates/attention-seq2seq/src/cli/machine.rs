@@ -14,9 +14,9 @@ const MOST_THREADS: usize = 1024;
 /// The device and its threads.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, NAME:N for the N-th adapter
-    /// that `seq2seq devices` lists, or ws://HOST:PORT, that of a `seq2seq worker`; `train` also takes several of a
-    /// kind, as cuda:0,cuda:1 [default: the first compiled in].
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, NAME:N for the N-th
+    /// adapter that `seq2seq devices` lists, or ws://HOST:PORT, that of a `seq2seq worker`; `train` also takes several
+    /// of a kind, as cuda:0,cuda:1 [default: the first compiled in].
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use burn::optim::{GradientsAccumulator, GradientsParams};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor};
 
 use super::clip::Squares;
 use super::meter::failed;
 use super::on_host::OnHost;
-use super::peer::{Done, Ended, Job, Peer, Rows};
+use super::peer::{Done, Ended, Job, Peer};
 use super::step::{Share, StepOutput, TrainOutput, Trainee};
 use crate::batch::{Batch, stacked};
 use crate::error::Result;
@@ -94,8 +94,7 @@ impl<M: Seq2SeqModel + 'static> Joint<M> {
 
 /// The target tokens of examples, their ends included.
 fn target_tokens(examples: &[Example]) -> usize {
-    let lens = examples.iter().map(|example| example.target.len() + 1);
-    lens.sum()
+    examples.iter().map(Example::target_len).sum()
 }
 
 /// Deals examples as cards: where they are sorted by length, each of `count` shares gets all lengths. Shares differ by
@@ -145,8 +144,8 @@ impl<'a, M: Seq2SeqModel> Sum<'a, M> {
         } = done;
         self.add_gradients(gradients.into_gradients(self.trainee, &device));
         self.loss = self.loss.clone() + loss;
-        self.outputs.push(on_device(outputs, &device));
-        self.targets.push(on_device(targets, &device));
+        self.outputs.push(Tensor::from_data(outputs, &device));
+        self.targets.push(Tensor::from_data(targets, &device));
     }
 
     fn end(mut self, tokens: usize) -> Share {
@@ -160,12 +159,6 @@ impl<'a, M: Seq2SeqModel> Sum<'a, M> {
             },
         }
     }
-}
-
-fn on_device(rows: Rows, device: &Device) -> Tensor<2, Int> {
-    let Rows { tokens, width } = rows;
-    let shape = [tokens.len() / width, width];
-    Tensor::from_data(TensorData::new(tokens, shape), device)
 }
 
 #[cfg(test)]

@@ -7,18 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use rayon::Yield;
 
 use super::Trainee;
 use super::meter::failed;
 use super::on_host::OnHost;
 use super::step::Share;
-use crate::batch::Batch;
+use crate::batch::{Batch, target_data};
 use crate::error::{Error, Result};
 use crate::examples::Example;
 use crate::model::Seq2SeqModel;
-use crate::vocab::Vocab;
 
 /// A device, and the thread that drives it: the devices of a step compute at the same time.
 pub(super) struct Peer<M: Seq2SeqModel> {
@@ -43,14 +42,9 @@ pub(super) struct Done {
     pub(super) gradients: OnHost,
     /// The loss, times its factor.
     pub(super) loss: f64,
-    pub(super) outputs: Rows,
-    pub(super) targets: Rows,
-}
-
-/// Rows of tokens, padded to as many, one behind the other.
-pub(super) struct Rows {
-    pub(super) tokens: Vec<i64>,
-    pub(super) width: usize,
+    /// `[examples, tokens]`, as the targets.
+    pub(super) outputs: TensorData,
+    pub(super) targets: TensorData,
 }
 
 impl<M: Seq2SeqModel + 'static> Peer<M> {
@@ -142,25 +136,11 @@ impl<M: Seq2SeqModel> Job<M> {
         let Share { gradients, output } = trainee.share(batch, weight);
         let loss_and_gradients = OnHost::gradients(output.loss, &gradients, &trainee);
         let (loss, gradients) = loss_and_gradients.map_err(failed)?;
-        let width = output.outputs.dims()[1];
-        let tokens = output.outputs.try_into_vec_as().map_err(failed)?;
         Ok(Done {
             gradients,
             loss,
-            outputs: Rows { tokens, width },
-            targets: targets(&examples, width),
+            outputs: output.outputs.try_into_data().map_err(failed)?,
+            targets: target_data(&examples),
         })
     }
-}
-
-/// The targets of these examples and their ends, padded.
-fn targets(examples: &[Example], width: usize) -> Rows {
-    let padding = std::iter::repeat(Vocab::PAD);
-    let row = |example: &'_ Example| {
-        let target = example.target.iter().copied().chain([Vocab::EOS]);
-        let tokens: Vec<u32> = target.chain(padding.clone()).take(width).collect();
-        tokens.into_iter().map(i64::from)
-    };
-    let tokens = examples.iter().flat_map(row).collect();
-    Rows { tokens, width }
 }

@@ -59,16 +59,12 @@ tracked_inputs!(AdditiveAttentionInputs[7], first: queries, slots: |inputs| Shar
 impl<B: Backend> AdditiveAttentionInputs<B> {
     /// The call, in inference.
     pub(super) fn call(&self) -> Call {
-        let call = Call::of_pairs(
+        Call::of_attention(
             Operation::AdditiveAttention,
-            &self.queries,
-            &self.keys,
+            [&self.queries, &self.keys, &self.values],
+            self.modifiers.forms(),
             &self.mask,
-        );
-        Call {
-            modifiers: self.modifiers.forms(),
-            has_dropout: self.dropout != 0.0,
-            ..call.with_values::<B>(&self.values)
-        }
+            self.dropout,
+        )
     }
 }

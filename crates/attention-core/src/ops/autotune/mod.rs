@@ -32,7 +32,7 @@
 //!
 //! # Threads
 //!
-//! One thread tries, and others wait for it ([`known_or_tried`]). A thread that waits may hold locks of its graph,
+//! One thread tries, and others wait for it ([`Tuner`]). A thread that waits may hold locks of its graph,
 //! which the trial's thread may want: where threads share one graph on one device, let one of them make the first step
 //! alone.
 //!
@@ -47,9 +47,9 @@ mod key;
 mod limits;
 mod trial;
 
-use attention_gpu::{FailedTrials, caught, known_or_tried};
-use burn_cubecl::cubecl::tune::{LocalTuner, Tunable, TunableSet};
-use burn_cubecl::{CubeDevice, CubeTuneId};
+use attention_gpu::Tuner;
+use burn_cubecl::CubeDevice;
+use burn_cubecl::cubecl::tune::{Tunable, TunableSet};
 use burn_fused_layers::paths::Tried;
 
 use self::candidate::Candidate;
@@ -58,7 +58,7 @@ use self::trial::Trial;
 use super::call::Call;
 
 /// Choices of this version's kernels.
-static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
+static TUNER: Tuner = Tuner::new(concat!(
     module_path!(),
     "-",
     env!("CARGO_PKG_VERSION_MAJOR"),
@@ -68,8 +68,6 @@ static TUNER: LocalTuner<String, CubeTuneId> = LocalTuner::new(concat!(
     env!("CARGO_PKG_VERSION_PATCH")
 ));
 
-static FAILED: FailedTrials = FailedTrials::new();
-
 /// The fastest way to run a call on a device, which tries where it does not know; `None` if there is but the kernel.
 pub(super) fn fastest(device: &CubeDevice, call: &Call) -> Option<Tried> {
     let client = device.client();
@@ -78,20 +76,9 @@ pub(super) fn fastest(device: &CubeDevice, call: &Call) -> Option<Tried> {
         return None;
     }
     let key = key::of(call, &candidates);
-    let id = CubeTuneId::new(&client, device);
-    let set = TUNER.init(&id, candidates_of_any);
-    let known = || {
-        let fastest = TUNER.fastest_identity(&id, &set, &key);
-        fastest.or_else(|| FAILED.contains(&id, &key).then_some(Candidate::Kernel))
-    };
-    let fastest = known_or_tried(known, || {
-        let trial = Trial::new(key.clone(), call, candidates.clone(), device);
-        if let Err(why) = caught(|| TUNER.execute(&id, &client, set.clone(), trial)) {
-            log::warn!("attention: no trial of {key}; its kernel runs ({why})");
-            FAILED.insert(&id, &key);
-        }
-    });
-    // Where it could measure none, CubeCL may name one that refused.
+    let trial = || Trial::new(key.clone(), call, candidates.clone(), device);
+    let device = (&client, device);
+    let fastest = TUNER.fastest(device, &key, candidates_of_any, trial);
     let fastest = fastest.filter(|fastest| candidates.contains(fastest));
     Some(Tried {
         fastest: fastest.unwrap_or(Candidate::Kernel).into(),

@@ -54,16 +54,12 @@ tracked_inputs!(DotProductAttentionInputs[6], first: queries, slots: |inputs| Sh
 impl<B: Backend> DotProductAttentionInputs<B> {
     /// The call, in inference.
     pub(super) fn call(&self) -> Call {
-        let call = Call::of_pairs(
+        Call::of_attention(
             Operation::DotProductAttention,
-            &self.queries,
-            &self.keys,
+            [&self.queries, &self.keys, &self.values],
+            self.modifiers.forms(),
             &self.mask,
-        );
-        Call {
-            modifiers: self.modifiers.forms(),
-            has_dropout: self.dropout != 0.0,
-            ..call.with_values::<B>(&self.values)
-        }
+            self.dropout,
+        )
     }
 }
