@@ -40,7 +40,6 @@ fn peak(folder: &Path, lines: &str) -> u64 {
             config: TrainConfig::default(),
             run: RunDir::new(folder.join("run")),
             resume_from: None,
-            further_devices: Vec::new(),
             interrupter,
             observer: (),
         };

@@ -31,8 +31,6 @@ pub fn plain() -> Vec<Device> {
         }),
         #[cfg(feature = "cuda")]
         ("cuda", || Device::cuda(0)),
-        #[cfg(feature = "remote")]
-        ("remote", crate::worker::device),
     ];
     let Ok(chosen) = std::env::var("ATTENTION_TEST_DEVICES") else {
         return compiled_in.into_iter().map(|(_, open)| open()).collect();
@@ -50,48 +48,6 @@ pub fn plain() -> Vec<Device> {
 /// Runs a test on every device, without autodiff.
 pub fn each(test: impl Fn(&Device)) {
     run(plain(), test);
-}
-
-/// Runs a test on every device that has quantised tensors, without autodiff. Burn 0.22.1's remote ones have none.
-pub fn each_that_quantizes(test: impl Fn(&Device)) {
-    each_local(test);
-}
-
-/// Runs a test on every device that casts integers, without autodiff. Burn 0.22.1's servers end the session at a cast.
-pub fn each_that_casts_integers(test: impl Fn(&Device)) {
-    each_local(test);
-}
-
-/// Runs a test on every device that has quantised tensors, first without and then with autodiff.
-pub fn each_that_quantizes_both_ways(test: impl Fn(&Device)) {
-    each_both_ways(|device| {
-        if !is_remote(device) {
-            test(device);
-        }
-    });
-}
-
-/// Runs a test on every device of this process, without autodiff.
-fn each_local(test: impl Fn(&Device)) {
-    each(|device| {
-        if !is_remote(device) {
-            test(device);
-        }
-    });
-}
-
-#[cfg(feature = "remote")]
-fn is_remote(device: &Device) -> bool {
-    let device = device.clone().inner();
-    matches!(
-        device.as_dispatch(),
-        burn::backend::DispatchDevice::Remote(_)
-    )
-}
-
-#[cfg(not(feature = "remote"))]
-fn is_remote(_: &Device) -> bool {
-    false
 }
 
 /// Runs a test on every device, with autodiff.

@@ -24,8 +24,6 @@ mod problem;
 mod reference;
 mod run;
 mod steps;
-#[cfg(feature = "remote")]
-mod worker;
 
 pub use array::Array;
 pub use compare::{

@@ -73,7 +73,6 @@ impl Trained {
             config: config.train.clone(),
             run,
             resume_from: None,
-            further_devices: Vec::new(),
             interrupter: Interrupter::new(),
             observer: (),
         };

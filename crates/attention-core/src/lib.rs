@@ -32,8 +32,6 @@ mod parameter;
 mod pooling;
 mod position;
 mod rank;
-#[cfg(feature = "remote")]
-pub mod remote;
 mod score;
 mod stateful;
 pub mod transformer;

@@ -1,5 +1,4 @@
-//! Attention on a GPU in every way that a device may choose: the kernel in each tiling, the definition, and whatever it
-//! finds fastest. Behind fusion that is a tiling of the kernel.
+//! Attention on a GPU by the kernel in each tiling, in the tiling that the device finds fastest, and by the definition.
 //!
 //! In a process of its own: the ways are the process's, as is `Device::seed`.
 
@@ -15,14 +14,15 @@ use attention_tests::{
     assert_same, contract, device,
 };
 use burn::tensor::{DType, Device, Distribution, Tensor};
-use burn_fused_layers::paths::{Operation, set_auto, set_kernel};
+use burn_fused_layers::paths::{Operation, set_kernel};
 
 /// A way to run all operations of attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// By the kernels in one of their tilings.
+    /// The kernels in one of their tilings.
     Kernel(usize),
     Definition,
+    /// The kernels in the tiling that the device chooses.
     Auto,
 }
 
@@ -49,11 +49,7 @@ impl Way {
         };
         assert!(attention_gpu::force_tiling(tiling));
         for operation in OPERATIONS {
-            match self {
-                Self::Kernel(_) => set_kernel(operation, true),
-                Self::Definition => set_kernel(operation, false),
-                Self::Auto => set_auto(operation),
-            }
+            set_kernel(operation, self != Self::Definition);
         }
     }
 }
@@ -239,58 +235,5 @@ fn no_way_changes_what_is_dropped() {
             }
             assert_same(&what, &next_now, &next);
         }
-    });
-}
-
-/// Messages of the library.
-#[cfg(not(feature = "fusion"))]
-struct Messages(Mutex<Vec<String>>);
-
-#[cfg(not(feature = "fusion"))]
-impl log::Log for Messages {
-    fn enabled(&self, metadata: &log::Metadata) -> bool {
-        metadata.target().starts_with("burn_fused_layers")
-    }
-
-    fn log(&self, record: &log::Record) {
-        if self.enabled(record.metadata()) {
-            let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            messages.push(record.args().to_string());
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-/// Not behind fusion, where nothing is tried but tilings.
-#[cfg(not(feature = "fusion"))]
-#[test]
-fn the_log_tells_a_choice_once() {
-    static MESSAGES: Messages = Messages(Mutex::new(Vec::new()));
-    log::set_logger(&MESSAGES).expect("the only one");
-    log::set_max_level(log::LevelFilter::Debug);
-    each_gpu(|device| {
-        Way::Auto.choose();
-        let messages = || MESSAGES.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of another device.
-        messages().clear();
-        // A size that no other test has.
-        let sizes = Sizes {
-            query_size: 23,
-            key_size: 23,
-            ..SIZES
-        };
-        let problem = Problem::dot_product(sizes, MaskSpec::None);
-        for _ in 0..2 {
-            problem.run(&device.clone().inner(), DType::F32, Path::Forward);
-        }
-        let messages = messages();
-        let of_call = |message: &&String| {
-            message.starts_with("dot_product_attention") && message.contains("keys of 23")
-        };
-        let told: Vec<&String> = messages.iter().filter(of_call).collect();
-        assert_eq!(told.len(), 1, "{messages:?}");
-        assert!(told[0].contains("the fastest here"), "{told:?}");
-        assert!(told[0].contains("of kernel, definition"), "{told:?}");
     });
 }

@@ -58,6 +58,3 @@ pub use backward::{AttentionGradients, Wanted};
 #[doc(hidden)]
 pub use choice::force_tiling;
 pub use softmax::{masked_softmax, masked_softmax_backward};
-#[cfg(feature = "autotune")]
-#[doc(hidden)]
-pub use trials::{Tuner, caught};

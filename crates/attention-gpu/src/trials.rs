@@ -17,15 +17,14 @@ thread_local! {
 static TRYING: Mutex<()> = Mutex::new(());
 
 /// The choices of devices among some candidates, by keys of calls.
-#[doc(hidden)]
-pub struct Tuner {
+pub(crate) struct Tuner {
     choices: LocalTuner<String, CubeTuneId>,
     failed: FailedTrials,
 }
 
 impl Tuner {
     /// No choices; `name` is that of CubeCL's file of them.
-    pub const fn new(name: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             choices: LocalTuner::new(name),
             failed: FailedTrials::new(),
@@ -36,7 +35,7 @@ impl Tuner {
     /// `None` if nothing was measured, or the trial failed.
     ///
     /// Where it could measure none, CubeCL may name a candidate that refused.
-    pub fn fastest<T, C>(
+    pub(crate) fn fastest<T, C>(
         &self,
         (client, device): (&Client, &CubeDevice),
         key: &str,

@@ -117,7 +117,7 @@ impl Batch {
         Self {
             source: Source::new(sources, device),
             previous: decoder_inputs(targets, device),
-            target: Tensor::from_data(target_data(examples), device),
+            target: padded(examples.iter().map(Example::ended_target), &lens, device),
             target_lens: lens,
         }
     }
@@ -178,19 +178,6 @@ fn padded<I: IntoIterator<Item = u32>>(
     lens: &[usize],
     device: &Device,
 ) -> Tensor<2, Int> {
-    Tensor::from_data(padded_data(rows, lens), device)
-}
-
-/// The targets of these examples and their ends, padded to the longest, `[examples, tokens]`.
-pub(crate) fn target_data(examples: &[Example]) -> TensorData {
-    let lens: Vec<usize> = examples.iter().map(Example::target_len).collect();
-    padded_data(examples.iter().map(Example::ended_target), &lens)
-}
-
-fn padded_data<I: IntoIterator<Item = u32>>(
-    rows: impl Iterator<Item = I>,
-    lens: &[usize],
-) -> TensorData {
     let width = lens.iter().copied().max().unwrap_or(0);
     let mut tokens = Vec::with_capacity(lens.len() * width);
     for row in rows {
@@ -198,7 +185,7 @@ fn padded_data<I: IntoIterator<Item = u32>>(
         tokens.extend(row.into_iter().map(i64::from));
         tokens.resize(end, i64::from(Vocab::PAD));
     }
-    TensorData::new(tokens, [lens.len(), width])
+    Tensor::from_data(TensorData::new(tokens, [lens.len(), width]), device)
 }
 
 /// The rows of several tensors of tokens, padded to the longest of all.

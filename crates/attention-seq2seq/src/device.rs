@@ -34,8 +34,7 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 }
 
 /// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
-/// `NAME:N` is the N-th of the backend's [`adapters`], from 0. With the feature `remote`, `ws://HOST:PORT` is the
-/// device of a worker, which computes by its own kernels.
+/// `NAME:N` is the N-th of the backend's [`adapters`], from 0.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -48,14 +47,10 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 ///
 /// # Errors
 /// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
-/// not work on this machine or is not there, [`Error::Config`] if it is not one device, the backend has no adapter of
-/// that number, or the address of a worker is none.
+/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
+/// adapter of that number.
 pub fn open_device(name: &str) -> Result<Device> {
     check_single(name)?;
-    #[cfg(feature = "remote")]
-    if crate::remote::WorkerAddress::is_meant_by(name) {
-        return crate::remote::open(&name.parse()?);
-    }
     if let Some((backend, number)) = name.split_once(':')
         && KNOWN.contains(&backend)
     {
@@ -124,80 +119,6 @@ fn check_single(name: &str) -> Result<()> {
     }
 }
 
-/// Opens devices by their names, divided by commas, for a training that shares its batches among them: one, as
-/// [`open_device`], or several of a kind, of workers (`ws://HOST:PORT,ws://HOST:PORT`) or adapters of a backend
-/// (`cuda:0,cuda:1`).
-///
-/// ```
-/// use attention_seq2seq::open_devices;
-///
-/// assert_eq!(open_devices("flex")?.len(), 1);
-/// let error = open_devices("flex,ndarray").unwrap_err().to_string();
-/// assert!(error.contains("expected one device, or several of a kind"));
-/// # Ok::<(), attention_seq2seq::Error>(())
-/// ```
-///
-/// # Errors
-/// [`Error::Config`] if there are several, of different kinds or one of them twice; else as [`open_device`].
-pub fn open_devices(names: &str) -> Result<Vec<Device>> {
-    let names = check_devices(names)?;
-    names.into_iter().map(open_device).collect()
-}
-
-/// The names of a list of devices that may share batches.
-fn check_devices(names: &str) -> Result<Vec<&str>> {
-    let all: Vec<&str> = names.split(',').collect();
-    if let [_] = all[..] {
-        return Ok(all);
-    }
-    let mut seen: Vec<Listed> = Vec::new();
-    for name in &all {
-        let listed = Listed::of(name)?;
-        let Some(listed) = listed.filter(|it| seen.iter().all(|other| it.kind == other.kind))
-        else {
-            let expected = "one device, or several of a kind: of workers (ws://HOST:PORT,ws://HOST:PORT), or GPUs \
-                            (cuda:0,cuda:1)";
-            return Err(Error::config("the device", expected, format!("{names:?}")));
-        };
-        if seen.contains(&listed) {
-            let found = format!("{} twice", listed.name);
-            return Err(Error::config("the devices", "each device once", found));
-        }
-        seen.push(listed);
-    }
-    Ok(all)
-}
-
-/// A device of a list.
-#[derive(PartialEq)]
-struct Listed {
-    kind: String,
-    /// The name, in one way of many to write it.
-    name: String,
-}
-
-impl Listed {
-    /// The device of a name, `None` if none of its kind may be in a list.
-    fn of(name: &str) -> Result<Option<Self>> {
-        #[cfg(feature = "remote")]
-        if crate::remote::WorkerAddress::is_meant_by(name) {
-            let address: crate::remote::WorkerAddress = name.parse()?;
-            return Ok(Some(Self {
-                kind: crate::remote::WorkerAddress::SCHEME.to_string(),
-                name: address.to_string(),
-            }));
-        }
-        let numbered = name.split_once(':').map(|(kind, number)| Self {
-            kind: kind.to_string(),
-            name: match number.parse::<usize>() {
-                Ok(number) => format!("{kind}:{number}"),
-                Err(_) => name.to_string(),
-            },
-        });
-        Ok(numbered)
-    }
-}
-
 /// Opens the first device that is compiled in.
 ///
 /// # Errors
@@ -244,31 +165,10 @@ mod tests {
 
     #[test]
     fn a_list_of_devices_is_refused() {
-        for names in ["flex,flex", "ws://a:1, flex", "ws://a:1,ws://b:1"] {
+        for names in ["flex,flex", "cuda:0,cuda:1", "wgpu:0, flex"] {
             let error = open_device(names).expect_err(names).to_string();
             let expected = format!("the device: expected one device, found {names:?}");
             assert_eq!(error, expected);
-        }
-    }
-
-    #[test]
-    fn devices_of_a_kind_share_batches() {
-        for names in ["cuda:0,cuda:1", "wgpu:2,wgpu:0,wgpu:1"] {
-            let listed = check_devices(names).expect(names);
-            assert_eq!(listed.join(","), names);
-        }
-        for (names, message) in [
-            (
-                "cuda:1,cuda:01",
-                "expected each device once, found cuda:1 twice",
-            ),
-            ("cuda:0,rocm:0", "expected one device, or several of a kind"),
-            ("cuda:0,cuda", "expected one device, or several of a kind"),
-            ("flex,flex", "expected one device, or several of a kind"),
-            ("cuda:0,", "expected one device, or several of a kind"),
-        ] {
-            let error = check_devices(names).expect_err(names).to_string();
-            assert!(error.contains(message), "{error}");
         }
     }
 

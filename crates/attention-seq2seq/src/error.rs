@@ -116,18 +116,6 @@ pub enum Error {
         reason: String,
     },
 
-    /// A worker whose device was computed on is gone.
-    #[error(
-        "the worker at {address} was lost: {reason}; a training goes on from its last checkpoint, on any device \
-         (--resume --device NAME)"
-    )]
-    WorkerLost {
-        /// The address of the worker.
-        address: String,
-        /// The way it was lost.
-        reason: String,
-    },
-
     /// Step after step of a training had a loss or gradients that are not finite.
     #[error(
         "training diverged: {steps} steps in a row were refused, the last because {reason}; {}",
@@ -236,11 +224,6 @@ fn after_divergence(checkpoint: Option<usize>) -> String {
 /// Tells a device that exists but is not built in from a name that means nothing.
 fn unknown_device(name: &str, compiled_in: &[&str], known: &[&str]) -> String {
     let here = compiled_in.join(", ");
-    if name.starts_with("ws://") {
-        return format!(
-            "the device {name:?} is a worker's, which this build cannot reach: build with the feature remote"
-        );
-    }
     if known.contains(&name) {
         format!(
             "the device {name:?} is not part of this build, which has: {here}; build with the feature that adds it"
@@ -297,10 +280,6 @@ mod tests {
             },
             Error::DeviceUnavailable {
                 name: "cuda".to_owned(),
-                reason: text(),
-            },
-            Error::WorkerLost {
-                address: "ws://localhost:3000".to_owned(),
                 reason: text(),
             },
             Error::Diverged {

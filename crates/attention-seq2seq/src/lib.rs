@@ -48,8 +48,6 @@ mod normalization;
 pub mod page;
 mod pair_file;
 mod probe;
-#[cfg(feature = "remote")]
-mod remote;
 mod run;
 mod stop;
 mod subwords;
@@ -87,7 +85,7 @@ pub use vocabs::Vocabs;
 
 // The model.
 pub use attention::{AnyAttention, AnyScore, AnyState, AttentionKind};
-pub use device::{adapters, compiled_in_devices, open_device, open_devices};
+pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
     AnyModel, AttentionHead, Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig,
     ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig, Seq2SeqModel,
@@ -123,7 +121,5 @@ pub use translate::{
 pub use average::{CheckpointOfRun, average_checkpoints};
 
 // Devices of other processes and machines.
-#[cfg(feature = "remote")]
-pub use remote::{WorkerAddress, WorkerWatch};
 
 pub use error::{Error, Result};

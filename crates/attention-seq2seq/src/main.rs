@@ -11,11 +11,7 @@ use allocator::Allocator;
 static ALLOCATOR: Allocator = Allocator::new();
 
 fn main() -> ExitCode {
-    #[cfg(feature = "remote")]
-    let ended = cli::watch::run(cli::run);
-    #[cfg(not(feature = "remote"))]
-    let ended = cli::run();
-    match ended {
+    match cli::run() {
         Ok(code) => code,
         Err(error) if cli::is_closed_output(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -24,8 +24,6 @@ mod packed_linear;
 pub mod paths;
 mod read_shared;
 pub mod recurrent;
-#[cfg(feature = "remote")]
-pub mod remote;
 mod select_rows;
 
 pub use activate::{activate, activate_gated, activate_gated_linear, activate_linear};

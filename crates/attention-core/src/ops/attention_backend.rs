@@ -5,14 +5,12 @@ use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
 use burn_fused_layers::backend::LayerBackend;
 use burn_fused_layers::harness::kernel::Kernel;
-use burn_fused_layers::paths::{self, Operation, Tried};
+use burn_fused_layers::paths::{self, Operation};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
-use super::call::Call;
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::fused::AttentionKernel;
-use super::mask::ResolvedMask;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
@@ -29,19 +27,10 @@ pub trait AttentionBackend: LayerBackend {
     }
 }
 
-/// The way to run a call that a device finds fastest by trying.
-pub(super) type Try<B> = fn(&Device<B>, &Call) -> Option<Tried>;
-
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
     /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
-    /// The fastest way to run a call, as the device finds out by trying; `None` where kernels run wherever they do. The
-    /// function returns `None` if there is no choice.
-    pub(super) fastest: Option<Try<B>>,
-    /// A mask from elsewhere, as they read it.
-    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "servers ask"))]
-    pub(super) mask: fn(ResolvedMask<B>) -> ResolvedMask<B>,
     /// Whether a call may wait in a queue of Burn's fusion.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
     pub(super) may_wait: bool,
@@ -60,8 +49,6 @@ impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
         runs_on: |_, _, _| false,
-        fastest: None,
-        mask: |mask| mask,
         may_wait: true,
         statistics: DType::F32,
         additive_attention: None,
@@ -84,22 +71,5 @@ impl<B: Backend> Kernels<B> {
     {
         let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
-    }
-
-    /// The kernel, if it runs as [`which`](Self::which) says, unless the device found the definition faster for the
-    /// call that `call` describes.
-    pub(super) fn which_by_trial<A, K>(
-        &self,
-        operation: Operation,
-        kernel: Option<K>,
-        like: &FloatTensor<A>,
-        call: impl FnOnce() -> Call,
-    ) -> Option<K>
-    where
-        A: Backend + BackendTypes<Device = Device<B>>,
-    {
-        let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
-        let try_all = || self.fastest.and_then(|of| of(&like.device(), &call()));
-        paths::chosen_by_trial::<A, K>(operation, kernel, like, has, try_all)
     }
 }

@@ -47,13 +47,7 @@ pub trait AttentionOps: AttentionBackend {
     #[fusion(default)]
     fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.additive_score;
-        let call = || inputs.call();
-        match Self::KERNELS.which_by_trial::<Self, _>(
-            Operation::AdditiveScore,
-            kernel,
-            &inputs.queries,
-            call,
-        ) {
+        match Self::KERNELS.which::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => additive_score::composed::forward(inputs),
         }
@@ -71,13 +65,7 @@ pub trait AttentionOps: AttentionBackend {
     #[fusion(default)]
     fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.masked_softmax;
-        let call = || inputs.call();
-        match Self::KERNELS.which_by_trial::<Self, _>(
-            Operation::MaskedSoftmax,
-            kernel,
-            &inputs.scores,
-            call,
-        ) {
+        match Self::KERNELS.which::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => masked_softmax::composed::forward(inputs),
         }
@@ -95,9 +83,8 @@ pub trait AttentionOps: AttentionBackend {
         #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.dot_product_attention;
-        let call = || inputs.call();
         let operation = Operation::DotProductAttention;
-        match Self::KERNELS.which_by_trial::<Self, _>(operation, kernel, &inputs.queries, call) {
+        match Self::KERNELS.which::<Self, _>(operation, kernel, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => dot_product_attention::composed::forward(inputs),
         }
@@ -109,9 +96,8 @@ pub trait AttentionOps: AttentionBackend {
         #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
         let kernel = Self::KERNELS.additive_attention;
-        let call = || inputs.call();
         let operation = Operation::AdditiveAttention;
-        match Self::KERNELS.which_by_trial::<Self, _>(operation, kernel, &inputs.queries, call) {
+        match Self::KERNELS.which::<Self, _>(operation, kernel, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => additive_attention::composed::forward(inputs),
         }

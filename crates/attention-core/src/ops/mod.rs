@@ -6,12 +6,11 @@
 //! | part | what it is |
 //! | --- | --- |
 //! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
-//! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
+//! | `host`, `gpu`, `masked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
 //! | `call` | what of a call's inputs decides how long it takes |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
 //! | `attention_ops` | [`AttentionOps`], a Burn backend extension: the list of operations |
-//! | `autotune` | the faster of kernel and definition, on a GPU |
 //! | `backends` | the tables: which backend has which kernels |
 //!
 //! | part of an operation | what it is |
@@ -33,11 +32,7 @@ mod additive_attention;
 mod additive_score;
 mod attention_backend;
 mod attention_ops;
-#[cfg(all(feature = "autotune", feature = "cubecl-backend"))]
-mod autotune;
 mod backends;
-mod call;
-mod chunked;
 mod deferred_pairs;
 mod dot_product_attention;
 mod dot_product_score;
@@ -48,6 +43,7 @@ mod fused;
 mod gpu;
 mod host;
 mod key_heads;
+mod largest_tensor;
 mod mask;
 mod masked;
 mod masked_softmax;
@@ -74,8 +70,6 @@ pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
-#[cfg(feature = "remote")]
-pub(crate) use backends::remote;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};

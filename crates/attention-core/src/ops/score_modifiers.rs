@@ -6,9 +6,6 @@ use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
 
-use super::call::ModifierForms;
-use super::chunked::Chunk;
-
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
@@ -45,39 +42,6 @@ impl<B: Backend> ScoreModifiers<B> {
             bias: tensors.tracked_option(self.bias),
             relative_bias: tensors.tracked_option(self.relative_bias),
             sinks: tensors.tracked_option(self.sinks),
-            soft_cap: self.soft_cap,
-        }
-    }
-
-    /// Their shapes and types.
-    pub(super) fn forms(&self) -> ModifierForms {
-        let form = |tensor: &FloatTensor<B>| (tensor.shape().dims(), tensor.dtype());
-        ModifierForms {
-            bias: self.bias.as_option().map(form),
-            relative_bias: self.relative_bias.as_option().map(form),
-            sinks: self.sinks.as_option().map(|sinks| sinks.dtype()),
-            soft_cap: self.soft_cap,
-        }
-    }
-
-    /// Those of some examples and queries, of `num_queries` and `num_keys`.
-    pub(super) fn chunk(&self, at: &Chunk, [num_queries, num_keys]: [usize; 2]) -> Self {
-        let some = |tensor: &OptionalTensor<B>,
-                    chunk: &dyn Fn(&FloatTensor<B>) -> FloatTensor<B>| {
-            tensor.as_option().map(chunk).into()
-        };
-        Self {
-            bias: some(&self.bias, &|bias| at.of_queries::<B>(bias)),
-            relative_bias: some(&self.relative_bias, &|bias| {
-                let queries = at.queries();
-                let first = num_queries - queries.end;
-                let bias = at.of_keys::<B>(bias);
-                let [batch, heads, _, _] = bias.shape().dims();
-                let distances = first..first + queries.len() + num_keys - 1;
-                let slices = [0..batch, 0..heads, 0..1, distances].map(Slice::from);
-                B::float_slice(bias, &slices)
-            }),
-            sinks: self.sinks.clone(),
             soft_cap: self.soft_cap,
         }
     }

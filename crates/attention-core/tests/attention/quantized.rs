@@ -75,7 +75,7 @@ fn score<S: ScoringFunction>(what: &str, score: S, device: &Device) {
 
 #[test]
 fn scores() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         let additive = AdditiveScoreConfig::new(4, 4, 6);
         score("additive", additive.init(device), device);
         score(
@@ -126,7 +126,7 @@ fn scores() {
 
 #[test]
 fn heads() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         for bias in [false, true] {
             let config = MultiHeadAttentionConfig::new(12, 3).with_bias(bias);
             agrees("heads", config.init(device), device, |heads| {
@@ -143,7 +143,7 @@ fn heads() {
 
 #[test]
 fn transformers() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         for norm in [NormConfig::layer(), NormConfig::rms()] {
             let layer = TransformerLayerConfig::new(12, 3, 17);
             let layer = layer
@@ -182,7 +182,7 @@ fn stateful<A: StatefulAttention>(what: &str, attention: A, device: &Device) {
 
 #[test]
 fn steps() {
-    device::each_that_quantizes(|device| {
+    device::each(|device| {
         let location = |features| {
             let config = LocationAttentionConfig::new(4, 4, 6).with_kernel_size(3);
             config.with_features(features).init(device)
@@ -205,7 +205,7 @@ fn steps() {
 
 #[test]
 fn recurrent_layers() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         let config = |kind| RecurrentConfig::new(kind, 4, 5).with_layers(2);
         for config in [
             config(CellKind::Gru),
@@ -230,7 +230,7 @@ fn recurrent_layers() {
 /// The functions take what a parameter holds.
 #[test]
 fn functions() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         let layer = LinearConfig::new(4, 5).init(device);
         agrees("linear", layer, device, |layer| {
             let input = Array::draw(1, &[3, 4]).f32::<2>(device);
@@ -257,7 +257,7 @@ fn functions() {
 /// Parameters of a file replace what was quantised, as floats.
 #[test]
 fn a_file_is_loaded_as_floats() {
-    device::each_that_quantizes_both_ways(|device| {
+    device::each_both_ways(|device| {
         let attention = || AdditiveAttentionConfig::new(11, 13, 17).init(device);
         let path = reference_path("additive_state_dict.safetensors");
         let load = |attention| load_additive_attention(attention, &path, "").unwrap();

@@ -7,8 +7,6 @@ use clap::Args;
 
 use super::machine::{describe, start_threads};
 use super::output::say;
-#[cfg(feature = "remote")]
-use super::watch::WatchArgs;
 
 /// Which devices, and whether to check them.
 #[derive(Args)]
@@ -16,12 +14,9 @@ pub(super) struct DevicesArgs {
     /// Run every operation of attention on each device, and compare it with the CPU in f64.
     #[arg(long)]
     check: bool,
-    /// Only this device, or ws://HOST:PORT, that of a `seq2seq worker`.
+    /// Only this device.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    #[cfg(feature = "remote")]
-    #[command(flatten)]
-    watch: WatchArgs,
 }
 
 impl DevicesArgs {
@@ -45,8 +40,6 @@ impl DevicesArgs {
                 }
                 Err(error) => return Err(error),
             };
-            #[cfg(feature = "remote")]
-            self.watch.start(name)?;
             say(describe(name, &device))?;
             for (number, adapter) in adapters(name).iter().enumerate() {
                 if let Some(limits) = device_limits(adapter) {
@@ -61,9 +54,6 @@ impl DevicesArgs {
                     failed.push(name);
                 }
             }
-        }
-        if all && cfg!(feature = "remote") {
-            say("ws://HOST:PORT, where a `seq2seq worker` listens")?;
         }
         if failed.is_empty() {
             Ok(())

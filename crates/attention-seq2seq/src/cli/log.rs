@@ -11,7 +11,6 @@ impl Log for Stderr {
         metadata.level() <= ::log::max_level()
             && (target.starts_with("attention_")
                 || target.starts_with("burn_fused_layers")
-                || target.starts_with("burn_remote::server")
                 || target.starts_with("cpu_kernels"))
     }
 

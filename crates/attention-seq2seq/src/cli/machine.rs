@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::mpsc;
 use std::thread;
 
-use attention_seq2seq::{Error, Result, compiled_in_devices, open_device, open_devices};
+use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
 use burn::tensor::Device;
 use clap::Args;
 
@@ -14,9 +14,8 @@ const MOST_THREADS: usize = 1024;
 /// The device and its threads.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, NAME:N for the N-th
-    /// adapter that `seq2seq devices` lists, or ws://HOST:PORT, that of a `seq2seq worker`; `train` also takes several
-    /// of a kind, as cuda:0,cuda:1 [default: the first compiled in].
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in, or NAME:N for the N-th
+    /// adapter that `seq2seq devices` lists [default: the first compiled in].
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].
@@ -33,17 +32,6 @@ impl Machine {
 
     /// Sets the number of threads, which must come before any computation, and opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
-        self.start_threads()?;
-        open_device(self.name())
-    }
-
-    /// As [`open`](Self::open), all devices of a list.
-    pub(crate) fn open_all(&self) -> Result<Vec<Device>> {
-        self.start_threads()?;
-        open_devices(self.name())
-    }
-
-    fn start_threads(&self) -> Result<()> {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)
         {
@@ -53,7 +41,8 @@ impl Machine {
                 found: threads.to_string(),
             });
         }
-        start_threads(self.threads)
+        start_threads(self.threads)?;
+        open_device(self.name())
     }
 }
 

@@ -7,7 +7,7 @@ mod devices;
 mod eval;
 mod export;
 mod info;
-#[cfg(any(feature = "remote", feature = "serve"))]
+#[cfg(feature = "serve")]
 mod listening;
 mod log;
 mod machine;
@@ -15,17 +15,13 @@ mod model;
 mod output;
 mod pages;
 mod score;
-#[cfg(any(feature = "remote", feature = "serve"))]
+#[cfg(feature = "serve")]
 mod seconds;
 #[cfg(feature = "serve")]
 mod serve;
 mod train;
 mod translate;
 mod unknown;
-#[cfg(feature = "remote")]
-pub(crate) mod watch;
-#[cfg(feature = "remote")]
-mod worker;
 
 pub(crate) use output::{FAILED, is_closed_output, report};
 
@@ -59,9 +55,6 @@ enum Command {
     /// Serve a page that explains what is typed, and answer requests for translations, over HTTP.
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
-    /// Compute for others: `--device ws://HOST:PORT` of another seq2seq is the device of this one.
-    #[cfg(feature = "remote")]
-    Worker(worker::WorkerArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
@@ -86,8 +79,6 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Attend(args) => args.run()?,
         #[cfg(feature = "serve")]
         Command::Serve(args) => args.run()?,
-        #[cfg(feature = "remote")]
-        Command::Worker(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,

@@ -11,8 +11,6 @@ use clap::Args;
 
 use super::machine::Machine;
 use super::output::note;
-#[cfg(feature = "remote")]
-use super::watch::WatchArgs;
 
 /// A trained model, or several that translate as one.
 #[derive(Args)]
@@ -27,9 +25,6 @@ pub(crate) struct Model {
     max_length: Option<usize>,
     #[command(flatten)]
     machine: Machine,
-    #[cfg(feature = "remote")]
-    #[command(flatten)]
-    watch: WatchArgs,
 }
 
 impl Model {
@@ -75,8 +70,6 @@ impl Model {
         let configs = runs.iter().chain(&other).map(RunDir::load_config);
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open()?;
-        #[cfg(feature = "remote")]
-        self.watch.start(self.machine.name())?;
         if is_in_host_memory(&device) {
             configs
                 .iter()

@@ -76,7 +76,7 @@ impl Meter {
         }
     }
 
-    /// Reads all outputs that wait, at once: each question to a GPU or a worker costs time.
+    /// Reads all outputs that wait, at once: each question to a GPU costs time.
     fn read(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() {

@@ -1,10 +1,10 @@
 //! An epoch: its steps over the examples to learn from, and over those to validate on.
 
+use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
 
 use super::clip::Squares;
-use super::joint::Joint;
 use super::meter::{Meter, failed};
 use super::schedule::Schedule;
 use super::state::State;
@@ -17,10 +17,11 @@ use crate::model::Seq2SeqModel;
 use crate::run::{Figures, Select, TrainConfig};
 
 /// The examples to learn from and to validate on.
-pub(super) struct Splits<M: Seq2SeqModel> {
+pub(super) struct Splits {
     pub(super) train: Batches,
     pub(super) valid: Batches,
-    joint: Joint<M>,
+    /// The device of the model.
+    device: Device,
     /// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
     window: usize,
     /// The figure of validation that has to be there.
@@ -29,16 +30,16 @@ pub(super) struct Splits<M: Seq2SeqModel> {
     most_output: usize,
 }
 
-impl<M: Seq2SeqModel + 'static> Splits<M> {
-    /// Batches for these devices.
+impl Splits {
+    /// Batches for a device that trains.
     pub(super) fn new(
         train: Examples,
         valid: Examples,
         config: &TrainConfig,
-        joint: Joint<M>,
+        device: Device,
     ) -> Self {
         const WINDOW_OF_GPU: usize = 8;
-        let window = if is_in_host_memory(joint.first()) {
+        let window = if is_in_host_memory(&device) {
             1
         } else {
             WINDOW_OF_GPU
@@ -48,7 +49,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
         Self {
             train: Batches::new(train, config.batch_size),
             valid: Batches::new(valid, config.batch_size),
-            joint,
+            device,
             window,
             select: config.select,
             most_output: longest + longest / 4 + 2,
@@ -56,7 +57,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
     }
 
     /// Trains for an epoch, which ends early where time does; `None` if it was interrupted.
-    pub(super) fn train(
+    pub(super) fn train<M: Seq2SeqModel>(
         &self,
         epoch: usize,
         mut state: State<M>,
@@ -66,7 +67,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
-        self.joint.seed(random.random());
+        self.device.seed(random.random());
         let order = self.train.deal(&mut random);
         let mut pass = Pass {
             splits: self,
@@ -110,7 +111,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
     }
 
     /// Validates after an epoch; `None` if it was interrupted.
-    pub(super) fn validate(
+    pub(super) fn validate<M: Seq2SeqModel>(
         &self,
         epoch: usize,
         state: &State<M>,
@@ -118,7 +119,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<Figures>> {
         let model = state.model();
-        let device = self.joint.first().clone().inner();
+        let device = self.device.clone().inner();
         let part = Part {
             epoch,
             split: Split::Valid,
@@ -183,23 +184,27 @@ struct Step<'a> {
 }
 
 /// The training of an epoch.
-struct Pass<'a, M: Seq2SeqModel> {
-    splits: &'a Splits<M>,
+struct Pass<'a> {
+    splits: &'a Splits,
     part: Part,
     meter: Meter,
     interrupter: &'a Interrupter,
     observer: &'a mut dyn TrainObserver,
 }
 
-impl<M: Seq2SeqModel + 'static> Pass<'_, M> {
+impl Pass<'_> {
     /// Makes each step once its loss and the norm of its gradients are known to be finite, and else refuses it; `None`
     /// if it was interrupted.
-    fn make(&mut self, mut state: State<M>, steps: &[Step<'_>]) -> Result<Option<State<M>>> {
+    fn make<M: Seq2SeqModel>(
+        &mut self,
+        mut state: State<M>,
+        steps: &[Step<'_>],
+    ) -> Result<Option<State<M>>> {
         for step in steps {
             if self.interrupter.should_stop() {
                 return Ok(None);
             }
-            let made = self.compute(&state, step, Squares::Scaled)?;
+            let made = self.compute(&state, step, Squares::Scaled);
             match made.fault(&state.trainee)? {
                 None => {
                     state = state.step(step.of_all, step.rate, made.gradients);
@@ -222,7 +227,11 @@ impl<M: Seq2SeqModel + 'static> Pass<'_, M> {
 
     /// Makes steps of which nothing is read before the last: one that should have been refused is found then, and they
     /// are made again, from the state before, one by one. That state stays in memory until then.
-    fn make_unread(&mut self, before: State<M>, steps: &[Step<'_>]) -> Result<Option<State<M>>> {
+    fn make_unread<M: Seq2SeqModel>(
+        &mut self,
+        before: State<M>,
+        steps: &[Step<'_>],
+    ) -> Result<Option<State<M>>> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
         for step in steps {
@@ -230,10 +239,10 @@ impl<M: Seq2SeqModel + 'static> Pass<'_, M> {
                 return Ok(None);
             }
             // In fewer passes over gradients: their norm may be infinite where they are finite.
-            let mut made = self.compute(&state, step, Squares::Plain)?;
+            let mut made = self.compute(&state, step, Squares::Plain);
             let gradients = std::mem::take(&mut made.gradients);
             state = state.step(step.of_all, step.rate, gradients);
-            self.splits.joint.first().flush().map_err(failed)?;
+            self.splits.device.flush().map_err(failed)?;
             all_made.push(made);
         }
         if !TrainOutput::are_finite(&all_made)? {
@@ -245,10 +254,15 @@ impl<M: Seq2SeqModel + 'static> Pass<'_, M> {
         Ok(Some(state))
     }
 
-    fn compute(&self, state: &State<M>, step: &Step<'_>, squares: Squares) -> Result<TrainOutput> {
+    fn compute<M: Seq2SeqModel>(
+        &self,
+        state: &State<M>,
+        step: &Step<'_>,
+        squares: Squares,
+    ) -> TrainOutput {
         let examples = self.splits.train.examples(step.batch);
-        let joint = &self.splits.joint;
-        joint.train_step(&state.trainee, examples, squares)
+        let batch = Batch::new(&examples, &self.splits.device);
+        state.trainee.step_with(batch, squares)
     }
 
     /// Counts a step that was made.

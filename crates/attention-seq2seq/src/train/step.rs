@@ -163,25 +163,18 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
-/// Gradients of the loss of some examples, not clipped, and the output.
-pub(super) struct Share {
-    pub(super) gradients: GradientsParams,
-    pub(super) output: StepOutput,
-}
-
 impl<M: Seq2SeqModel> Trainee<M> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
     pub fn train_step(&self, batch: Batch) -> TrainOutput {
-        self.clipped(self.share(batch, 1.0), Squares::Scaled)
+        self.step_with(batch, Squares::Scaled)
     }
 
-    /// The loss of these examples times a factor, and its gradients.
-    pub(super) fn share(&self, batch: Batch, weight: f64) -> Share {
+    /// [`train_step`](Self::train_step), whose norm is computed in this way.
+    pub(super) fn step_with(&self, batch: Batch, squares: Squares) -> TrainOutput {
         let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
-        let loss = if weight == 1.0 { loss } else { loss * weight };
         let gradients = GradientsParams::from_grads(loss.backward(), self);
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
         let output = StepOutput {
@@ -192,12 +185,6 @@ impl<M: Seq2SeqModel> Trainee<M> {
                 .without_autodiff(),
             targets: batch.target.without_autodiff(),
         };
-        Share { gradients, output }
-    }
-
-    /// The step with these gradients.
-    pub(super) fn clipped(&self, share: Share, squares: Squares) -> TrainOutput {
-        let Share { gradients, output } = share;
         let (gradients, norm) = match self.clip {
             Some(norm) => {
                 let Clipped { gradients, norm } = clip_by_norm(gradients, self, norm, squares);

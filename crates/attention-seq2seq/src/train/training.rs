@@ -2,9 +2,6 @@
 
 use std::time::Instant;
 
-use burn::tensor::Device;
-
-use super::joint::Joint;
 use super::schedule::Schedule;
 use super::splits::Splits;
 use super::state::State;
@@ -41,7 +38,6 @@ use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 ///     config: TrainConfig { epochs: 1, ..TrainConfig::default() },
 ///     run: RunDir::new(folder.path()),
 ///     resume_from: None,
-///     further_devices: Vec::new(),
 ///     interrupter: Interrupter::new(),
 ///     // Or `()`, to be told nothing.
 ///     observer: |event: &TrainEvent| {
@@ -68,15 +64,6 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// threads and the same settings and examples, it ends with the parameters that it would have had in one go, bit
     /// for bit, unless its time is limited.
     pub resume_from: Option<usize>,
-    /// Further training devices (`device.autodiff()`). Each computes a share of every batch; the model's device steps
-    /// by the mean of their gradients, weighted by target tokens, and validates. With the same seed, training gives
-    /// what it gives on one device, but for the order of sums and for random numbers drawn in the model (dropout, the
-    /// noise of monotonic attention): each device draws its own, and devices of this process from one generator, in
-    /// any order.
-    ///
-    /// Each needs the parameters at every step, by way of this process. Tensors of the model that are no float
-    /// parameters move once, by Burn; parameters that a model has twice are not supported, as in Burn's optimizers.
-    pub further_devices: Vec<Device>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
     /// The observer, which is told of each batch, each step that is refused and each epoch: a closure
@@ -125,7 +112,6 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             config,
             run,
             resume_from,
-            further_devices,
             interrupter,
             mut observer,
         } = self;
@@ -139,8 +125,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             state = state.load(&journal, last)?;
         }
         journal.open()?;
-        let joint = Joint::new(device, further_devices)?;
-        let batches = Splits::new(train, valid, &config, joint);
+        let batches = Splits::new(train, valid, &config, device);
         let steps_of_epoch = batches.train.len();
         let begun = last * steps_of_epoch;
         let clock = journal.state(last).clock;

@@ -68,7 +68,6 @@ fn training(
         config: config.train.clone(),
         run,
         resume_from: None,
-        further_devices: Vec::new(),
         interrupter: Interrupter::new(),
         observer: (),
     }
@@ -157,7 +156,6 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
         },
         run: good.run.clone(),
         resume_from: Some(2),
-        further_devices: Vec::new(),
         interrupter: Interrupter::new(),
         observer: (),
     };

@@ -33,5 +33,3 @@ mod subwords;
 #[path = "../support/mod.rs"]
 mod support;
 mod transformer;
-#[cfg(feature = "remote")]
-mod worker;

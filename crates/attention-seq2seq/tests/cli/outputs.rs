@@ -59,7 +59,6 @@ fn run_that_predicts(tokens: &[u32]) -> TempDir {
         config: config.train,
         run: run.clone(),
         resume_from: None,
-        further_devices: Vec::new(),
         interrupter: Interrupter::new(),
         observer: (),
     };

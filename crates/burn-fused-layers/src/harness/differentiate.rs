@@ -29,19 +29,6 @@ where
     inputs.map(&mut Nodes::<B, C>::default())
 }
 
-/// Whether the gradient of each of the inputs' tensors is wanted.
-pub fn wanted<B, C, I, const N: usize>(inputs: &I) -> [bool; N]
-where
-    B: Backend,
-    C: CheckpointStrategy,
-    I: TrackedInputs<Autodiff<B, C>, N> + Clone,
-{
-    let mut nodes = Nodes::<B, C>::default();
-    let _: I::On<B> = inputs.clone().map(&mut nodes);
-    let as_many = "inputs map as many tensors as they say";
-    nodes.wanted.try_into().expect(as_many)
-}
-
 /// The kernel as a node of the graph.
 pub fn differentiate<B, C, I, S, const N: usize>(
     Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,

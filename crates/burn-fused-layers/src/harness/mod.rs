@@ -12,8 +12,7 @@
 //! | `differentiate` | a kernel as one node of the graph |
 //! | [`deferred_gradients`], [`shared_weight`] | gradients of what many calls read, made at once |
 //! | `fusion` | a kernel behind Burn's fusion |
-//! | `remote` | a kernel of a server, for the clients that it serves |
-//! | `results` | results of a kernel that runs behind either, before they are there |
+//! | `results` | results of a kernel that waits in that queue, before they are there |
 //! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
 //! | [`seed`] | seeds of kernels, from the generator of a backend |
 //! | [`sigmoid`] | the logistic function, in f64 too |
@@ -31,9 +30,7 @@ pub mod kernel;
 mod nodes;
 pub mod optional;
 pub mod parameter;
-#[cfg(feature = "remote")]
-pub mod remote;
-#[cfg(any(feature = "fusion", feature = "remote"))]
+#[cfg(feature = "fusion")]
 pub mod results;
 pub mod seed;
 pub mod shared_weight;

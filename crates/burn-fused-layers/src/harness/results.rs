@@ -1,5 +1,5 @@
-//! Results of a kernel that runs later or elsewhere: in the queue of Burn's fusion, or on a server. Their shapes and
-//! types are told before they are there.
+//! Results of a kernel that runs later, in the queue of Burn's fusion: their shapes and types are told before they are
+//! there.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;

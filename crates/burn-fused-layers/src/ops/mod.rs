@@ -20,8 +20,6 @@ mod select_rows;
 pub use activate::ActivateInputs;
 pub use activate_linear::ActivateLinearInputs;
 pub use backends::is_in_host_memory;
-#[cfg(feature = "remote")]
-pub(crate) use backends::remote;
 pub use dropout_factors::DropoutFactorsInputs;
 pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;

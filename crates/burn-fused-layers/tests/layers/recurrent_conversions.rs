@@ -165,7 +165,7 @@ fn a_converted_layer_shares_no_parameter_with_its_source() {
 
 #[test]
 fn quantised_gates_become_whole() {
-    device::each_that_quantizes(|device| {
+    device::each(|device| {
         let scheme = device.settings().quantization.scheme;
         let mut quantizer = Quantizer::new(Calibration::MinMax, scheme.with_value(QuantValue::Q8S));
         let gru = GruConfig::new(8, 8, true).init(device);

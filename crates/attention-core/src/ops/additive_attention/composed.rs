@@ -1,57 +1,20 @@
 //! The definition.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
-use burn_fused_layers::harness::optional::OptionalTensor;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
-use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dropout;
+use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
-impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
-    fn queries(&self) -> &FloatTensor<B> {
-        &self.queries
-    }
-
-    fn keys(&self) -> &FloatTensor<B> {
-        &self.keys
-    }
-
-    /// Its score; hidden units are the matter of the score's own definition.
-    fn elements_of_pair(&self) -> usize {
-        1
-    }
-
-    fn chunk(&self, at: &Chunk) -> Self {
-        Self {
-            queries: at.of_queries::<B>(&self.queries),
-            keys: at.of_keys::<B>(&self.keys),
-            values: at.of_keys::<B>(&self.values),
-            weight: self.weight.clone(),
-            packed_keys: OptionalTensor::Absent,
-            modifiers: self
-                .modifiers
-                .chunk(at, [self.queries.shape()[2], self.keys.shape()[2]]),
-            mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
-            shared: None,
-            dropout: self.dropout,
-        }
-    }
-}
-
-/// In chunks, if need be.
+/// Score, softmax, dropout, weighted sum.
 pub(in crate::ops) fn forward<B: AttentionOps>(
     inputs: AdditiveAttentionInputs<B>,
 ) -> FloatTensor<B> {
-    in_chunks(inputs, definition)
-}
-
-/// Score, softmax, dropout, weighted sum.
-fn definition<B: AttentionOps>(inputs: AdditiveAttentionInputs<B>) -> FloatTensor<B> {
+    assert_fits::<B>("additive_attention", &inputs.queries, &inputs.keys, 1);
     let mask = inputs.mask;
     let scores = B::additive_score(AdditiveScoreInputs {
         queries: inputs.queries,

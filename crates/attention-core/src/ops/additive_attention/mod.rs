@@ -9,9 +9,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::tracked_inputs;
-use burn_fused_layers::paths::Operation;
 
-use super::call::Call;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
@@ -55,16 +53,3 @@ tracked_inputs!(AdditiveAttentionInputs[7], first: queries, slots: |inputs| Shar
     dropout: same,
     shared: same,
 });
-
-impl<B: Backend> AdditiveAttentionInputs<B> {
-    /// The call, in inference.
-    pub(super) fn call(&self) -> Call {
-        Call::of_attention(
-            Operation::AdditiveAttention,
-            [&self.queries, &self.keys, &self.values],
-            self.modifiers.forms(),
-            &self.mask,
-            self.dropout,
-        )
-    }
-}

@@ -1,53 +1,27 @@
 //! The definition.
 
+use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
 
 use super::AdditiveScoreInputs;
 use crate::ops::attention_backend::AttentionBackend;
-use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::key_heads::repeated;
+use crate::ops::largest_tensor::assert_fits;
 use crate::ops::masked::Masked;
 
-impl<B: Backend> Chunks<B> for AdditiveScoreInputs<B> {
-    fn queries(&self) -> &FloatTensor<B> {
-        &self.queries
-    }
-
-    fn keys(&self) -> &FloatTensor<B> {
-        &self.keys
-    }
-
-    fn elements_of_pair(&self) -> usize {
-        self.weight.shape()[0]
-    }
-
-    fn chunk(&self, at: &Chunk) -> Self {
-        Self {
-            queries: at.of_queries::<B>(&self.queries),
-            keys: at.of_keys::<B>(&self.keys),
-            weight: self.weight.clone(),
-            mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
-        }
-    }
-}
-
-/// In chunks, if need be.
+/// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`.
 pub(in crate::ops) fn forward<B: AttentionBackend>(
     inputs: AdditiveScoreInputs<B>,
 ) -> FloatTensor<B> {
-    in_chunks(inputs, definition)
-}
-
-/// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`.
-fn definition<B: Backend>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
     let AdditiveScoreInputs {
         queries,
         keys,
         weight,
         mask,
     } = inputs;
-    let [batch, heads, num_queries, hiddens] = queries.shape().dims();
+    let [hiddens] = weight.shape().dims();
+    assert_fits::<B>("additive_score", &queries, &keys, hiddens);
+    let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
     let masked = Masked::<B>::new(mask, num_keys, &queries);
 

@@ -8,9 +8,7 @@ pub(super) mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::tracked::tracked_inputs;
-use burn_fused_layers::paths::Operation;
 
-use super::call::Call;
 use super::mask::ResolvedMask;
 
 /// Inputs of [`AttentionOps::additive_score`](super::AttentionOps::additive_score).
@@ -34,15 +32,3 @@ tracked_inputs!(AdditiveScoreInputs[3], first: queries, {
     weight: tracked,
     mask: on,
 });
-
-impl<B: Backend> AdditiveScoreInputs<B> {
-    /// The call, in inference.
-    pub(super) fn call(&self) -> Call {
-        Call::of_pairs(
-            Operation::AdditiveScore,
-            &self.queries,
-            &self.keys,
-            &self.mask,
-        )
-    }
-}

@@ -4,7 +4,7 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend};
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_fused_layers::harness::differentiate::{differentiate, off_graph, wanted};
+use burn_fused_layers::harness::differentiate::{differentiate, off_graph};
 use burn_fused_layers::paths::Operation;
 
 use crate::ops::{
@@ -16,13 +16,7 @@ use crate::ops::{
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_score;
-        let call = || inputs.call().wanting(wanted::<B, C, _, 3>(&inputs));
-        match B::KERNELS.which_by_trial::<Self, _>(
-            Operation::AdditiveScore,
-            kernel,
-            &inputs.queries,
-            call,
-        ) {
+        match B::KERNELS.which::<Self, _>(Operation::AdditiveScore, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => additive_score::composed::forward(inputs),
         }
@@ -30,13 +24,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.masked_softmax;
-        let call = || inputs.call().wanting(wanted::<B, C, _, 1>(&inputs));
-        match B::KERNELS.which_by_trial::<Self, _>(
-            Operation::MaskedSoftmax,
-            kernel,
-            &inputs.scores,
-            call,
-        ) {
+        match B::KERNELS.which::<Self, _>(Operation::MaskedSoftmax, kernel, &inputs.scores) {
             Some(kernel) => differentiate(kernel, inputs),
             None => masked_softmax::composed::forward(inputs),
         }
@@ -44,13 +32,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.dot_product_attention;
-        let call = || inputs.call().wanting(wanted::<B, C, _, 6>(&inputs));
-        match B::KERNELS.which_by_trial::<Self, _>(
-            Operation::DotProductAttention,
-            kernel,
-            &inputs.queries,
-            call,
-        ) {
+        match B::KERNELS.which::<Self, _>(Operation::DotProductAttention, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => dot_product_attention::composed::forward(inputs),
         }
@@ -58,13 +40,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::KERNELS.additive_attention;
-        let call = || inputs.call().wanting(wanted::<B, C, _, 7>(&inputs));
-        match B::KERNELS.which_by_trial::<Self, _>(
-            Operation::AdditiveAttention,
-            kernel,
-            &inputs.queries,
-            call,
-        ) {
+        match B::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => additive_attention::composed::forward(inputs),
         }

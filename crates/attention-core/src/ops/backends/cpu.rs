@@ -5,7 +5,6 @@ use burn_fused_layers::harness::host::CpuBackend;
 use burn_fused_layers::harness::kernel::Kernel;
 
 use crate::ops::attention_backend::Kernels;
-use crate::ops::host::to_host;
 use crate::ops::{
     additive_attention, additive_score, dot_product_attention, masked_softmax, pack_additive_keys,
     rotate,
@@ -15,8 +14,6 @@ use crate::ops::{
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
         runs_on: |_, _, _| true,
-        fastest: None,
-        mask: to_host,
         may_wait: true,
         statistics: DType::F64,
         additive_attention: Some(Kernel {

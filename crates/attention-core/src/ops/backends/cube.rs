@@ -11,10 +11,6 @@ use crate::ops::{additive_score, fused, masked_softmax};
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
     Kernels {
         runs_on: |device, dtype, _| attention_gpu::runs_on(device, dtype),
-        #[cfg(feature = "autotune")]
-        fastest: Some(crate::ops::autotune::fastest),
-        #[cfg(not(feature = "autotune"))]
-        fastest: None,
         statistics: DType::F32,
         additive_attention: Some(Kernel {
             forward: fused::gpu::forward,

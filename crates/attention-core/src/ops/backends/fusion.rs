@@ -23,9 +23,6 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     }
     Kernels {
         runs_on: B::KERNELS.runs_on,
-        // A definition behind fusion is another than the one that would be tried below it, and Burn 0.22.1 computes
-        // some of its gradients wrongly (`docs/upstream.md`). Tilings are chosen below fusion.
-        fastest: None,
         statistics: B::KERNELS.statistics,
         additive_attention: match B::KERNELS.additive_attention {
             Some(_) => Some(Kernel {

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too |
-//! | remote devices | the definitions, one by one, or the kernels of the server where it has said that it has them |
+//! | remote devices | the definitions, one operation of Burn's by one |
 //!
 //! An operation without a kernel, or with one that a device has not the means for, is composed from Burn's operations:
 //! the definition.
@@ -15,14 +15,10 @@ mod autodiff;
 mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
-#[cfg(any(feature = "fusion", feature = "remote"))]
+#[cfg(feature = "fusion")]
 mod fused_operation;
 #[cfg(feature = "fusion")]
 mod fusion;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
-#[cfg(feature = "remote")]
-mod remote_inputs;
 
 use burn::backend::Dispatch;
 #[cfg(feature = "cubecl-backend")]
@@ -31,8 +27,6 @@ use burn::backend::DispatchDevice;
 use burn::backend::tensor::Device as BackendDevice;
 #[cfg(feature = "cubecl-backend")]
 use burn::tensor::Device;
-#[cfg(feature = "remote")]
-use burn_fused_layers::harness::remote::{BackendRouter, RouterChannel};
 
 use super::attention_backend::AttentionBackend;
 
@@ -56,9 +50,7 @@ impl AttentionBackend for burn_cubecl::CubeBackend {
 }
 
 #[cfg(feature = "remote")]
-impl<C: RouterChannel> AttentionBackend for BackendRouter<C> {
-    const KERNELS: super::attention_backend::Kernels<Self> = remote::kernels();
-}
+impl<C: burn_router::RouterChannel> AttentionBackend for burn_router::BackendRouter<C> {}
 
 #[cfg(feature = "fusion")]
 impl<B> AttentionBackend for burn::backend::fusion::Fusion<B>
@@ -95,7 +87,7 @@ impl super::AttentionOps for burn::backend::NdArray {}
 impl super::AttentionOps for burn_cubecl::CubeBackend {}
 
 #[cfg(feature = "remote")]
-impl<C: RouterChannel> super::AttentionOps for BackendRouter<C> {}
+impl<C: burn_router::RouterChannel> super::AttentionOps for burn_router::BackendRouter<C> {}
 
 /// The device of CubeCL that `device` is.
 #[cfg(feature = "cubecl-backend")]

@@ -8,9 +8,7 @@ mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::tracked::tracked_inputs;
-use burn_fused_layers::paths::Operation;
 
-use super::call::Call;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
@@ -50,16 +48,3 @@ tracked_inputs!(DotProductAttentionInputs[6], first: queries, slots: |inputs| Sh
     dropout: same,
     shared: same,
 });
-
-impl<B: Backend> DotProductAttentionInputs<B> {
-    /// The call, in inference.
-    pub(super) fn call(&self) -> Call {
-        Call::of_attention(
-            Operation::DotProductAttention,
-            [&self.queries, &self.keys, &self.values],
-            self.modifiers.forms(),
-            &self.mask,
-            self.dropout,
-        )
-    }
-}

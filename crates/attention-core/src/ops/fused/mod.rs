@@ -29,7 +29,7 @@ pub(super) struct Attended<B: Backend, I> {
     pub(super) seed: Option<FloatTensor<B>>,
 }
 
-#[cfg(any(feature = "fusion", feature = "remote"))]
+#[cfg(feature = "fusion")]
 impl<B: Backend, I> Attended<B, I> {
     /// The context, and what the backward pass needs, of a kernel that ran behind a queue or a server: its results are
     /// the context, the statistics, and the seed of dropout if it is active.

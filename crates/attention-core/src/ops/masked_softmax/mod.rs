@@ -6,11 +6,9 @@ pub(super) mod cpu;
 pub(super) mod gpu;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::tracked::tracked_inputs;
-use burn_fused_layers::paths::Operation;
 
-use super::call::{Call, MaskForm};
 use super::mask::ResolvedMask;
 
 /// Inputs of [`AttentionOps::masked_softmax`](super::AttentionOps::masked_softmax).
@@ -28,21 +26,3 @@ tracked_inputs!(MaskedSoftmaxInputs[1], first: scores, {
     scores: tracked,
     mask: on,
 });
-
-impl<B: Backend> MaskedSoftmaxInputs<B> {
-    /// The call, in inference.
-    pub(super) fn call(&self) -> Call {
-        let [_, _, _, num_keys] = self.scores.shape().dims();
-        Call {
-            size: 0,
-            keys: num_keys,
-            mask: MaskForm::of(&self.mask, num_keys),
-            ..Call::of_pairs::<B>(
-                Operation::MaskedSoftmax,
-                &self.scores,
-                &self.scores,
-                &ResolvedMask::None,
-            )
-        }
-    }
-}

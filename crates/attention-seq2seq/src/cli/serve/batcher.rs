@@ -158,12 +158,7 @@ impl Worker {
 fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failed> {
     match catch_unwind(AssertUnwindSafe(|| among_threads(work))) {
         Ok(result) => result.map_err(Failed::Error),
-        Err(panic) => {
-            #[cfg(feature = "remote")]
-            crate::cli::watch::look_at_panic(&*panic);
-            drop(panic);
-            Err(Failed::Panicked)
-        }
+        Err(_) => Err(Failed::Panicked),
     }
 }
 
@@ -306,7 +301,6 @@ mod tests {
             config: config.train,
             run,
             resume_from: None,
-            further_devices: Vec::new(),
             interrupter: Interrupter::new(),
             observer: (),
         };

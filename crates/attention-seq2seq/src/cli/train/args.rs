@@ -8,8 +8,6 @@ use super::log::LogArgs;
 use super::presets::Preset;
 use super::settings::{KEPT_BY_RESUME, Settings};
 use crate::cli::machine::Machine;
-#[cfg(feature = "remote")]
-use crate::cli::watch::WatchArgs;
 
 #[derive(Args)]
 pub(crate) struct TrainArgs {
@@ -54,7 +52,4 @@ pub(crate) struct TrainArgs {
     pub(super) log: LogArgs,
     #[command(flatten)]
     pub(super) machine: Machine,
-    #[cfg(feature = "remote")]
-    #[command(flatten)]
-    pub(super) watch: WatchArgs,
 }

@@ -75,10 +75,7 @@ impl TrainArgs {
             say(Settings::of(&prepared.config).to_toml())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let devices = self.machine.open_all()?;
-        let (device, further) = (devices[0].clone(), &devices[1..]);
-        #[cfg(feature = "remote")]
-        self.watch.start(self.machine.name())?;
+        let device = self.machine.open()?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;
@@ -130,7 +127,7 @@ impl TrainArgs {
         }
         let started = Instant::now();
         let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), log, &device, further);
+            let training = prepared.training(&run, interrupter.clone(), log, &device);
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
@@ -253,7 +250,6 @@ impl Prepared {
         interrupter: Interrupter,
         log: Log,
         device: &Device,
-        further: &[Device],
     ) -> Training<AnyModel, Observer> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
@@ -264,7 +260,6 @@ impl Prepared {
             config: self.config.train.clone(),
             run: run.clone(),
             resume_from: self.resume_from,
-            further_devices: further.iter().cloned().map(Device::autodiff).collect(),
             interrupter,
             observer: log.observer(),
         }

@@ -58,25 +58,16 @@ fn config() -> TrainConfig {
 }
 
 /// Splits with so many steps until one is waited for.
-fn splits(first: &[u32], window: usize) -> Splits<Model> {
+fn splits(first: &[u32], window: usize) -> Splits {
     let device = test_device().autodiff();
     Splits {
         window,
-        ..Splits::new(
-            examples(first),
-            examples(&[4]),
-            &config(),
-            Joint::new(device, Vec::new()).unwrap(),
-        )
+        ..Splits::new(examples(first), examples(&[4]), &config(), device)
     }
 }
 
 /// The state after an epoch, and the figures.
-fn epoch(
-    splits: &Splits<Model>,
-    epoch: usize,
-    state: State<Model>,
-) -> Result<(State<Model>, Figures)> {
+fn epoch(splits: &Splits, epoch: usize, state: State<Model>) -> Result<(State<Model>, Figures)> {
     let mut schedule = Schedule::new(&config(), 100, 0, None);
     let (config, interrupter) = (config(), Interrupter::new());
     let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
@@ -133,7 +124,7 @@ fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
             refused += 1;
             continue;
         }
-        let batch = Batch::new(&examples, splits.joint.first());
+        let batch = Batch::new(&examples, &splits.device);
         let gradients = state.trainee.train_step(batch).gradients;
         state = state.step(schedule.begun(), rate, gradients);
     }
@@ -168,7 +159,7 @@ fn finite_gradients_whose_squares_are_not_are_clipped_to_a_step() {
     let before = parameters::values(&model);
     let start = State::new(model, &config());
     let one_by_one = splits(&[4, 5], 1);
-    let batch = Batch::new(&one_by_one.train.get(0), one_by_one.joint.first());
+    let batch = Batch::new(&one_by_one.train.get(0), &one_by_one.device);
     let norm = start.trainee.train_step(batch).norm.unwrap();
     let norm = norm.read().unwrap();
     assert!((1e20..1e21).contains(&norm), "{norm:e}");
@@ -194,7 +185,7 @@ fn the_reason_names_the_first_parameter_or_the_loss() {
     let state = State::new(model(), &config());
     let splits = splits(&[POISON, 4], 1);
     let step = |batch| {
-        let batch = Batch::new(&splits.train.get(batch), splits.joint.first());
+        let batch = Batch::new(&splits.train.get(batch), &splits.device);
         state.trainee.train_step(batch)
     };
     let fault = |output: &TrainOutput| output.fault(&state.trainee).unwrap();
@@ -236,7 +227,6 @@ fn observed<O: TrainObserver>(
         config: config(),
         run: run.clone(),
         resume_from,
-        further_devices: Vec::new(),
         interrupter: Interrupter::new(),
         observer,
     }

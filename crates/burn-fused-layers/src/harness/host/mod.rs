@@ -186,14 +186,6 @@ pub fn elements_mut<B: CpuBackend, E: CpuReal>(tensor: &mut FloatTensor<B>) -> &
         .unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
 }
 
-/// The elements of a tensor of flags.
-pub fn flags<B: Backend>(tensor: BoolTensor<B>) -> Vec<bool> {
-    let data =
-        try_read_sync(B::bool_into_data(tensor)).expect("a tensor in memory is read at once");
-    let data = data.expect("a tensor in memory can be read");
-    data.iter::<bool>().collect()
-}
-
 /// The elements of an integer tensor that are indices.
 pub fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
     let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");

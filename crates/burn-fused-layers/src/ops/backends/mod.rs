@@ -6,13 +6,11 @@
 //! | flex, ndarray | the kernels of `cpu-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; those of activations, |
 //! | | normalizations and recurrent layers are one node in training, with a gradient of their own |
-//! | remote devices | the definitions, one by one, or the kernels of the server where it has said that it has them |
+//! | remote devices | the definitions, one operation of Burn's by one |
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
 mod cpu;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::Device;
@@ -33,9 +31,7 @@ impl LayerBackend for burn::backend::NdArray {
 impl LayerBackend for burn_cubecl::CubeBackend {}
 
 #[cfg(feature = "remote")]
-impl<C: burn_router::RouterChannel> LayerBackend for burn_router::BackendRouter<C> {
-    const LAYERS: super::layer_backend::LayerKernels<Self> = remote::kernels();
-}
+impl<C: burn_router::RouterChannel> LayerBackend for burn_router::BackendRouter<C> {}
 
 #[cfg(feature = "fusion")]
 impl<B: burn::backend::fusion::FusionBackend + LayerBackend> LayerBackend
