@@ -10,7 +10,7 @@ mod flex;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 
-use burn::backend::tensor::{BoolTensor, FloatTensor, IntTensor};
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
 use cpu_kernels::{Buffer, LayerReal, Matrix};
