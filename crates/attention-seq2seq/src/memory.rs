@@ -1,8 +1,9 @@
 //! The memory of this machine, and what fits into it.
 
-mod limits;
-
-use std::path::Path;
+use sysinfo::{
+    CGroupLimits, MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System,
+    get_current_pid,
+};
 
 use crate::error::{Error, Result};
 
@@ -21,9 +22,26 @@ pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// The bytes that can be had; `None` where the system does not tell.
+/// The bytes that can be had without swapping, within the control groups of this process; `None` where the system does
+/// not tell.
 fn free() -> Option<f64> {
-    limits::free(Path::new("/"))
+    let memory = MemoryRefreshKind::nothing().with_ram();
+    let mut system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
+    let own = get_current_pid().ok().and_then(|own| {
+        let processes = ProcessesToUpdate::Some(&[own]);
+        system.refresh_processes_specifics(processes, false, ProcessRefreshKind::nothing());
+        system.process(own)?.cgroup_limits()
+    });
+    // Inside a container the groups of the process may be those outside; its own is then at the root.
+    let groups = own.or_else(|| system.cgroup_limits());
+    within(system.available_memory(), groups)
+}
+
+fn within(available: u64, groups: Option<CGroupLimits>) -> Option<f64> {
+    // Not `free_memory`, which counts the cache of files as used: the system takes it back where memory is wanted.
+    let left = groups.map(|groups| groups.total_memory.saturating_sub(groups.rss));
+    let free = left.map_or(available, |left| left.min(available));
+    (available > 0).then_some(free as f64)
 }
 
 fn binary(bytes: f64) -> String {
@@ -50,5 +68,21 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn control_groups_leave_what_is_neither_resident_nor_elsewhere_in_use() {
+        let groups = |total_memory, rss| CGroupLimits {
+            total_memory,
+            // The cache of files fills the group.
+            free_memory: 0,
+            free_swap: 0,
+            rss,
+        };
+        assert_eq!(within(7, None), Some(7.0));
+        assert_eq!(within(7, Some(groups(5, 2))), Some(3.0));
+        assert_eq!(within(2, Some(groups(5, 2))), Some(2.0));
+        assert_eq!(within(7, Some(groups(5, 6))), Some(0.0));
+        assert_eq!(within(0, None), None);
     }
 }
