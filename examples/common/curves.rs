@@ -72,7 +72,7 @@ impl Curves {
                 .map(|point| point.1)
                 .chain(self.reaching.iter().copied()),
         );
-        let picture = SVGBackend::new(file, (720, 400)).into_drawing_area();
+        let picture = SVGBackend::new(file, (750, 400)).into_drawing_area();
         picture.fill(&WHITE)?;
         let (area, legend) = picture.split_horizontally(540);
         let mut chart = ChartBuilder::on(&area)

@@ -1,5 +1,5 @@
-//! Limits of the process: threads that it may not have are an error of one line, memory that ends costs no epoch that was
-//! written.
+//! Limits of the process: memory and threads that it may not have are an error of one line, and memory that ends all the
+//! same costs no epoch that was written.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -36,6 +36,9 @@ fn has_aborted(what: &str, output: &Output) -> bool {
     aborted
 }
 
+/// Limits of 0.5 GiB, on address space and on data: far below what any machine that builds this has free.
+const HALF: [&str; 2] = ["-v 524288", "-d 524288"];
+
 /// The address space, in KiB, that the program needs to start.
 fn start(folder: &Path) -> u64 {
     let starts = |limit: &u64| {
@@ -43,6 +46,45 @@ fn start(folder: &Path) -> u64 {
         output.status.success()
     };
     (1..).map(|step| 4096 * step).find(starts).unwrap()
+}
+
+#[test]
+fn a_model_beyond_a_limit_is_refused_before_it_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for limit in HALF {
+        // With more threads, on a machine of many cores, their stacks would not fit.
+        let args = [
+            "train",
+            "reverse",
+            "--hidden",
+            "6000",
+            "--threads",
+            "1",
+            "--out",
+            "run",
+        ];
+        let output = limited(folder.path(), limit, &args);
+        let stderr = text(&output.stderr);
+        let message = "the memory of the model in training: expected at most the 0.5 GiB of memory that are free, \
+                       found 4.6 GiB";
+        bad(&args, output, message);
+        assert!(!folder.path().join("run").exists(), "{stderr}");
+    }
+}
+
+#[test]
+fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
+    let (folder, whole) = copied();
+    crate::program::edit(&whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
+    for args in [
+        &["translate", "abc", "--model", "run", "--threads", "1"][..],
+        &["eval", "--model", "run", "--threads", "1"],
+        &["attend", "abc", "--model", "run", "--threads", "1"],
+    ] {
+        let output = limited(folder.path(), HALF[0], args);
+        let message = "the memory of the model: expected at most the 0.5 GiB";
+        bad(args, output, message);
+    }
 }
 
 #[test]
@@ -112,12 +154,12 @@ fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
     for step in 1.. {
         let limit = format!("-v {}", start + 1024 * step);
         let output = limited(folder.path(), &limit, &go_on);
-        let aborted = has_aborted(&limit, &output);
+        has_aborted(&limit, &output);
         let now = manifest(&whole);
         if now["checkpoints"] != before["checkpoints"] {
             break;
         }
-        assert!(aborted, "{limit}");
+        assert!(!output.status.success(), "{limit}");
         failed += 1;
         let translate = ["translate", "abc", "--model", "run"];
         written(&translate, &run(folder.path(), &translate), 0);
