@@ -22,8 +22,8 @@ pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// The bytes that can be had without swapping, within control groups and limits of this process; `None` where the system
-/// does not tell.
+/// The bytes that can be had without swapping, within control groups and limits of this process; `None` where the
+/// system does not tell.
 fn free() -> Option<f64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let mut system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
