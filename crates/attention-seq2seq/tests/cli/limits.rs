@@ -1,5 +1,5 @@
-//! Limits of the process: memory and threads that it may not have are an error of one line. An allocation that fails all
-//! the same costs no epoch that was written.
+//! Limits of the process: memory and threads that it may not have are an error of one line. An allocation that fails
+//! all the same costs no epoch that was written.
 #![cfg(target_os = "linux")]
 
 use std::fs;
