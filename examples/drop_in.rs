@@ -3,7 +3,7 @@
 //! The same file, [`drop_in/model.rs`](drop_in/model.rs), is compiled twice: with `burn::nn::transformer`, and with
 //! `attention_core::drop_in::transformer` in its place. Both models begin with the same parameters and see the same
 //! texts, so that their losses are the same to rounding; time and memory are not. Saves the losses over the time as
-//! SVG and PNG.
+//! SVG.
 //!
 //! ```text
 //! cargo run --release -p attention-examples --example drop_in [folder for the pictures]
@@ -14,7 +14,6 @@
 use std::error::Error;
 use std::time::Instant;
 
-use attention_plot::{LinePlot, SeriesStyle};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
@@ -22,7 +21,7 @@ use burn::tensor::Distribution;
 use peak_alloc::PeakAlloc;
 
 mod common;
-use common::println;
+use common::{Curves, Series, Style, println};
 
 // ANCHOR: imports
 mod burns {
@@ -111,12 +110,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         let difference = (theirs - ours).abs();
         assert!(difference < 0.05, "step {step}: losses {theirs} and {ours}");
     }
-    let curves = LinePlot::new()
-        .with_title("One import changed")
-        .with_axis_titles("seconds", "loss")
-        .with_y_reaching(0.0)?
-        .with_series("burn::nn", SeriesStyle::Line, theirs.times, theirs.losses)?
-        .with_series("drop_in", SeriesStyle::Dashes, ours.times, ours.losses)?;
+    let curves = Curves {
+        title: "One import changed".to_string(),
+        axes: ["seconds", "loss"],
+        series: vec![
+            Series::new("burn::nn", Style::Line, theirs.times, theirs.losses),
+            Series::new("drop_in", Style::Line, ours.times, ours.losses),
+        ],
+        reaching: vec![0.0],
+    };
     common::save_curves("drop_in", &curves)
 }
 

@@ -7,7 +7,7 @@
 //! position of the step before.
 //!
 //! Saves the share of letters copied right as a table, as text, and as curves over the length, and the attention
-//! weights in a long text as heatmaps; both pictures as SVG and PNG.
+//! weights in a long text as heatmaps; the curves as SVG, the heatmaps as SVG and PNG.
 //!
 //! ```text
 //! cargo run --release -p attention-examples --example long_inputs [folder for the pictures]
@@ -22,7 +22,7 @@ use attention_core::{
     AdditiveAttentionConfig, LocationAttentionConfig, Mask, MonotonicAttentionConfig,
     StatefulAttention,
 };
-use attention_plot::{HeatmapGrid, LinePlot, SeriesStyle};
+use attention_plot::HeatmapGrid;
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::Module;
 use burn::nn::gru::{Gru, GruConfig};
@@ -33,7 +33,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::println;
+use common::{Curves, Series, Style, println};
 
 const LETTERS: usize = 4; // a ..= d; one more id stands for the beginning
 const HIDDENS: usize = 32;
@@ -219,7 +219,7 @@ fn show(results: &[Trained]) -> Result<(), Box<dyn Error>> {
     let file = common::folder()?.join("long_inputs.tsv");
     std::fs::write(&file, table + "\n")?;
     println!("saved {}", file.display());
-    common::save_curves("long_inputs_curves", &curves(results)?)?;
+    common::save_curves("long_inputs_curves", &curves(results))?;
 
     let longest = TESTED[TESTED.len() - 1];
     let weights = results.iter().flat_map(|result| result.weights.clone());
@@ -230,22 +230,30 @@ fn show(results: &[Trained]) -> Result<(), Box<dyn Error>> {
 }
 
 /// The table as curves.
-fn curves(results: &[Trained]) -> Result<LinePlot, Box<dyn Error>> {
-    let mut curves = LinePlot::new()
-        .with_title("Texts longer than any in training")
-        .with_axis_titles("letters of the text", "copied right, in %")
-        .with_vertical_line("longest in training", TRAINED[TRAINED.len() - 1] as f32)?
-        .with_y_reaching(0.0)?;
+fn curves(results: &[Trained]) -> Curves {
+    let longest = TRAINED[TRAINED.len() - 1] as f32;
+    let mut series = Vec::new();
     for (number, result) in results.iter().enumerate() {
         // The curves of two attentions that copy every letter coincide.
         let style = if number + 1 == results.len() {
-            SeriesStyle::Dashes
+            Style::Points
         } else {
-            SeriesStyle::LineAndPoints
+            Style::Line
         };
         let lengths = TESTED.map(|length| length as f32);
         let percent = result.accuracies.iter().map(|accuracy| 100.0 * accuracy);
-        curves = curves.with_series(result.name, style, lengths, percent)?;
+        series.push(Series::new(result.name, style, lengths, percent));
     }
-    Ok(curves)
+    series.push(Series::new(
+        "longest in training",
+        Style::Line,
+        [longest; 2],
+        [0.0, 100.0],
+    ));
+    Curves {
+        title: "Texts longer than any in training".to_string(),
+        axes: ["letters of the text", "copied right, in %"],
+        series,
+        reaching: Vec::new(),
+    }
 }

@@ -18,14 +18,14 @@ use attention_core::{
     Attention, AttentionOutput, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
     KernelScoreConfig, Mask, Normalizer, ScoringFunction,
 };
-use attention_plot::{HeatmapGrid, LinePlot, SeriesStyle};
+use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{print, println, save_curves, save_grid, scalar};
+use common::{Curves, Series, Style, print, println, save_curves, save_grid, scalar};
 
 const POINTS: usize = 40;
 const WIDTHS: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
@@ -234,18 +234,25 @@ fn show(
         print!(" {:12.3}", data.error(&output.context)?);
     }
     println!();
-    let mut plot = LinePlot::new()
-        .with_axis_titles("x", "y")
-        .with_series(
-            "measured",
-            SeriesStyle::Points,
-            elements(&data.keys)?,
-            elements(&data.values)?,
-        )?
-        .with_series("2 sin x + x", SeriesStyle::Dashes, points.clone(), truth)?;
+    let measured = (elements(&data.keys)?, elements(&data.values)?);
+    let mut series = vec![
+        Series::new("measured", Style::Points, measured.0, measured.1),
+        Series::new("2 sin x + x", Style::Line, points.clone(), truth),
+    ];
     for ((name, _), curve) in outputs.iter().zip(curves) {
-        plot = plot.with_series(name.as_ref(), SeriesStyle::Line, points.clone(), curve)?;
+        series.push(Series::new(
+            name.as_ref(),
+            Style::Line,
+            points.clone(),
+            curve,
+        ));
     }
+    let plot = Curves {
+        title: String::new(),
+        axes: ["x", "y"],
+        series,
+        reaching: Vec::new(),
+    };
     save_curves(&format!("{name}_curves"), &plot)?;
     let heatmaps = HeatmapGrid::new(weights, [1, outputs.len(), POINTS, POINTS])?
         .with_titles(outputs.iter().map(|(name, _)| name.as_ref()))?

@@ -4,7 +4,7 @@
 //! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 3. Answered by measuring: the
 //! variance of the scores as vectors grow, the weights and gradients after softmax, the learning curves, and the time.
 //!
-//! Saves the learning curves as SVG and PNG.
+//! Saves the learning curves as SVG.
 //!
 //! ```text
 //! cargo run -p attention-examples --example sum_or_product [folder for the pictures]
@@ -18,7 +18,6 @@ use attention_core::{
     AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, Positions,
     ScoreKernel, ScoringFunction,
 };
-use attention_plot::{LinePlot, SeriesStyle};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
@@ -26,7 +25,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{print, println, save_curves, scalar};
+use common::{Curves, Series, Style, print, println, save_curves, scalar};
 
 const KEYS: usize = 16;
 
@@ -250,28 +249,28 @@ fn learning(device: &Device) -> Result<[Learned; 2], Box<dyn Error>> {
     results.try_into().map_err(|_| "expected two tasks".into())
 }
 
-/// The losses as curves: solid with the known keys, dashed with new ones.
+/// The losses as curves.
 fn draw(results: &[Learned], guessing: f32) -> Result<(), Box<dyn Error>> {
-    let mut curves = LinePlot::new()
-        .with_title(format!("Learning which of {CHOICES} keys it is"))
-        .with_axis_titles("step", "loss")
-        .with_y_reaching(0.0)?
-        .with_y_reaching(guessing)?;
-    let tasks = [
-        ("a known 16", SeriesStyle::Line),
-        ("new keys", SeriesStyle::Dashes),
-    ];
-    for ((keys, style), learned) in tasks.into_iter().zip(results) {
+    let mut series = Vec::new();
+    for (keys, learned) in ["a known 16", "new keys"].into_iter().zip(results) {
         for (name, losses) in [
             ("dot product", &learned.dot),
             ("additive", &learned.additive),
         ] {
             let steps = (0..losses.len()).map(|step| step as f32);
             let name = format!("{name}, {keys}");
-            curves = curves.with_series(name, style, steps, losses.clone())?;
+            series.push(Series::new(name, Style::Line, steps, losses.clone()));
         }
     }
-    save_curves("sum_or_product", &curves)
+    save_curves(
+        "sum_or_product",
+        &Curves {
+            title: format!("Learning which of {CHOICES} keys it is"),
+            axes: ["step", "loss"],
+            series,
+            reaching: vec![0.0, guessing],
+        },
+    )
 }
 
 // ANCHOR: learn

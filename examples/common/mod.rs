@@ -7,15 +7,17 @@
     reason = "each example is a crate of its own and uses what it needs"
 )]
 
+mod curves;
 mod output;
 
+pub(crate) use curves::{Curves, Series, Style};
 pub(crate) use output::{print, print_or_end, println};
 
 use std::error::Error;
 use std::io::{IsTerminal, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use attention_plot::{HeatmapGrid, LinePlot, PlotError, TerminalColor};
+use attention_plot::{HeatmapGrid, TerminalColor};
 use burn::prelude::*;
 
 /// Prints a tensor `[batch, rows, columns]` as D2L does: nested, with 4 decimals.
@@ -54,20 +56,19 @@ pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dy
 
 /// Saves heatmaps that are too wide for a terminal, as SVG and PNG.
 pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
-    save(name, |file| heatmaps.save(file))
-}
-
-/// Saves curves as SVG and PNG.
-pub(crate) fn save_curves(name: &str, curves: &LinePlot) -> Result<(), Box<dyn Error>> {
-    save(name, |file| curves.save(file))
-}
-
-fn save(name: &str, write: impl Fn(&Path) -> Result<(), PlotError>) -> Result<(), Box<dyn Error>> {
     for extension in ["svg", "png"] {
         let file = folder()?.join(name).with_extension(extension);
-        write(&file)?;
+        heatmaps.save(&file)?;
         println!("saved {}", file.display());
     }
+    Ok(())
+}
+
+/// Saves curves as SVG.
+pub(crate) fn save_curves(name: &str, curves: &Curves) -> Result<(), Box<dyn Error>> {
+    let file = folder()?.join(name).with_extension("svg");
+    curves.save(&file)?;
+    println!("saved {}", file.display());
     Ok(())
 }
 

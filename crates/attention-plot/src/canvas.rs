@@ -22,13 +22,6 @@ pub(crate) struct Point {
     pub(crate) y: i32,
 }
 
-/// A point at fractions of a pixel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Place {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-}
-
 /// A rectangle: the upper left corner and the size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
@@ -55,13 +48,11 @@ impl Area {
     }
 }
 
-/// The size of a picture and the precision of its coordinates.
+/// The size of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) width: i32,
     pub(crate) height: i32,
-    /// Parts of a pixel to which places are rounded: the units of the SVG's view box.
-    pub(crate) units: i32,
 }
 
 impl Page {
@@ -73,11 +64,6 @@ impl Page {
             width: self.width,
             height: self.height,
         }
-    }
-
-    /// The nearest whole number of units.
-    pub(crate) fn round(&self, pixels: f64) -> i32 {
-        (pixels * f64::from(self.units)).round() as i32
     }
 }
 
@@ -130,11 +116,6 @@ pub(crate) trait Canvas {
 
     /// Draws a horizontal or vertical line one pixel thick: half a pixel on either side.
     fn tick(&mut self, from: Point, to: Point);
-
-    /// Draws a line through two places or more, with round ends and corners.
-    fn line(&mut self, places: &[Place], width: f64, color: Rgb);
-
-    fn disc(&mut self, center: Place, radius: f64, color: Rgb);
 
     /// Draws a text, of which nothing is left if it is empty.
     fn text(&mut self, text: Text<'_>);

@@ -46,33 +46,9 @@ pub enum PlotError {
         high: f32,
     },
 
-    /// A series has more or fewer `x` than `y`, or none at all.
-    #[error("{series} has {x} x and {y} y; it needs as many of each, and at least one")]
-    Series {
-        /// Which series: its number, from 1, and its name.
-        series: String,
-        /// The number of `x` that came.
-        x: usize,
-        /// The number of `y` that came.
-        y: usize,
-    },
-
-    /// A line plot has nothing to show.
-    #[error("a line plot needs at least one series, but none came; add one with with_series")]
-    NoSeries,
-
-    /// A place on an axis is not a finite number.
-    #[error("{what} needs a finite place, but {found} came")]
-    Place {
-        /// The line or the end of an axis that was to be there.
-        what: String,
-        /// The place that was asked for.
-        found: f32,
-    },
-
     /// The picture would be larger than viewers can show.
     #[error(
-        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries, keys or series"
+        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries or keys"
     )]
     TooLarge {
         /// The width of the picture in pixels.

@@ -1,16 +1,15 @@
-//! Heatmaps of attention weights and line plots of measurements.
+//! Heatmaps of attention weights.
 //!
 //! A [`Heatmap`] shows one matrix `[queries, keys]`. A [`HeatmapGrid`] shows several on one colour scale, `[rows,
 //! columns, queries, keys]`, for instance layers by heads: the figure that *Dive into Deep Learning* (D2L) draws with
-//! `show_heatmaps`. A [`LinePlot`] shows series of points over two axes: the `plot` of D2L. All three take plain `f32`
-//! values, from any framework, and become
+//! `show_heatmaps`. Both take plain `f32` values, from any framework, and become
 //!
-//! | output | of | method |
-//! | --- | --- | --- |
-//! | a vector picture for papers and the web | all | `to_svg`, `save_svg` |
-//! | a bitmap: the same picture, rasterised | all | `to_png`, `save_png` |
-//! | one HTML file that names each cell under the pointer | heatmaps | `to_html`, `save_html` |
-//! | coloured text for a terminal or a log | heatmaps | `to_terminal` |
+//! | output | method |
+//! | --- | --- |
+//! | a vector picture for papers and the web | `to_svg`, `save_svg` |
+//! | a bitmap: the same picture, rasterised | `to_png`, `save_png` |
+//! | one HTML file that names each cell under the pointer | `to_html`, `save_html` |
+//! | coloured text for a terminal or a log | `to_terminal` |
 //!
 //! `save` picks the format from the file's extension. It replaces a file whole or not at all, by [`write_file`].
 //!
@@ -36,7 +35,7 @@
 //! # Values that are not finite
 //!
 //! Weights may be any `f32`. The colour scale ignores NaN and the infinities; their cells are grey, and marked `??` in
-//! a terminal, so that a broken softmax is seen. A line plot leaves a gap.
+//! a terminal, so that a broken softmax is seen.
 //!
 //! # Text
 //!
@@ -59,8 +58,6 @@ mod font;
 #[cfg(feature = "figures")]
 mod heatmap;
 #[cfg(feature = "figures")]
-mod lines;
-#[cfg(feature = "figures")]
 mod measures;
 #[cfg(feature = "figures")]
 mod raster;
@@ -80,5 +77,3 @@ pub use error::PlotError;
 pub use file::{write_file, write_file_if};
 #[cfg(feature = "figures")]
 pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
-#[cfg(feature = "figures")]
-pub use lines::{LinePlot, SeriesStyle};

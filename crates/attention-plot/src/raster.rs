@@ -2,13 +2,11 @@
 
 use std::io::Write;
 
-use tiny_skia::{
-    ColorU8, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
-};
+use tiny_skia::{ColorU8, FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
 
 use crate::{
     PlotError,
-    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Page, Place, Point, Rgb, Text},
+    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Point, Rgb, Text},
     font::Face,
 };
 
@@ -38,7 +36,6 @@ pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotErro
     let mut raster = Raster {
         pixmap: Pixmap::new(width as u32, height as u32).ok_or_else(too_large)?,
         face,
-        page,
         scale: scale as usize,
     };
     raster.fill(page.area(), PAPER);
@@ -70,7 +67,6 @@ fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
 struct Raster<'a> {
     pixmap: Pixmap,
     face: &'a Face,
-    page: Page,
     /// Pixels of the bitmap in a pixel of the SVG.
     scale: usize,
 }
@@ -80,21 +76,10 @@ impl Raster<'_> {
         (length * self.scale as i32) as f32
     }
 
-    /// A length in pixels of the bitmap, rounded as in the SVG.
-    fn rounded(&self, length: f64) -> f32 {
-        self.pixels(self.page.round(length)) / self.page.units as f32
-    }
-
     fn fill_path(&mut self, path: &Path, color: Rgb, transform: Transform) {
         let rule = FillRule::Winding;
         self.pixmap
             .fill_path(path, &paint(color), rule, transform, None);
-    }
-
-    fn stroke_path(&mut self, path: &Path, stroke: &Stroke, paint: &Paint<'_>) {
-        let transform = Transform::identity();
-        self.pixmap
-            .stroke_path(path, paint, stroke, transform, None);
     }
 
     /// Strokes a path one pixel of the SVG thick, with sharp edges.
@@ -107,7 +92,9 @@ impl Raster<'_> {
             anti_alias: false,
             ..paint(INK)
         };
-        self.stroke_path(path, &stroke, &sharp);
+        let transform = Transform::identity();
+        self.pixmap
+            .stroke_path(path, &sharp, &stroke, transform, None);
     }
 }
 
@@ -139,34 +126,6 @@ impl Canvas for Raster<'_> {
         path.line_to(self.pixels(to.x), self.pixels(to.y));
         if let Some(path) = path.finish() {
             self.stroke_thin(&path);
-        }
-    }
-
-    fn line(&mut self, places: &[Place], width: f64, color: Rgb) {
-        let mut path = PathBuilder::new();
-        for place in places {
-            let (x, y) = (self.rounded(place.x), self.rounded(place.y));
-            if path.is_empty() {
-                path.move_to(x, y);
-            } else {
-                path.line_to(x, y);
-            }
-        }
-        let stroke = Stroke {
-            width: self.rounded(width),
-            line_cap: LineCap::Round,
-            line_join: LineJoin::Round,
-            ..Stroke::default()
-        };
-        if let Some(path) = path.finish() {
-            self.stroke_path(&path, &stroke, &paint(color));
-        }
-    }
-
-    fn disc(&mut self, center: Place, radius: f64, color: Rgb) {
-        let [x, y, radius] = [center.x, center.y, radius].map(|length| self.rounded(length));
-        if let Some(path) = PathBuilder::from_circle(x, y, radius) {
-            self.fill_path(&path, color, Transform::identity());
         }
     }
 
@@ -204,11 +163,11 @@ fn paint([red, green, blue]: Rgb) -> Paint<'static> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::canvas::Page;
 
     const PAGE: Page = Page {
         width: 80,
         height: 80,
-        units: 10,
     };
 
     /// The covered area, and its bounds: left, top, right, bottom.
@@ -217,7 +176,6 @@ mod tests {
         let mut raster = Raster {
             pixmap: Pixmap::new(80, 80).unwrap(),
             face: &face,
-            page: PAGE,
             scale: 1,
         };
         raster.fill(PAGE.area(), PAPER);
@@ -233,48 +191,6 @@ mod tests {
             }
         }
         (sum, bounds)
-    }
-
-    fn line(points: &[(f64, f64)], width: f64) -> (f64, [usize; 4]) {
-        let places: Vec<_> = points.iter().map(|(x, y)| Place { x: *x, y: *y }).collect();
-        covered(|raster| raster.line(&places, width, INK))
-    }
-
-    #[test]
-    fn a_line_covers_its_length_times_its_width_and_its_round_ends() {
-        let round = std::f64::consts::PI * 4.0;
-        for (to, length) in [
-            ((60.0, 20.0), 50.0),
-            ((10.0, 70.0), 50.0),
-            ((50.0, 50.0), 50.0),
-            ((40.0, 60.0), 50.0),
-            ((10.3, 20.0), 0.3),
-        ] {
-            let (sum, _) = line(&[(10.0, 20.0), to], 4.0);
-            let expected = 4.0 * length + round;
-            assert!((sum - expected).abs() < 0.03 * expected, "{to:?}: {sum}");
-        }
-    }
-
-    #[test]
-    fn a_disc_covers_its_area() {
-        let (sum, bounds) = covered(|raster| raster.disc(Place { x: 10.0, y: 20.0 }, 2.0, INK));
-        let expected = std::f64::consts::PI * 4.0;
-        assert!((sum - expected).abs() < 0.4, "{sum}");
-        assert_eq!(bounds, [8, 18, 11, 21]);
-    }
-
-    #[test]
-    fn a_place_covered_twice_counts_once() {
-        let (once, _) = line(&[(5.0, 5.0), (45.0, 35.0)], 3.0);
-        let (back, _) = line(&[(5.0, 5.0), (45.0, 35.0), (5.0, 5.0)], 3.0);
-        let (parts, _) = line(&[(5.0, 5.0), (25.0, 20.0), (45.0, 35.0)], 3.0);
-        assert!((once - back).abs() < 1e-3 && (once - parts).abs() < 1e-3);
-    }
-
-    #[test]
-    fn no_place_covers_nothing() {
-        assert_eq!(line(&[], 3.0).0, 0.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A figure as SVG text.
 
 use crate::{
-    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Page, Place, Point, Rgb, Text},
+    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Page, Point, Rgb, Text},
     font::FAMILY,
     text::escape,
 };
@@ -9,19 +9,13 @@ use crate::{
 /// The figure as SVG text: each element begins a line, and the content of a text has a line of its own.
 pub(crate) fn svg(figure: &impl Figure) -> String {
     let page = figure.page();
-    let Page {
-        width,
-        height,
-        units,
-    } = page;
-    let (view_width, view_height) = (width * units, height * units);
+    let Page { width, height } = page;
     let mut svg = Svg {
-        page,
         // Without crisp edges, viewers blend neighbouring cells where an edge falls inside a pixel, and white seams
         // appear.
         out: format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {view_width} {view_height}\" font-family=\"{FAMILY}\" shape-rendering=\"crispEdges\">\n"
+             viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\" shape-rendering=\"crispEdges\">\n"
         ),
     };
     svg.fill(page.area(), PAPER);
@@ -30,7 +24,6 @@ pub(crate) fn svg(figure: &impl Figure) -> String {
 }
 
 struct Svg {
-    page: Page,
     out: String,
 }
 
@@ -42,18 +35,18 @@ impl Svg {
 
     /// The attributes of a rectangle.
     fn edges(&self, area: Area) -> String {
-        let edges = [area.x, area.y, area.width, area.height];
-        let [x, y, width, height] = edges.map(|edge| edge * self.page.units);
+        let Area {
+            x,
+            y,
+            width,
+            height,
+        } = area;
         format!("x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
     }
 
     /// The attributes of a line one pixel thick.
     fn thin(&self) -> String {
-        format!(
-            "stroke=\"{}\" stroke-width=\"{}\"",
-            hex(INK),
-            self.page.units
-        )
+        format!("stroke=\"{}\" stroke-width=\"1\"", hex(INK))
     }
 }
 
@@ -69,31 +62,10 @@ impl Canvas for Svg {
     }
 
     fn tick(&mut self, from: Point, to: Point) {
-        let [x1, y1, x2, y2] = [from.x, from.y, to.x, to.y].map(|end| end * self.page.units);
+        let [x1, y1, x2, y2] = [from.x, from.y, to.x, to.y];
         let thin = self.thin();
         self.push(&format!(
             "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" {thin}/>"
-        ));
-    }
-
-    fn line(&mut self, places: &[Place], width: f64, color: Rgb) {
-        let (width, color) = (self.page.round(width), hex(color));
-        let points: Vec<_> = places
-            .iter()
-            .map(|place| format!("{},{}", self.page.round(place.x), self.page.round(place.y)))
-            .collect();
-        let points = points.join(" ");
-        self.push(&format!(
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\" \
-             stroke-linejoin=\"round\" stroke-linecap=\"round\" shape-rendering=\"geometricPrecision\"/>"
-        ));
-    }
-
-    fn disc(&mut self, center: Place, radius: f64, color: Rgb) {
-        let [x, y, radius] = [center.x, center.y, radius].map(|length| self.page.round(length));
-        let color = hex(color);
-        self.push(&format!(
-            "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{color}\" shape-rendering=\"geometricPrecision\"/>"
         ));
     }
 
@@ -101,7 +73,7 @@ impl Canvas for Svg {
         if text.content.is_empty() {
             return;
         }
-        let [x, y] = [text.at.x, text.at.y].map(|length| length * self.page.units);
+        let Point { x, y } = text.at;
         let anchor = match text.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -111,7 +83,7 @@ impl Canvas for Svg {
             Direction::Rightwards => String::new(),
             Direction::Upwards => format!(" transform=\"rotate(270, {x}, {y})\""),
         };
-        let size = f64::from(self.page.round(10.0 * text.em)) / 10.0;
+        let size = (10.0 * text.em).round() / 10.0;
         let (color, content) = (hex(INK), escape(text.content));
         // The baseline runs half the height of a small letter below the point, whatever typeface the viewer has.
         self.push(&format!(

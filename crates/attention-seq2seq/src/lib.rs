@@ -29,7 +29,6 @@
 #![warn(unnameable_types)]
 
 mod attention;
-mod average;
 mod batch;
 mod batches;
 mod corpus;
@@ -117,8 +116,6 @@ pub use translate::explain;
 pub use translate::{
     Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
 };
-
-pub use average::{CheckpointOfRun, average_checkpoints};
 
 // Devices of other processes and machines.
 

@@ -1,14 +1,13 @@
 //! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 
-mod allocator;
 mod cli;
 
 use std::process::ExitCode;
 
-use allocator::Allocator;
-
+// It keeps what is freed for the next tensor: glibc gives large tensors back to the system, and has their pages faulted
+// in again in every step.
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator::new();
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match cli::run() {

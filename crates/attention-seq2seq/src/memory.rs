@@ -1,8 +1,9 @@
 //! The memory of this machine, and what fits into it.
 
-mod limits;
-
-use std::path::Path;
+use sysinfo::{
+    CGroupLimits, MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System,
+    get_current_pid,
+};
 
 use crate::error::{Error, Result};
 
@@ -21,9 +22,38 @@ pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// The bytes that can be had; `None` where the system does not tell.
+/// The bytes that can be had without swapping, within control groups and limits of this process; `None` where the
+/// system does not tell.
 fn free() -> Option<f64> {
-    limits::free(Path::new("/"))
+    let memory = MemoryRefreshKind::nothing().with_ram();
+    let mut system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
+    let own = get_current_pid().ok().and_then(|own| {
+        let processes = ProcessesToUpdate::Some(&[own]);
+        system.refresh_processes_specifics(processes, false, ProcessRefreshKind::nothing());
+        system.process(own)?.cgroup_limits()
+    });
+    // Inside a container the groups of the process may be those outside; its own is then at the root.
+    let groups = own.or_else(|| system.cgroup_limits());
+    within(system.available_memory(), groups, limits())
+}
+
+/// Those of the process on address space and on data (`ulimit -v` and `-d`).
+#[cfg(target_os = "linux")]
+fn limits() -> [Option<u64>; 2] {
+    use rustix::process::{Resource, getrlimit};
+    [Resource::As, Resource::Data].map(|it| getrlimit(it).current)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn limits() -> [Option<u64>; 2] {
+    [None; 2]
+}
+
+fn within(available: u64, groups: Option<CGroupLimits>, limits: [Option<u64>; 2]) -> Option<f64> {
+    // Not `free_memory`, which counts the cache of files as used: the system takes it back where memory is wanted.
+    let left = groups.map(|groups| groups.total_memory.saturating_sub(groups.rss));
+    let least = limits.into_iter().flatten().chain(left);
+    (available > 0).then(|| least.fold(available, u64::min) as f64)
 }
 
 fn binary(bytes: f64) -> String {
@@ -50,5 +80,23 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn groups_leave_what_is_not_resident_and_the_least_counts() {
+        let groups = |total_memory, rss| CGroupLimits {
+            total_memory,
+            // The cache of files fills the group.
+            free_memory: 0,
+            free_swap: 0,
+            rss,
+        };
+        let free = [None; 2];
+        assert_eq!(within(7, None, free), Some(7.0));
+        assert_eq!(within(7, Some(groups(5, 2)), free), Some(3.0));
+        assert_eq!(within(2, Some(groups(5, 2)), free), Some(2.0));
+        assert_eq!(within(7, Some(groups(5, 6)), free), Some(0.0));
+        assert_eq!(within(7, Some(groups(5, 2)), [Some(4), Some(1)]), Some(1.0));
+        assert_eq!(within(0, None, free), None);
     }
 }

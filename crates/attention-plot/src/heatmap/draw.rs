@@ -36,7 +36,6 @@ impl Figure for GridFigure<'_> {
         Page {
             width: self.layout.width,
             height: self.layout.height,
-            units: 1,
         }
     }
 

@@ -1,7 +1,6 @@
 //! The command line.
 
 mod attend;
-mod average;
 mod completions;
 mod devices;
 mod eval;
@@ -46,8 +45,6 @@ enum Command {
     Translate(Box<translate::TranslateArgs>),
     /// Give the probabilities of given outputs, token by token.
     Score(score::ScoreArgs),
-    /// Average the weights of checkpoints, to a run of their mean.
-    Average(average::AverageArgs),
     /// Count the errors of a model.
     Eval(eval::EvalArgs),
     /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
@@ -74,7 +71,6 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Train(args) => return args.run(),
         Command::Translate(args) => return args.run(),
         Command::Score(args) => return args.run(),
-        Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
         #[cfg(feature = "serve")]

@@ -12,12 +12,6 @@ struct Saved {
     model: AnyModel,
 }
 
-/// The content of the file of a checkpoint of `model`.
-pub(crate) fn save_model(model: AnyModel) -> std::result::Result<Vec<u8>, RecordError> {
-    let bytes = Saved { model }.into_record().into_bytes()?;
-    Ok(bytes.to_vec())
-}
-
 /// `model`, with the parameters in the content of a checkpoint's file.
 pub(crate) fn load_model(
     model: AnyModel,

@@ -1,6 +1,5 @@
 //! Runs: their settings, data and folders.
 
-mod averaged;
 mod checkpoint;
 mod config;
 mod data_source;
@@ -13,7 +12,7 @@ mod select;
 mod streams;
 mod train_config;
 
-pub(crate) use checkpoint::{load_model, save_model};
+pub(crate) use checkpoint::load_model;
 pub use config::RunConfig;
 pub(crate) use config::check_max_len;
 pub use data_source::DataSource;

@@ -1,7 +1,6 @@
 //! The program `seq2seq`: its files, its output and its errors.
 #![allow(clippy::unwrap_used)]
 
-mod average;
 mod browser;
 mod chromium;
 mod completions;

@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-#[cfg(feature = "subwords")]
-use crate::export::{LOADER, python};
 #[cfg(not(feature = "subwords"))]
 use crate::program::edit;
-use crate::program::{fail, succeed};
 #[cfg(feature = "subwords")]
-use crate::program::{good, manifest};
+use crate::program::manifest;
+use crate::program::{fail, succeed};
 
 /// Phrases, and their words in the other order.
 fn phrases(folder: &Path) {
@@ -103,31 +101,6 @@ fn words_are_divided_and_joined_again() {
     succeed(folder, &resume);
     let resumed = &manifest(&folder.join("again"))["settings"];
     assert_eq!(resumed["data"], again["data"]);
-}
-
-#[cfg(feature = "subwords")]
-#[test]
-fn pytorch_divides_words_as_the_program_does() {
-    let Some(mut python) = python() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    phrases(folder);
-    train(
-        folder,
-        &["--subwords", "30", "--epochs", "40", "--batch-size", "4"],
-    );
-    let model = ["--model", "runs/phrases"];
-    succeed(folder, &[&["export", "--output", "x"][..], &model].concat());
-    let texts = ["a newer tower", "the  lowest road flows ", "lowlow"];
-    let output = python
-        .current_dir(folder)
-        .arg(LOADER)
-        .arg("x")
-        .args(texts)
-        .output();
-    let translated = succeed(folder, &[&["translate"][..], &texts, &model].concat());
-    assert_eq!(good(&texts, output.unwrap()), translated);
-    assert!(translated.contains(' '), "{translated}");
 }
 
 #[cfg(feature = "subwords")]

@@ -1,7 +1,0 @@
-//! Line plots: series of points over two axes.
-
-mod draw;
-mod layout;
-mod plot;
-
-pub use plot::{LinePlot, SeriesStyle};
