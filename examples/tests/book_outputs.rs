@@ -48,7 +48,7 @@ fn examples() -> Vec<String> {
         .collect()
 }
 
-/// Runs an example with `folder` for its pictures, and returns what it prints; but where it saved them.
+/// Runs an example in `folder`, and returns what it prints; but where it saved pictures.
 fn run(example: &str, folder: &Path) -> String {
     // This test lies in `deps`, beside the folder of the examples.
     let program = std::env::current_exe().unwrap();
@@ -58,7 +58,7 @@ fn run(example: &str, folder: &Path) -> String {
         .with_file_name("examples")
         .join(example);
     let output = Command::new(&program)
-        .arg(folder)
+        .current_dir(folder)
         .env("BURN_DEVICE", "flex")
         .output();
     let output = output.unwrap_or_else(|error| {
@@ -84,7 +84,8 @@ fn outputs_and_pictures_are_those_of_the_examples() {
             made.push((file, stdout.clone()));
         }
         for (file, _) in pictures.iter().filter(|(_, owner)| owner == example) {
-            let picture = folder.path().join(file.file_name().unwrap());
+            let picture = folder.path().join("target/pictures");
+            let picture = picture.join(file.file_name().unwrap());
             let picture = fs::read_to_string(&picture).unwrap_or_else(|error| {
                 panic!("{example} makes no {}: {error}", picture.display())
             });
