@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use burn_fused_layers::harness::parameter::shape;
+
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
 use crate::{MultiHeadAttention, ScoringFunction};
@@ -52,7 +54,7 @@ pub(super) fn load<S: ScoringFunction>(
     let output_name = name(if is_of_d2l { "W_o" } else { "out_proj" });
 
     let layers = [&attention.query, &attention.key, &attention.value];
-    let outputs = layers.map(|layer| layer.weight.shape()[1]);
+    let outputs = layers.map(|layer| shape(&layer.weight)[1]);
     let places = |index: usize, letter: char| {
         if is_of_d2l {
             return Place::weight_and_bias(&name(&format!("W_{letter}")));

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
-use crate::harness::parameter::dequantized;
+use crate::harness::parameter::{dequantized, is_reparameterized};
 
 /// A layer of Burn that computes what no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -119,6 +119,9 @@ fn of_gates(
     kind: CellKind,
     gates: &[&GateController],
 ) -> Result<RecurrentLayer, UnsupportedLayer> {
+    let is_plain = !gates.iter().any(|gate| is_reparameterized(*gate));
+    let expected = "no LoRA or other reparameterization: `materialize` merges it";
+    check(name, &[(is_plain, expected)])?;
     let side_by_side = |layer: fn(&GateController) -> &Linear| {
         let layers = || gates.iter().map(|gate| layer(gate));
         let weights: Vec<_> = layers().map(|layer| &layer.weight).collect();

@@ -23,7 +23,7 @@
 //!
 //! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
 //! `linear`, `yarn` or `llama3`. Those that change with the length of a text (`dynamic`, `longrope`) are refused.
-//! Layers share tables for all `max_position_embeddings`.
+//! Layers share tables, which grow with the texts, also beyond `max_position_embeddings`: it is no limit of angles.
 //!
 //! # Errors
 //!
