@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attention_core::import::hugging_face::load_llama;
 use attention_core::import::load_additive_attention;
@@ -39,10 +39,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Held by a test, since all of them share the counts.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What a function makes, and the most bytes that it took meanwhile.
 fn counted<T>(make: impl FnOnce() -> T) -> (T, usize) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
     let made = make();
@@ -121,6 +125,7 @@ fn write_checkpoint(path: &Path) {
 
 #[test]
 fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let [query_size, key_size, hiddens] = SIZES;
@@ -141,6 +146,7 @@ fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
 /// Tables of a million positions would take 24 MB.
 #[test]
 fn a_model_for_long_texts_takes_memory_for_the_text_that_it_reads() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let original = reference_path("hugging_face/llama");
     let config = std::fs::read_to_string(original.join("config.json")).unwrap();

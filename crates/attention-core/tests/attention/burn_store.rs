@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use attention_core::QkNormScoreConfig;
 use attention_core::drop_in::transformer as ours;
 use attention_core::transformer::{
     LanguageModelConfig, NormConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
     TransformerLayerConfig,
 };
-use attention_core::QkNormScoreConfig;
 use attention_tests::{device, parameters};
 use burn::module::Module;
 use burn::nn::transformer as burns;

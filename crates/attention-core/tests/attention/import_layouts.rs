@@ -119,7 +119,7 @@ fn both_layouts_are_filled_alike() {
 
         let file = reference_path("import/transformer_encoder_layer.pt");
         let load = |module| load_transformer_encoder_layer(module, &file, "").unwrap();
-        let config = TransformerLayerConfig::new(12, 3, 17).with_norm_order(NormOrder::Post);
+        let config = TransformerLayerConfig::new(8, 2, 7).with_norm_order(NormOrder::Post);
         check(
             "layer",
             device,
