@@ -19,7 +19,13 @@ pub(super) struct Tables {
     dtype: DType,
     max_positions: usize,
     /// Those of each device, with or without autodiff.
-    made: Arc<Mutex<Vec<(Device, [Tensor<2>; 2])>>>,
+    made: Arc<Mutex<Vec<OnDevice>>>,
+}
+
+/// Cosines and sines on one device.
+struct OnDevice {
+    device: Device,
+    tables: [Tensor<2>; 2],
 }
 
 impl Tables {
@@ -48,17 +54,20 @@ impl Tables {
     ) -> [Tensor<3>; 2] {
         let needed = positions.end(self.max_positions, rows[1]);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = made.iter().position(|(of, _)| is_same(of, device));
+        let found = made.iter().position(|of| is_same(&of.device, device));
         let at = found.unwrap_or_else(|| {
-            made.push((device.clone(), self.make(FIRST.max(needed), device)));
+            made.push(OnDevice {
+                device: device.clone(),
+                tables: self.make(FIRST.max(needed), device),
+            });
             made.len() - 1
         });
-        let [cosines, _] = &made[at].1;
-        if cosines.dims()[0] < needed {
-            // Twice as long, so that a text makes few of them.
-            made[at].1 = self.make(needed.next_power_of_two(), device);
+        let OnDevice { tables, .. } = &mut made[at];
+        if tables[0].dims()[0] < needed {
+            // Up to twice as long, so that a text makes few of them.
+            *tables = self.make(needed.next_power_of_two(), device);
         }
-        let tables = made[at].1.clone();
+        let tables = tables.clone();
         drop(made);
         tables.map(|table| positions.select(&table, rows))
     }
