@@ -27,7 +27,7 @@ fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(),
     }
 }
 
-/// A GRU of Burn with sigmoid and tanh and without `clip`, whatever its `reset_after` is.
+/// A GRU of Burn with sigmoid and tanh, without `clip` and without LoRA, whatever its `reset_after` is.
 impl TryFrom<&Gru> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -46,8 +46,8 @@ impl TryFrom<&Gru> for RecurrentLayer {
     }
 }
 
-/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`. Inputs are
-/// `[batch, steps, ..]`, whatever its `batch_first` is.
+/// An LSTM of Burn with gates of their own, sigmoid and tanh and without LoRA, that reads forward and does not `clip`.
+/// Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
 impl TryFrom<&Lstm> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
