@@ -152,7 +152,6 @@ fn a_plain_batch_trains_as_a_batch_on_the_training_device() {
             };
             let (context, gradients) = run(&device.clone().inner());
             let (expected, expected_gradients) = run(device);
-            assert!(context.data.contains(&0.0));
             assert_same("context", &context, &expected);
             for (gradient, expected) in gradients.iter().zip(&expected_gradients) {
                 assert!(gradient.magnitude() > 0.0);
@@ -169,7 +168,7 @@ fn values_alone_get_the_gradients_of_what_was_kept() {
         let attention = DotProductAttentionConfig::new()
             .with_dropout(PROBABILITY)
             .init();
-        let [_, problem] = problems(&MaskSpec::lens(&[19, 27]));
+        let [_, problem] = problems(&MaskSpec::None);
         let ([queries, keys, values], options) =
             some_train("values", &problem, &device.clone().inner());
         let values = values.require_grad();
