@@ -15,6 +15,9 @@ use crate::{MultiHeadAttention, ScoringFunction};
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
 ///
+/// No state dict says whether PyTorch's module has `add_zero_attn=True`: such a file loads as any other, and each call
+/// needs [`AttentionOptions::zero_key`](crate::functional::AttentionOptions::zero_key).
+///
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
 /// `attention` was configured for, or the file has a bias or an output projection that `attention` has not.
