@@ -24,7 +24,8 @@ use crate::{
 pub struct Attention<S: ScoringFunction> {
     /// The scoring function, with its parameters.
     pub score: S,
-    /// Dropout on the weights, active while training.
+    /// Dropout on the weights, active while training: where a query, key, value, bias or parameter is on a training
+    /// device.
     pub dropout: Dropout,
     /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
     #[module(skip)]

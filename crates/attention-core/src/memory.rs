@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{Int, Tensor, assert_shape};
+use burn::tensor::{Device, Int, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::Mask;
@@ -266,6 +266,11 @@ impl Memory {
             PreparedKeys::Packed(packed) => Some(packed.clone()),
             _ => None,
         }
+    }
+
+    /// The devices of keys and values, which autodiff may tell apart.
+    pub(crate) fn devices(&self) -> [Device; 2] {
+        [&self.keys, &self.values].map(Tensor::device)
     }
 
     /// The number of examples.

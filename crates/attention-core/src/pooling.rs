@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
@@ -29,7 +29,6 @@ impl<S: ScoringFunction> Attention<S> {
         changes: &Changes,
     ) -> Tensor<4> {
         let changes = &*self.with_own_options(changes);
-        let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
         let Some(queries) = self.project_queries(queries, memory, changes) else {
             return zeros([heads, num_queries], memory).context;
@@ -37,32 +36,38 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, _, _, size] = queries.dims();
         let kernel = self.score.kernel();
         if self.normalizer != Normalizer::Softmax {
-            return self.pool(queries, memory, kernel, changes, dropout).context;
+            return self.pool(queries, memory, kernel, changes).context;
         }
         let Some(modifiers) = self.modifiers(&queries, memory, &kernel, changes) else {
-            return self.pool(queries, memory, kernel, changes, dropout).context;
+            return self.pool(queries, memory, kernel, changes).context;
         };
         match kernel {
             ScoreKernel::Dot { scale } => {
                 let scale = changes.options.scale.or(scale);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                match &changes.options.extra_keys {
-                    None => attend_dot_product(queries, memory, scale, modifiers, dropout),
+                let (memory, modifiers) = match &changes.options.extra_keys {
+                    None => (Cow::Borrowed(memory), modifiers),
                     Some(extra) => {
                         let sizes = [heads, num_queries];
                         let [keys, _] = extra;
                         let bias = self.score.key_bias(keys).map(|bias| per_head(bias, heads));
                         let (memory, modifiers) =
                             with_extra_keys(memory, modifiers, extra.clone(), bias, sizes);
-                        attend_dot_product(queries, &memory, scale, modifiers, dropout)
+                        (Cow::Owned(memory), modifiers)
                     }
-                }
+                };
+                let devices = modifiers.devices().chain(memory.devices());
+                let dropout = self.active_dropout(changes, devices.chain([queries.device()]));
+                attend_dot_product(queries, &memory, scale, modifiers, dropout)
             }
             ScoreKernel::Additive { weight } if changes.options.extra_keys.is_none() => {
                 changes.assert_no_scale();
+                let devices = modifiers.devices().chain(memory.devices());
+                let devices = devices.chain([queries.device(), weight.device()]);
+                let dropout = self.active_dropout(changes, devices);
                 attend_additive(queries, memory, weight, modifiers, dropout)
             }
-            kernel => self.pool(queries, memory, kernel, changes, dropout).context,
+            kernel => self.pool(queries, memory, kernel, changes).context,
         }
     }
 
@@ -182,10 +187,9 @@ impl<S: ScoringFunction> Attention<S> {
         changes: &Changes,
     ) -> AttentionOutput<4> {
         let changes = &*self.with_own_options(changes);
-        let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
         match self.project_queries(queries, memory, changes) {
-            Some(queries) => self.pool(queries, memory, self.score.kernel(), changes, dropout),
+            Some(queries) => self.pool(queries, memory, self.score.kernel(), changes),
             None => zeros([heads, num_queries], memory),
         }
     }
@@ -197,7 +201,6 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
         kernel: ScoreKernel,
         changes: &Changes,
-        dropout: f64,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
         let [_, heads, num_queries, _] = queries.dims();
@@ -239,7 +242,7 @@ impl<S: ScoringFunction> Attention<S> {
             }
         };
         let Some([keys, values]) = changes.options.extra_keys.clone() else {
-            return self.finish(scores, memory, &changes.options.modifiers(), dtype, dropout);
+            return self.finish(scores, memory, changes, dtype);
         };
         let capped = Modifiers {
             soft_cap: changes.options.soft_cap,
@@ -268,13 +271,7 @@ impl<S: ScoringFunction> Attention<S> {
         let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, None, sizes);
         let [scores, of_extra] = [scores, of_extra].map(widened);
         let scores = Tensor::cat(vec![scores, of_extra], 3);
-        self.finish(
-            scores,
-            &memory,
-            &changes.options.modifiers(),
-            dtype,
-            dropout,
-        )
+        self.finish(scores, &memory, changes, dtype)
     }
 
     /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
@@ -301,23 +298,24 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         scores: Tensor<4>,
         memory: &Memory,
-        modifiers: &Modifiers,
+        changes: &Changes,
         dtype: DType,
-        dropout: f64,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
+        let modifiers = changes.options.modifiers();
         let weights = if modifiers.has_sinks() {
             assert!(
                 self.normalizer == Normalizer::Softmax,
                 "attention: sinks or a zero key expected with Normalizer::Softmax, got them with {:?}",
                 self.normalizer
             );
-            softmax_with_sinks("attention", scores, mask, modifiers)
+            softmax_with_sinks("attention", scores, mask, &modifiers)
         } else {
             self.normalizer.weights(scores, mask)
         };
         let weights = weights.cast(dtype);
-        let dropped = drop_weights(weights.clone(), dropout);
+        let devices = memory.devices().into_iter().chain([weights.device()]);
+        let dropped = drop_weights(weights.clone(), self.active_dropout(changes, devices));
         AttentionOutput {
             context: functional::weighted_sum(dropped, memory.read_values(), mask),
             weights,
@@ -360,10 +358,11 @@ impl<S: ScoringFunction> Attention<S> {
         })
     }
 
-    /// The dropout probability in force: that of the call, or else 0 unless the module trains, on a training device.
-    fn active_dropout(&self, queries: &Tensor<4>, changes: &Changes) -> f64 {
+    /// The dropout probability in force: that of the call, or else 0 unless the module trains; `devices` are those of
+    /// all tensors that the context is made of.
+    fn active_dropout(&self, changes: &Changes, devices: impl Iterator<Item = Device>) -> f64 {
         changes.options.dropout.unwrap_or_else(|| {
-            if drops(&self.dropout, &queries.device()) {
+            if drops(&self.dropout, devices) {
                 self.dropout.prob
             } else {
                 0.0

@@ -5,11 +5,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::AdditiveAttentionConfig;
+use attention_core::import::hugging_face::load_llama;
 use attention_core::import::load_additive_attention;
+use attention_core::{AdditiveAttentionConfig, NewRows};
 use attention_tests::checkpoint::{CompressionMethod, View, dict, pickle, write_archive};
-use attention_tests::{Array, device};
+use attention_tests::{Array, device, reference_path};
+use burn::tensor::{Int, Tensor};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -34,6 +37,20 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
+}
+
+/// Held by a test, since all of them share the counts.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a function makes, and the most bytes that it took meanwhile.
+fn counted<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let made = make();
+    (made, PEAK.load(Relaxed) - before)
 }
 
 /// The sizes of the attention. Its parameters take 1.5 MB.
@@ -108,6 +125,7 @@ fn write_checkpoint(path: &Path) {
 
 #[test]
 fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let [query_size, key_size, hiddens] = SIZES;
@@ -115,14 +133,40 @@ fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
     for write in [write_safetensors, write_checkpoint] {
         write(&path);
         let attention = config.init(&device::plain()[0]);
-        let before = LIVE.load(Relaxed);
-        PEAK.store(before, Relaxed);
-        let attention = load_additive_attention(attention, &path, "").unwrap();
-        let extra = PEAK.load(Relaxed) - before;
+        let load = || load_additive_attention(attention, &path, "").unwrap();
+        let (attention, extra) = counted(load);
         let len = std::fs::metadata(&path).unwrap().len();
         println!("{extra} bytes for {BYTES} of a file of {len}");
         assert!(extra < 4 * BYTES, "{extra} bytes for {BYTES}");
         let query = Array::read(attention.score.query.weight.val());
         assert!(query.data.iter().all(|&element| element == 0.0));
     }
+}
+
+/// Tables of a million positions would take 24 MB.
+#[test]
+fn a_model_for_long_texts_takes_memory_for_the_text_that_it_reads() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let original = reference_path("hugging_face/llama");
+    let config = std::fs::read_to_string(original.join("config.json")).unwrap();
+    let field = |len: &str| format!(r#""max_position_embeddings": {len}"#);
+    let (short, long) = (field("64"), field("1000000"));
+    assert!(config.contains(&short));
+    std::fs::write(
+        folder.path().join("config.json"),
+        config.replace(&short, &long),
+    )
+    .unwrap();
+    let weights = "model.safetensors";
+    std::fs::copy(original.join(weights), folder.path().join(weights)).unwrap();
+    let device = &device::plain()[0];
+    let tokens = Tensor::<2, Int>::ones([1, 40], device);
+    let (logits, extra) = counted(|| {
+        let model = load_llama(folder.path(), device).unwrap();
+        model.forward(tokens, NewRows::All)
+    });
+    assert_eq!(logits.dims(), [1, 40, 37]);
+    println!("{extra} bytes");
+    assert!(extra < 2_000_000, "{extra} bytes");
 }

@@ -26,17 +26,29 @@ use crate::ops::{DropoutFactorsInputs, LayerOps};
 /// }
 /// ```
 pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
-    if !drops(layer, &input.device()) || input.shape().num_elements() == 0 {
+    if drops(layer, [input.device()]) {
+        drop_elements(input, layer.prob)
+    } else {
+        input
+    }
+}
+
+/// Whether a layer drops something where it works on tensors on `devices`: while training, if any of them is a training
+/// device. A batch from a loader is on none, whose weights are.
+pub fn drops(layer: &Dropout, devices: impl IntoIterator<Item = Device>) -> bool {
+    let mut devices = devices.into_iter();
+    layer.prob > 0.0 && layer.training.is_enabled() && devices.any(|device| device.is_autodiff())
+}
+
+/// Each element is 0 with `probability`, in `[0, 1)`, or divided by that of the others, on any device: [`dropout`] of a
+/// layer that [`drops`].
+pub fn drop_elements<const D: usize>(input: Tensor<D>, probability: f64) -> Tensor<D> {
+    if input.shape().num_elements() == 0 {
         return input;
     }
     let inputs = DropoutFactorsInputs {
         like: input.clone().into_dispatch(),
-        probability: layer.prob,
+        probability,
     };
     input * Tensor::from_dispatch(<Dispatch as LayerOps>::dropout_factors(inputs))
-}
-
-/// Whether a layer drops something of tensors on `device`: while training, on a training device.
-pub fn drops(layer: &Dropout, device: &Device) -> bool {
-    layer.prob > 0.0 && layer.training.is_enabled() && device.is_autodiff()
 }

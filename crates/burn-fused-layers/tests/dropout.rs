@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use attention_tests::{Array, device};
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
 use burn_fused_layers::{dropout, is_in_host_memory};
 
 /// Runs a test on each device that trains, alone.
@@ -120,6 +121,27 @@ fn nothing_is_dropped_without_training_or_probability() {
         if is_in_host_memory(device) {
             let empty = Tensor::<2>::ones([0, 7], device);
             assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
+        }
+    });
+}
+
+#[test]
+fn a_stack_drops_if_a_layer_on_either_side_trains() {
+    each_training(|training| {
+        let plain = &training.clone().inner();
+        let config = RecurrentConfig::new(CellKind::Gru, 3, 11)
+            .with_layers(2)
+            .with_dropout(0.5);
+        for (below, above) in [(training, plain), (plain, training), (plain, plain)] {
+            let mut stack = config.init(below);
+            stack.layers[1] = config.init(above).layers.remove(1);
+            let input = Array::draw(1, &[2, 5, 3]).tensor::<3>(plain, DType::F32);
+            let run = || {
+                let (outputs, _) = stack.forward(input.clone(), None, &Steps::all());
+                outputs.into_data().iter().collect::<Vec<f32>>()
+            };
+            let trains = below.is_autodiff() || above.is_autodiff();
+            assert_eq!(run() != run(), trains);
         }
     });
 }

@@ -49,6 +49,14 @@ impl Modifiers {
         self.sinks.is_some() || self.zero_key
     }
 
+    /// The devices of its tensors, which autodiff may tell apart.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = Device> + use<> {
+        let biases =
+            [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(Tensor::device));
+        let sinks = self.sinks.as_ref().map(Tensor::device);
+        biases.into_iter().flatten().chain(sinks)
+    }
+
     /// The sinks of `heads` heads, with that of a key whose score is 0, of type `dtype`.
     fn all_sinks(&self, heads: usize, dtype: DType, device: &Device) -> Option<Tensor<1>> {
         let sinks = self.sinks.clone().map(|sinks| sinks.cast(dtype));

@@ -36,6 +36,46 @@
 //!
 //! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a
 //! large one: a tensor is read from the file beside it that the index names.
+//!
+//! # Files that PyTorch reads
+//!
+//! burn-store calls a tensor by the fields of its module:
+//!
+//! | here | PyTorch |
+//! | --- | --- |
+//! | `score.query`, `score.key`, `score.value` of [`AdditiveAttention`](crate::AdditiveAttention) | D2L's `W_q`, `W_k`, `w_v` |
+//! | `query`, `key`, `value`, `output` of [`MultiHeadAttention`](crate::MultiHeadAttention) | D2L's `W_q`, `W_k`, `W_v`, `W_o`; `torch.nn`'s `in_proj_weight` and `in_proj_bias`, the rows of three layers, and `out_proj` |
+//! | `layers.0.input`, `layers.0.hidden` of a GRU or an LSTM | `weight_ih_l0` and `bias_ih_l0`, `weight_hh_l0` and `bias_hh_l0` |
+//! | `reversed.0.input`, `reversed.0.hidden` | the same and `_reverse` |
+//! | `attention`, `cross_attention` of a Transformer's layer | `self_attn`, `multihead_attn` |
+//! | `feed_forward.input`, `feed_forward.output` | `linear1`, `linear2` |
+//! | `attention_residual.norm`, `cross_attention_residual.norm`, `feed_forward_residual.norm` | `norm1`, `norm2`, `norm3`; in an encoder `norm1` and `norm2` |
+//!
+//! Where only names differ, burn-store writes what PyTorch reads; D2L's `AdditiveAttention` takes three:
+//!
+//! ```
+//! use attention_core::AdditiveAttentionConfig;
+//! use attention_core::import::load_additive_attention;
+//! use burn::prelude::*;
+//! use burn_store::{BurnToPyTorchAdapter, ModuleSnapshot, SafetensorsStore};
+//!
+//! let device = Device::flex();
+//! let attention = AdditiveAttentionConfig::new(3, 5, 7).init(&device);
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("attention.safetensors");
+//! let mut store = SafetensorsStore::from_file(&path)
+//!     .with_to_adapter(BurnToPyTorchAdapter)
+//!     .with_key_remapping(r"^score\.query\.", "W_q.")
+//!     .with_key_remapping(r"^score\.key\.", "W_k.")
+//!     .with_key_remapping(r"^score\.value\.", "w_v.");
+//! attention.save_into(&mut store)?;
+//!
+//! let other = AdditiveAttentionConfig::new(3, 5, 7).init(&device);
+//! let other = load_additive_attention(other, &path, "")?;
+//! let weights = [&attention, &other].map(|of| of.score.key.weight.to_data());
+//! assert_eq!(weights[0], weights[1]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod additive;
 mod checkpoint;

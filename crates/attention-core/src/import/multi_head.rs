@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use burn_fused_layers::harness::parameter::shape;
+
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
 use crate::{MultiHeadAttention, ScoringFunction};
@@ -12,6 +14,9 @@ use crate::{MultiHeadAttention, ScoringFunction};
 /// are loaded if `attention` has them.
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
+///
+/// No state dict says whether PyTorch's module has `add_zero_attn=True`: such a file loads as any other, and each call
+/// needs [`AttentionOptions::zero_key`](crate::functional::AttentionOptions::zero_key).
 ///
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
@@ -52,7 +57,7 @@ pub(super) fn load<S: ScoringFunction>(
     let output_name = name(if is_of_d2l { "W_o" } else { "out_proj" });
 
     let layers = [&attention.query, &attention.key, &attention.value];
-    let outputs = layers.map(|layer| layer.weight.shape()[1]);
+    let outputs = layers.map(|layer| shape(&layer.weight)[1]);
     let places = |index: usize, letter: char| {
         if is_of_d2l {
             return Place::weight_and_bias(&name(&format!("W_{letter}")));

@@ -8,6 +8,7 @@ use std::path::Path;
 use burn::module::Param;
 use burn::nn::{Embedding, Linear};
 use burn::tensor::{BoolStore, DType, Device, Tensor, TensorData};
+use burn_fused_layers::harness::parameter::{shape, with_value};
 use burn_fused_layers::harness::wide::wide;
 use tensor_files::{ElementType, shown};
 
@@ -88,7 +89,7 @@ impl StateDict {
         linear: Linear,
         [weight, bias]: [Place; 2],
     ) -> Result<Linear, String> {
-        let [_, to] = linear.weight.lazy_shape().dims();
+        let [_, to] = shape(&linear.weight);
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
             Some(param) => {
@@ -110,14 +111,14 @@ impl StateDict {
         param: Param<Tensor<2>>,
         place: &Place,
     ) -> Result<Param<Tensor<2>>, String> {
-        let [from, to] = param.lazy_shape().dims();
+        let [from, to] = shape(&param);
         let rows = place.rows.unwrap_or(to);
-        let shape = if place.is_transposed {
+        let stored_shape = if place.is_transposed {
             [from, rows]
         } else {
             [rows, from]
         };
-        let found = self.find(&place.name, &shape)?.map(|stored| {
+        let found = self.find(&place.name, &stored_shape)?.map(|stored| {
             let rows = if place.is_transposed {
                 stored.transpose()
             } else {
@@ -164,7 +165,7 @@ impl StateDict {
         param: Param<Tensor<D>>,
         name: &str,
     ) -> Result<Param<Tensor<D>>, String> {
-        let found = self.find(name, &param.lazy_shape().dims::<D>())?;
+        let found = self.find(name, &shape(&param))?;
         self.load(param, name, &found, as_it_is)
     }
 
@@ -178,7 +179,7 @@ impl StateDict {
         if offset == 0.0 {
             return self.parameter(param, name);
         }
-        let found = self.find(name, &param.lazy_shape().dims::<D>())?;
+        let found = self.find(name, &shape(&param))?;
         self.load(param, name, &found, |data, device, dtype| {
             let tensor = Tensor::<D>::from_data(data, (device, wide(dtype)));
             (tensor + offset).cast(dtype)
@@ -256,8 +257,7 @@ impl StateDict {
             None | Some(DType::QFloat(_)) => of_device,
             Some(dtype) => dtype,
         };
-        let id = param.id;
-        Ok(param.transform_for_load(make(data, &device, dtype), id))
+        Ok(with_value(param, make(data, &device, dtype)))
     }
 
     /// The elements of a tensor.

@@ -146,21 +146,26 @@ impl Lengths {
 }
 
 /// Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make Burn 0.22.1
-/// panic when fusion is on.
+/// panic when fusion is on. What I32 cannot hold is more than the keys are.
 fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     match lens.dtype() {
         DType::I32 | DType::I64 => lens,
+        DType::U32 | DType::U64 => lens.clamp(0, i32::MAX).cast(IntDType::I32),
         _ => lens.cast(IntDType::I32),
     }
 }
 
-/// The smaller of two lengths, in the type of the first.
+/// The smaller of two lengths, in the wider type.
 pub(super) fn minimum<const D: usize>(
     what: &str,
     a: Tensor<D, Int>,
     b: Tensor<D, Int>,
 ) -> Tensor<D, Int> {
-    let dtype = a.dtype();
-    let (a, b) = expand_to_common(what, a, b.cast(dtype));
+    let dtype = if a.dtype() == DType::I32 {
+        b.dtype()
+    } else {
+        DType::I64
+    };
+    let (a, b) = expand_to_common(what, a.cast(dtype), b.cast(dtype));
     a.min_pair(b)
 }

@@ -133,23 +133,14 @@ impl Positions {
         let device = table.device();
         self.check(rows, &device);
         let ([max_positions, size], [_, num_rows]) = (table.dims(), rows);
-        let [first, last] = self.bounds(num_rows).unwrap_or([0, -1]);
-        let hint = match self.start() {
-            Some(start) if start < 0 => " (there are more queries than keys)",
-            _ => "",
-        };
-        assert!(
-            first >= 0 && last < max_positions as i64,
-            "Positions: within 0 .. {max_positions} expected, as the table is, got {first} ..= {last}{hint}"
-        );
-        if last < first || size == 0 {
+        if self.end(max_positions, num_rows) == 0 || size == 0 {
             let examples = self.examples();
             return Tensor::empty([examples, num_rows, size], (&device, table.dtype()));
         }
         match &self.0 {
-            Kind::Consecutive { .. } => table
+            Kind::Consecutive { start } => table
                 .clone()
-                .narrow(0, first as usize, num_rows)
+                .narrow(0, *start as usize, num_rows)
                 .unsqueeze(),
             _ => {
                 let positions = self.tensor(rows, &device).clamp_min(0);
@@ -159,6 +150,23 @@ impl Positions {
                 rows.reshape([examples, num_rows, size])
             }
         }
+    }
+
+    /// The number of positions of a table that `num_rows` rows need, 0 if there are none.
+    ///
+    /// # Panics
+    /// If a position is not within `0 .. max_positions`, but for padding.
+    pub(crate) fn end(&self, max_positions: usize, num_rows: usize) -> usize {
+        let [first, last] = self.bounds(num_rows).unwrap_or([0, -1]);
+        let hint = match self.start() {
+            Some(start) if start < 0 => " (there are more queries than keys)",
+            _ => "",
+        };
+        assert!(
+            first >= 0 && last < max_positions as i64,
+            "Positions: within 0 .. {max_positions} expected, as the table is, got {first} ..= {last}{hint}"
+        );
+        (last + 1) as usize
     }
 
     /// The smallest and the largest position of `num_rows` rows but for padding; `None` if there are none.

@@ -146,7 +146,7 @@ impl StatefulAttention for CoverageAttention {
             loss: state.loss + again.sum_dim(1).squeeze_dim(1),
             coverage: state.coverage + now,
         };
-        let used = self.dropout.forward(weights.clone());
+        let used = step::dropped(&self.dropout, weights.clone(), memory);
         (step::pool(weights, used, memory), next)
     }
 

@@ -15,8 +15,8 @@ use burn::tensor::{Tensor, assert_shape};
 ///
 /// With `p` of 0 and 1 only and one beginning, all is 0 or 1: the hard walk.
 ///
-/// TensorFlow Addons equivalent: `monotonic_attention(choose, previous, mode)` of any mode. `recursive`, `parallel` and
-/// `hard` are three computations of it, the last one for `p` of 0 and 1.
+/// TensorFlow Addons equivalent: `monotonic_attention(choose, previous, mode)` with the mode `recursive`, or `hard` for
+/// `p` of 0 and 1. `parallel` is the paper's, with its clamped divisor.
 ///
 /// # Shapes
 /// - choose, previous and result `[batch, keys]`

@@ -185,7 +185,7 @@ impl StatefulAttention for LocationAttention {
             previous: step::flat(weights.clone()),
             cumulative: state.cumulative + step::flat(weights.clone()),
         };
-        let used = self.dropout.forward(weights.clone());
+        let used = step::dropped(&self.dropout, weights.clone(), memory);
         (step::pool(weights, used, memory), next)
     }
 }

@@ -79,10 +79,10 @@ impl MonotonicAttentionConfig {
 /// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits
 ///   a device better than the paper's walk that scores no key twice.
 ///
-/// [`StatefulAttention::step`] is soft while the module trains, on a training device, and hard otherwise, as dropout is
-/// active or not. A masked key is walked over. A walk that passes the last key stops nowhere: its share of the weights,
-/// which then sum to less than 1, is gone for all steps that follow (in hard steps all of it: weights and contexts are
-/// 0).
+/// [`StatefulAttention::step`] is soft while the module trains, where query, memory, state or a parameter is on a
+/// training device, and hard otherwise, as dropout is active or not. A masked key is walked over. A walk that passes
+/// the last key stops nowhere: its share of the weights, which then sum to less than 1, is gone for all steps that
+/// follow (in hard steps all of it: weights and contexts are 0).
 ///
 /// Raffel, Luong, Liu, Weiss and Eck 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments",
 /// sections 2.2 to 2.5.
@@ -90,8 +90,9 @@ impl MonotonicAttentionConfig {
 /// TensorFlow Addons' `BahdanauMonotonicAttention(normalize=True)` is that of
 /// [`init_additive`](MonotonicAttentionConfig::init_additive), without `normalize` one around an [`AdditiveScore`], and
 /// `LuongMonotonicAttention` one around a [`BilinearScore`](crate::BilinearScore), whose matrix is the layer of the
-/// memory. Its modes `recursive` and `parallel` compute the same expectation, which `step_soft` is; `hard` is
-/// `step_hard`, but for a probability of exactly 1/2, at which it walks on.
+/// memory. Its mode `recursive` computes the expectation that `step_soft` is. `parallel`, its default, loses weight
+/// behind a key whose probability rounds to 1, where its divisor is clamped. `hard` is `step_hard`, but for a
+/// probability of exactly 1/2, at which it walks on.
 ///
 /// ```
 /// use attention_core::{BilinearScoreConfig, Mask, MonotonicAttentionConfig, StatefulAttention};
@@ -179,16 +180,18 @@ impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
         memory: &Memory,
         state: MonotonicState,
     ) -> (AttentionOutput<3>, MonotonicState) {
-        if self.trains_on(&query) {
-            self.step_soft(query, memory, state)
-        } else {
-            self.step_hard(query, memory, state)
-        }
+        self.walk(query, memory, state, |energies, trains| {
+            if trains {
+                self.soft(energies, memory, trains)
+            } else {
+                hard(energies, memory)
+            }
+        })
     }
 }
 
 impl<S: ScoringFunction> MonotonicAttention<S> {
-    /// A step in expectation; with noise while the module trains, on a training device.
+    /// A step in expectation; with noise while the module trains.
     ///
     /// Shapes and panics as for [`StatefulAttention::step_with_weights`].
     pub fn step_soft(
@@ -197,13 +200,8 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         memory: &Memory,
         state: MonotonicState,
     ) -> (AttentionOutput<3>, MonotonicState) {
-        let is_noisy = self.noise > 0.0 && self.trains_on(&query);
-        self.walk(query, memory, state, |mut energies| {
-            if is_noisy {
-                let noise = energies.random_like(Distribution::Normal(0.0, self.noise));
-                energies = energies + noise;
-            }
-            functional::fill_masked(sigmoid(energies), memory.mask(), 0.0)
+        self.walk(query, memory, state, |energies, trains| {
+            self.soft(energies, memory, trains)
         })
     }
 
@@ -217,25 +215,34 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         memory: &Memory,
         state: MonotonicState,
     ) -> (AttentionOutput<3>, MonotonicState) {
-        self.walk(query, memory, state, |energies| {
-            let stops = energies.clone().greater_equal_elem(0.0);
-            let stops = energies.zeros_like().mask_fill(stops, 1.0);
-            functional::fill_masked(stops, memory.mask(), 0.0)
-        })
+        self.walk(query, memory, state, |energies, _| hard(energies, memory))
     }
 
-    /// A step whose probabilities `choose` makes of the energies, `[batch, 1, 1, keys]`.
+    /// The probabilities of a soft step, `[batch, 1, 1, keys]`.
+    fn soft(&self, mut energies: Tensor<4>, memory: &Memory, trains: bool) -> Tensor<4> {
+        if trains && self.noise > 0.0 {
+            let noise = energies.random_like(Distribution::Normal(0.0, self.noise));
+            energies = energies + noise;
+        }
+        functional::fill_masked(sigmoid(energies), memory.mask(), 0.0)
+    }
+
+    /// A step whose probabilities `choose` makes of the energies, `[batch, 1, 1, keys]`, and of whether the module
+    /// trains: one of the tensors of the step is on a training device.
     fn walk(
         &self,
         query: Tensor<3>,
         memory: &Memory,
         state: MonotonicState,
-        choose: impl FnOnce(Tensor<4>) -> Tensor<4>,
+        choose: impl FnOnce(Tensor<4>, bool) -> Tensor<4>,
     ) -> (AttentionOutput<3>, MonotonicState) {
         let Some(energies) = self.energies(query, memory, &state.previous) else {
             return (step::nothing(memory), state);
         };
-        let choose = choose(energies).cast(memory.values.dtype());
+        let [keys, values] = memory.devices();
+        let mut devices = [energies.device(), state.previous.device(), keys, values].into_iter();
+        let trains = self.training.is_enabled() && devices.any(|device| device.is_autodiff());
+        let choose = choose(energies, trains).cast(memory.values.dtype());
         let shape = choose.dims();
         let next = expected_alignment(step::flat(choose), state.previous);
         let weights = next.clone().reshape(shape);
@@ -270,8 +277,11 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let offset = value(&self.offset).cast(scores.dtype());
         Some(scores + offset.reshape([1, 1, 1, 1]))
     }
+}
 
-    fn trains_on(&self, query: &Tensor<3>) -> bool {
-        self.training.is_enabled() && query.device().is_autodiff()
-    }
+/// The probabilities of a hard step, 0 or 1, `[batch, 1, 1, keys]`.
+fn hard(energies: Tensor<4>, memory: &Memory) -> Tensor<4> {
+    let stops = energies.clone().greater_equal_elem(0.0);
+    let stops = energies.zeros_like().mask_fill(stops, 1.0);
+    functional::fill_masked(stops, memory.mask(), 0.0)
 }

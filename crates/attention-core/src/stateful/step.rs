@@ -1,9 +1,11 @@
 //! The parts of a stateful attention's step, whatever its score: one query, and keys and values of one head.
 
+use burn::nn::Dropout;
 use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::drops;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::functional::{fill_keyless, fill_padding, weighted_sum};
+use crate::functional::{drop_weights, fill_keyless, fill_padding, weighted_sum};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 use crate::{AttentionOutput, Mask, Memory};
 
@@ -72,6 +74,16 @@ pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
 pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
     let [batch, _, _, num_keys] = weights.dims();
     weights.reshape([batch, num_keys])
+}
+
+/// The weights that make the context: after dropout where the module trains, one of its tensors on a training device.
+pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
+    let devices = memory.devices().into_iter().chain([weights.device()]);
+    if drops(dropout, devices) {
+        drop_weights(weights, dropout.prob)
+    } else {
+        weights
+    }
 }
 
 /// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.

@@ -8,7 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::{
     Activation as Function, activate, activate_gated, activate_gated_linear, activate_linear,
-    drops, linear,
+    drop_elements, drops, linear,
 };
 
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
@@ -158,12 +158,18 @@ pub(crate) fn activated_output<const D: usize>(
     function: Function,
 ) -> Tensor<D> {
     let (weight, bias) = of_linear(output);
-    if drops(dropout, &input.device()) {
+    let devices = [
+        gate.as_ref().map(Tensor::device),
+        bias.as_ref().map(Tensor::device),
+        Some(input.device()),
+        Some(weight.device()),
+    ];
+    if drops(dropout, devices.into_iter().flatten()) {
         let hidden = match gate {
             Some(gate) => activate_gated(gate, input, function),
             None => activate(input, function),
         };
-        return linear(burn_fused_layers::dropout(dropout, hidden), weight, bias);
+        return linear(drop_elements(hidden, dropout.prob), weight, bias);
     }
     match gate {
         Some(gate) => activate_gated_linear(gate, input, function, weight, bias),

@@ -22,6 +22,17 @@
 //! let rows = stack.forward(Tensor::<3>::ones([2, 5, 12], &device), &Mask::causal());
 //! assert_eq!(rows.dims(), [2, 5, 12]);
 //! ```
+//!
+//! # Files of burn-store
+//!
+//! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, those of
+//! scores too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
+//! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
+//! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
+//! [`QkNormScore`](crate::QkNormScore) (`query` and `key`), gain, temperature and inverse width of other scores, the
+//! offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules are of this library:
+//! `with_key_remapping` of a store changes them.
+//! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of a type.
 
 mod cache;
 mod decoder;

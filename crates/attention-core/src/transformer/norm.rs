@@ -1,7 +1,12 @@
 //! Normalization of rows.
 
+use std::fmt::{self, Display, Formatter};
+
 use burn::config::Config;
-use burn::module::{Module, Param};
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+    Param,
+};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
@@ -73,6 +78,9 @@ impl NormConfig {
 /// - By the root mean square, `gamma x / sqrt(mean(x^2) + epsilon)`: Zhang & Sennrich 2019, "Root Mean Square Layer
 ///   Normalization", section 4. Burn's `RmsNorm` has the same parameters.
 ///
+/// Adapters of burn-store, which go by the type of a layer, take it for Burn's layer: with `BurnToPyTorchAdapter` its
+/// parameters are saved as `weight` and `bias`.
+///
 /// ```
 /// use attention_core::transformer::NormConfig;
 /// use burn::prelude::*;
@@ -84,7 +92,7 @@ impl NormConfig {
 /// let expected = TensorData::from([[[0.2_f32, 1.4]]]);
 /// rows.into_data().assert_approx_eq::<f32>(&expected, burn::tensor::Tolerance::default());
 /// ```
-#[derive(Module, Debug)]
+#[derive(Clone, Debug)]
 pub struct Norm {
     /// The gains, `[size]`.
     pub gamma: Param<Tensor<1>>,
@@ -109,5 +117,103 @@ impl Norm {
         } else {
             rms_norm(rows, gamma, self.epsilon)
         }
+    }
+}
+
+impl Norm {
+    /// The type of Burn's layer with the same parameters, as traversals of modules name it.
+    fn burns_type(&self) -> &'static str {
+        if self.is_centered {
+            "Struct:LayerNorm"
+        } else {
+            "Struct:RmsNorm"
+        }
+    }
+
+    fn changed(self, change: impl FnOnce(Parameters) -> Parameters) -> Self {
+        let (gamma, beta) = change((self.gamma, self.beta));
+        Self {
+            gamma,
+            beta,
+            ..self
+        }
+    }
+}
+
+/// Gains and bias.
+type Parameters = (Param<Tensor<1>>, Option<Param<Tensor<1>>>);
+
+/// As derived, but for the type.
+impl Module for Norm {
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        let burns_type = self.burns_type();
+        visitor.enter_module("gamma", burns_type);
+        self.gamma.visit(visitor);
+        visitor.exit_module("gamma", burns_type);
+        visitor.enter_module("beta", burns_type);
+        self.beta.visit(visitor);
+        visitor.exit_module("beta", burns_type);
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        let burns_type = self.burns_type();
+        self.changed(|(gamma, beta)| {
+            mapper.enter_module("gamma", burns_type);
+            let gamma = Module::map(gamma, mapper);
+            mapper.exit_module("gamma", burns_type);
+            mapper.enter_module("beta", burns_type);
+            let beta = Module::map(beta, mapper);
+            mapper.exit_module("beta", burns_type);
+            (gamma, beta)
+        })
+    }
+
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.beta
+            .collect_devices(self.gamma.collect_devices(devices))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.changed(|parameters| parameters.to_device(device))
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.changed(|parameters| parameters.fork(device))
+    }
+
+    fn valid(&self) -> Self {
+        self.clone().changed(|parameters| parameters.valid())
+    }
+
+    fn train(self) -> Self {
+        self.changed(Module::train)
+    }
+
+    fn materialize(self) -> Self {
+        self.changed(Module::materialize)
+    }
+}
+
+impl ModuleDisplay for Norm {}
+
+impl ModuleDisplayDefault for Norm {
+    fn content(&self, content: Content) -> Option<Content> {
+        content
+            .set_top_level_type("Norm")
+            .add("gamma", &self.gamma)
+            .add("beta", &self.beta)
+            .add_debug_attribute("epsilon", &self.epsilon)
+            .add_debug_attribute("is_centered", &self.is_centered)
+            .optional()
+    }
+
+    fn num_params(&self) -> usize {
+        Module::num_params(self)
+    }
+}
+
+impl Display for Norm {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.format(Default::default()))
     }
 }

@@ -2,7 +2,7 @@
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, masked_softmax};
 use attention_tests::{Array, MaskSpec, assert_same, device};
-use burn::tensor::{Bool, DType, Device, Int, Tensor};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 
 /// The pairs that `mask` keeps: with equal scores, those with a weight.
 pub(super) fn kept(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
@@ -224,6 +224,60 @@ fn lengths_may_have_any_integer_type() {
             assert_same(&what, &kept(&mask, shape, device), &spec.table(shape));
             let both = kept(&(mask & Mask::window(260, 20)), shape, device);
             assert_same(&what, &both, &spec.clone().and(window.clone()).table(shape));
+        }
+    });
+}
+
+/// The largest of a type is every key, beside lengths of any other type.
+#[test]
+fn lengths_are_clamped_whatever_their_type_holds() {
+    let shape = [3, 1, 2, 7];
+    let lens = |device: &Device, dtype, numbers: [i64; 3]| {
+        let data = TensorData::from(numbers).convert_dtype(dtype);
+        Tensor::<1, Int>::from_data(data, (device, dtype))
+    };
+    let largest = |device: &Device, dtype| match dtype {
+        DType::U64 => {
+            let data = TensorData::from([u64::MAX, 1 << 63, 5]);
+            Tensor::<1, Int>::from_data(data, (device, dtype))
+        }
+        DType::U32 => lens(device, dtype, [i64::from(u32::MAX), 1 << 31, 5]),
+        DType::I64 => lens(device, dtype, [i64::MAX, 1 << 32, 5]),
+        DType::I32 => lens(device, dtype, [i64::from(i32::MAX), 1 << 30, 5]),
+        DType::U8 => lens(device, dtype, [255, 128, 5]),
+        _ => lens(device, dtype, [127, 126, 5]),
+    };
+    let expected = MaskSpec::lens(&[7, 7, 5]).table(shape);
+    let types = [
+        DType::U64,
+        DType::U32,
+        DType::I64,
+        DType::I32,
+        DType::U8,
+        DType::I8,
+    ];
+    device::each_that_casts_integers(|device| {
+        let types = || types.into_iter().filter(|of| device.supports_dtype(*of));
+        for dtype in types() {
+            let what = format!("{dtype:?}");
+            let whole = || Mask::valid_lens(largest(device, dtype));
+            assert_same(&what, &kept(&whole(), shape, device), &expected);
+            let per_query = largest(device, dtype)
+                .unsqueeze_dim::<2>(1)
+                .repeat_dim(1, 2);
+            let per_query = Mask::valid_lens_per_query(per_query);
+            assert_same(&what, &kept(&per_query, shape, device), &expected);
+            for other in types() {
+                let what = format!("{dtype:?} & {other:?}");
+                let both = whole() & Mask::valid_lens(largest(device, other));
+                assert_same(&what, &kept(&both, shape, device), &expected);
+                let short = Mask::valid_lens(lens(device, other, [3, 0, 6]));
+                let both = whole() & Mask::queries(Tensor::full([1, 2], true, device)) & short;
+                let expected = MaskSpec::lens(&[3, 0, 5]).table(shape);
+                assert_same(&what, &kept(&both, shape, device), &expected);
+                let selected = both.select(Tensor::from_ints([0, 1, 2], device)).expand(1);
+                assert_same(&what, &kept(&selected, shape, device), &expected);
+            }
         }
     });
 }

@@ -1,8 +1,8 @@
 //! Monotonic attention: expected walks, hard walks, and when which is taken.
 
 use attention_core::{
-    AdditiveScore, Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState,
-    StatefulAttention, expected_alignment,
+    AdditiveScore, AttentionOutput, Mask, MonotonicAttention, MonotonicAttentionConfig,
+    MonotonicState, StatefulAttention, expected_alignment,
 };
 use attention_tests::{Array, MaskSpec, assert_close, assert_same, assert_zero, device};
 use burn::module::{Module, Param};
@@ -272,5 +272,62 @@ fn only_the_direction_of_v_counts() {
         let gain = attention.score.gain.take();
         attention.score.gain = gain.map(|gain| gain.map(|gain| gain * 7.0));
         assert_ne!(run(&attention), expected);
+    });
+}
+
+#[test]
+fn steps_are_soft_if_one_of_their_tensors_trains() {
+    device::each_training(|training| {
+        let plain = &training.clone().inner();
+        for part in [
+            "parameters",
+            "offset",
+            "query",
+            "keys",
+            "values",
+            "state",
+            "none",
+        ] {
+            let on = |of: &str| if part == of { training } else { plain };
+            let (mut attention, keys, query) = noisy(on("parameters"));
+            attention.noise = 0.0;
+            attention.offset = Param::from_tensor(Tensor::full([1], -1.0, on("offset")));
+            let moved = |tensor: Tensor<3>, of| Array::read(tensor).f32::<3>(on(of));
+            let (query, values) = (moved(query, "query"), moved(keys.clone(), "values"));
+            let memory = attention.setup(moved(keys, "keys"), values, Mask::none());
+            let previous = attention.initial_state(&memory).previous;
+            let previous = if part == "state" {
+                previous.autodiff()
+            } else {
+                previous
+            };
+            let start = || MonotonicState {
+                previous: previous.clone(),
+            };
+            let weights = |(output, _): (AttentionOutput<3>, _)| Array::read(output.weights);
+            let step = weights(attention.step_with_weights(query.clone(), &memory, start()));
+            let soft = weights(attention.step_soft(query.clone(), &memory, start()));
+            let hard = weights(attention.step_hard(query.clone(), &memory, start()));
+            assert_ne!(soft, hard);
+            assert_same(part, &step, if part == "none" { &hard } else { &soft });
+
+            // Noise comes where the step is soft.
+            attention.noise = 2.0;
+            let soft = || weights(attention.step_soft(query.clone(), &memory, start()));
+            assert_eq!(soft() != soft(), part != "none", "{part}");
+        }
+    });
+}
+
+#[test]
+fn a_plain_query_trains_the_parameters() {
+    device::each_training(|device| {
+        let (attention, keys, query) = noisy(device);
+        let [keys, query] = [keys, query].map(Tensor::inner);
+        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let (context, _) = attention.step(query, &memory, attention.initial_state(&memory));
+        let gradients = context.sum().backward();
+        let gradient = attention.offset.val().grad(&gradients).unwrap();
+        assert!(Array::read(gradient).magnitude() > 0.0);
     });
 }

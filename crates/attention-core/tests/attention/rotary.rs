@@ -207,6 +207,32 @@ fn nothing_at_no_position_is_nothing() {
     });
 }
 
+/// Tables grow with the positions: earlier ones keep their angles to the bit, on a device of either kind.
+#[test]
+fn angles_do_not_depend_on_what_came_before() {
+    device::each(|plain| {
+        let config = RotaryConfig::new(6, 100_000);
+        let rotary = rotary(&config, plain);
+        let turned = |rotary: &Rotary<DotProductScore>, start: i64, device: &Device| {
+            let rows = Array::draw(1, &[2, 3, 5, 6]).f32::<4>(device);
+            let turned = rotary.project_keys(rows, &Positions::consecutive(start));
+            assert_eq!(turned.device().is_autodiff(), device.is_autodiff());
+            Array::read(turned)
+        };
+        let training = plain.clone().autodiff();
+        for start in [0, 60, 3, 61, 5_003, 127, 128, 99_995, 0] {
+            let fresh = config.init_with(DotProductScoreConfig::new().init(), plain);
+            let expected = turned(&fresh, start, plain);
+            for device in [plain, &training] {
+                let what = format!("at {start} on {device:?}");
+                assert_same(&what, &turned(&rotary, start, device), &expected);
+            }
+        }
+        let refused = panic_message(|| turned(&rotary, 99_996, plain));
+        assert!(refused.contains("within 0 .. 100000"), "{refused}");
+    });
+}
+
 #[test]
 fn bad_positions_are_named() {
     device::each(|device| {

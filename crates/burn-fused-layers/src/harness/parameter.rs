@@ -4,7 +4,9 @@
 //! compute with floats, so one rule serves all modules: a quantised parameter is dequantised where it is read, to the
 //! float type of its device. What was quantised is not trained.
 
-use burn::module::Param;
+use std::any::Any;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamMapper};
 use burn::nn::Linear;
 use burn::tensor::{DType, Tensor};
 
@@ -24,4 +26,62 @@ pub fn dequantized<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
 /// Weight and bias of a linear layer.
 pub fn of_linear(layer: &Linear) -> (Tensor<2>, Option<Tensor<1>>) {
     (value(&layer.weight), layer.bias.as_ref().map(value))
+}
+
+/// The shape of the parameter's value, which is not computed: `[in, out]` of any linear layer.
+pub fn shape<const D: usize>(parameter: &Param<Tensor<D>>) -> [usize; D] {
+    let shape = parameter.lazy_shape();
+    if parameter.is_initialized() {
+        return shape.dims();
+    }
+    // Before the initialization Burn (0.22.1) has the shape in records, `[out, in]` of `LinearLayout::Col`.
+    let record = Tensor::<D>::zeros([1; D], &parameter.lazy_device()).expand(shape);
+    mapper(parameter).on_load(record).dims()
+}
+
+/// The parameter with another value. What it was initialized with, or would be, is not computed. All else stays:
+/// whether it requires gradients, the layout in records, a reparameterization such as LoRA, whose base the value is.
+pub fn with_value<const D: usize>(
+    parameter: Param<Tensor<D>>,
+    value: Tensor<D>,
+) -> Param<Tensor<D>> {
+    // Only a mapper keeps a reparameterization in Burn 0.22.1.
+    Module::map(parameter, &mut Replace(Some(Box::new(value))))
+}
+
+/// Replaces the value of the first parameter, which is a base; those of its reparameterization follow.
+struct Replace(Option<Box<dyn Any>>);
+
+impl ModuleMapper for Replace {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let value = self.0.take().and_then(|value| value.downcast().ok());
+        let Some(value) = value else {
+            return parameter;
+        };
+        let record = mapper(&parameter).on_save(*value);
+        let id = parameter.id;
+        parameter.transform_for_load(record, id)
+    }
+}
+
+/// The change of the parameter's value between module and record.
+fn mapper<const D: usize>(parameter: &Param<Tensor<D>>) -> ParamMapper<Tensor<D>> {
+    // Burn (0.22.1) gives it with a value alone: any other one leaves the parameter uninitialized.
+    let other = Tensor::zeros([1; D], &parameter.lazy_device());
+    let loaded = parameter.clone().transform_for_load(other, parameter.id);
+    let (_, _, mapper) = loaded.consume();
+    mapper
+}
+
+/// Whether a parameter of the module is reparameterized, as by LoRA.
+pub fn is_reparameterized(module: &impl Module) -> bool {
+    struct Finder(bool);
+    impl ModuleVisitor for Finder {
+        fn enter_module(&mut self, _name: &str, container_type: &str) {
+            self.0 |= container_type == "Reparameterization";
+        }
+    }
+    let mut finder = Finder(false);
+    module.visit(&mut finder);
+    finder.0
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
-use crate::harness::parameter::dequantized;
+use crate::harness::parameter::{dequantized, is_reparameterized};
 
 /// A layer of Burn that computes what no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -27,7 +27,7 @@ fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(),
     }
 }
 
-/// A GRU of Burn with sigmoid and tanh and without `clip`, whatever its `reset_after` is.
+/// A GRU of Burn with sigmoid and tanh, without `clip` and without LoRA, whatever its `reset_after` is.
 impl TryFrom<&Gru> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -46,8 +46,8 @@ impl TryFrom<&Gru> for RecurrentLayer {
     }
 }
 
-/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`. Inputs are
-/// `[batch, steps, ..]`, whatever its `batch_first` is.
+/// An LSTM of Burn with gates of their own, sigmoid and tanh and without LoRA, that reads forward and does not `clip`.
+/// Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
 impl TryFrom<&Lstm> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -119,6 +119,9 @@ fn of_gates(
     kind: CellKind,
     gates: &[&GateController],
 ) -> Result<RecurrentLayer, UnsupportedLayer> {
+    let is_plain = !gates.iter().any(|gate| is_reparameterized(*gate));
+    let expected = "no LoRA or other reparameterization: `materialize` merges it";
+    check(name, &[(is_plain, expected)])?;
     let side_by_side = |layer: fn(&GateController) -> &Linear| {
         let layers = || gates.iter().map(|gate| layer(gate));
         let weights: Vec<_> = layers().map(|layer| &layer.weight).collect();

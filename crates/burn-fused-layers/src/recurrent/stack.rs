@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor};
 use super::layer::initializer;
 use super::padding::without_padding;
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
-use crate::dropout::dropout;
+use crate::dropout::{drop_elements, drops};
 use crate::harness::checks::assert_positive;
 
 /// Configuration of [`Recurrent`] layers.
@@ -161,8 +161,16 @@ impl Recurrent {
         let mut last = Vec::with_capacity(expected);
         let mut below: Option<Tensor<3>> = None;
         for (index, layer) in self.layers.iter().enumerate() {
-            let below_dropped = below.take().map(|outputs| dropout(&self.dropout, outputs));
             let reversed = self.reversed.get(index);
+            let weights = once(layer).chain(reversed).map(|layer| &layer.input.weight);
+            let below_dropped = below.take().map(|outputs| {
+                let devices = weights.map(|weight| weight.device());
+                if drops(&self.dropout, devices.chain([outputs.device()])) {
+                    drop_elements(outputs, self.dropout.prob)
+                } else {
+                    outputs
+                }
+            });
             let reversed = reversed.map(|layer| (layer, steps.clone().reversed()));
             let mut outputs = Vec::with_capacity(2);
             for (layer, steps) in once((layer, steps.clone())).chain(reversed) {

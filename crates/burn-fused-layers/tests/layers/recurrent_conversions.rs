@@ -1,12 +1,12 @@
 //! Recurrent layers with the parameters of Burn's modules have the results of those, and train as they do.
 
 use attention_tests::{Array, Outcome, assert_close, device, parameters};
-use burn::module::{Module, Quantizer};
+use burn::module::{Lora, Module, ParamGroup, Quantizer};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
 use burn::tensor::quantization::{Calibration, QuantValue};
 use burn::tensor::{DType, Device, Gradients, Tensor};
-use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer, Steps};
+use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer, Steps, UnsupportedLayer};
 
 const SIZES: [usize; 2] = [5, 7];
 
@@ -180,6 +180,64 @@ fn quantised_gates_become_whole() {
         let weight = Array::read(ours.hidden.weight.val());
         assert_eq!(weight, side_by_side(&whole.each_ref()));
     });
+}
+
+/// The low-rank factors would be lost, and their sum with a frozen base would not train.
+#[test]
+fn reparameterized_gates_are_refused_until_they_are_merged() {
+    let device = &device::plain()[0].clone().autodiff();
+    fn check<M: Module, R>(
+        module: M,
+        name: &str,
+        paths: &[&str],
+        convert: impl Fn(&M) -> Result<R, UnsupportedLayer>,
+    ) {
+        assert!(convert(&module).is_ok());
+        for path in paths {
+            let lora = Lora::new(2, 4.0).set_param_group(ParamGroup::from_path(*path));
+            let adapted = module.clone().apply_lora(lora);
+            let error = convert(&adapted).err().unwrap().to_string();
+            let expected = format!("Burn's {name} expected no LoRA or other reparameterization");
+            assert!(error.starts_with(&expected), "{path}: {error}");
+            assert!(convert(&adapted.materialize()).is_ok(), "{path}");
+        }
+    }
+    check(
+        GruConfig::new(5, 7, true).init(device),
+        "Gru",
+        &[
+            "reset_gate.input_transform.weight",
+            "new_gate.hidden_transform.weight",
+        ],
+        |gru| RecurrentLayer::try_from(gru),
+    );
+    check(
+        LstmConfig::new(5, 7, true).init(device),
+        "Lstm",
+        &[
+            "output_gate.input_transform.weight",
+            "forget_gate.hidden_transform.weight",
+        ],
+        |lstm| RecurrentLayer::try_from(lstm),
+    );
+    check(
+        BiGruConfig::new(5, 7, true).init(device),
+        "Gru",
+        &[
+            "forward.update_gate.input_transform.weight",
+            "reverse.new_gate.input_transform.weight",
+        ],
+        |gru| Recurrent::try_from(gru),
+    );
+    check(
+        BiLstmConfig::new(5, 7, true).init(device),
+        "Lstm",
+        &[
+            "forward.cell_gate.input_transform.weight",
+            "reverse.input_gate.hidden_transform.weight",
+        ],
+        |lstm| Recurrent::try_from(lstm),
+    );
 }
 
 #[test]

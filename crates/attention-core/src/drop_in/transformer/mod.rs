@@ -13,10 +13,10 @@
 //! assert_eq!(encoder.forward(input).dims(), [2, 5, 16]);
 //! ```
 //!
-//! Records and configurations are Burn's, in both directions. Attention stores no weights; norms, GELU, ReLU and linear
-//! layers run in kernels where the device has them. What differs on purpose is what differs in
-//! [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`] a mask may be one of this
-//! library's, whose intervals say what need not be computed.
+//! Records, configurations and the files of burn-store, whatever its adapter, are Burn's, in both directions. Attention
+//! stores no weights; norms, GELU, ReLU and linear layers run in kernels where the device has them. What differs on
+//! purpose is what differs in [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`]
+//! a mask may be one of this library's, whose intervals say what need not be computed.
 //!
 //! The way on, to any score and all else that the library's own layers can do, is
 //! [`attention_core::transformer`](crate::transformer).

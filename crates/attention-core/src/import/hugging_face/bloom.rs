@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::parameter::shape;
 
 use super::super::state_dict::{Place, StateDict};
 use super::decoder::divides;
@@ -51,6 +52,13 @@ pub fn load_bloom(
 fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<Score>, String> {
     let reason = "the rows themselves go around sublayers";
     fields.refuse_flag("apply_residual_connection_post_layernorm", reason)?;
+    let is_sliced = fields
+        .optional_size("pretraining_tp")?
+        .is_some_and(|slices| slices > 1);
+    if is_sliced {
+        let reason = "with a `pretraining_tp` above 1 linear layers are computed in slices";
+        fields.refuse_flag("slow_but_exact", reason)?;
+    }
     let num_hiddens = fields.size_of_any(&NUM_HIDDENS)?;
     let num_heads = fields.size_of_any(&NUM_HEADS)?;
     let [heads, hiddens] = [&NUM_HEADS, &NUM_HIDDENS].map(|names| fields.present(names));
@@ -147,7 +155,7 @@ fn load_part(
     name: &str,
     [at, heads]: [usize; 2],
 ) -> Result<Linear, String> {
-    let [size, outputs] = linear.weight.lazy_shape().dims();
+    let [size, outputs] = shape(&linear.weight);
     let of_head = outputs / heads;
     let [weight, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
     let found = file.find(&weight, &[3 * outputs, size])?;

@@ -14,6 +14,7 @@ const MAX_SIZE: u64 = i32::MAX as u64;
 const MAX_LAYERS: usize = 10_000;
 
 /// The fields of an object, which errors name by their path.
+#[derive(Clone)]
 pub(super) struct Fields {
     /// The path of the object, with a dot after it; empty for the whole file.
     path: String,
@@ -41,8 +42,33 @@ impl Fields {
         }
     }
 
+    /// The same with `value` in the field `name`; `None` removes it.
+    pub(super) fn with(mut self, name: &str, value: Option<Value>) -> Self {
+        match value {
+            Some(value) => self.object.insert(name.to_string(), value),
+            None => self.object.remove(name),
+        };
+        self
+    }
+
+    /// The same with `value` in the field `name`, unless it has one.
+    pub(super) fn or(self, name: &str, value: Value) -> Self {
+        let own = self.value(name).cloned();
+        self.with(name, Some(own.unwrap_or(value)))
+    }
+
+    /// The same with the fields of another object in the place of its own.
+    pub(super) fn updated(mut self, other: Self) -> Self {
+        self.object.extend(other.object);
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.object.is_empty()
+    }
+
     /// The value of a field; `None` if it is absent or null.
-    fn value(&self, name: &str) -> Option<&Value> {
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
@@ -201,7 +227,7 @@ impl Fields {
         self.wrong(name, expected, &kind(got))
     }
 
-    fn missing(&self, name: &str, expected: &str) -> String {
+    pub(super) fn missing(&self, name: &str, expected: &str) -> String {
         self.wrong(name, expected, "none")
     }
 }

@@ -75,8 +75,8 @@ pub fn load_gemma3(
 
 /// The angles of layers with a window, and of the others.
 ///
-/// Since version 5 of `transformers` each kind has an object in `rope_parameters`; before, `rope_scaling` was that of
-/// layers without a window.
+/// Since version 5 of `transformers` each kind has an object in `rope_parameters`. The older `rope_scaling` changes the
+/// fields of layers without a window.
 fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String> {
     let theta = |name: &str, default: f64| {
         Ok::<_, String>(fields.optional_positive(name)?.unwrap_or(default))
@@ -91,13 +91,23 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String
         }
         None => Ok(None),
     };
-    let local = of_kind(SLIDING)?;
-    let global = match fields.object("rope_scaling")? {
-        Some(scaling) => Some(scaling),
-        None => of_kind(FULL)?,
+    let global = match (of_kind(FULL)?, fields.object("rope_scaling")?, &parameters) {
+        (global, None, _) => global,
+        (Some(global), Some(scaling), _) => Some(global.updated(scaling)),
+        // The type of what is changed, whatever the older field `type` says.
+        (None, Some(scaling), None) => Some(scaling.or("rope_type", "default".into())),
+        (None, Some(_), Some(parameters)) => {
+            return Err(parameters.missing(FULL, "an object, which `rope_scaling` changes"));
+        }
+    };
+    // Version 5.24 reads this one beside the kinds, and nowhere else.
+    let truncate = parameters.as_ref().and_then(|all| all.value("truncate"));
+    let rotary = |of_kind: Option<Fields>, theta| {
+        let of_kind = of_kind.map(|own| own.with("truncate", truncate.cloned()));
+        rotary_of(fields, of_kind.as_ref(), head_size, theta)
     };
     Ok([
-        rotary_of(fields, local.as_ref(), head_size, local_theta)?,
-        rotary_of(fields, global.as_ref(), head_size, global_theta)?,
+        rotary(of_kind(SLIDING)?, local_theta)?,
+        rotary(global, global_theta)?,
     ])
 }

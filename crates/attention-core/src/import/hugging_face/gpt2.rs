@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use burn::tensor::Device;
+use burn_fused_layers::harness::parameter::shape;
 
 use super::super::state_dict::{Place, StateDict};
 use super::activation::activation;
@@ -142,7 +143,7 @@ fn load_attention(
     file: &StateDict,
     prefix: &str,
 ) -> Result<MultiHeadAttention<DotProductScore>, String> {
-    let [size, _] = attention.query.weight.lazy_shape().dims();
+    let [size, _] = shape(&attention.query.weight);
     let part = |at: usize| conv1d(&format!("{prefix}attn.c_attn"), Some([at, size]));
     let output = attention.output;
     let output =

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use serde_json::json;
 
 use super::super::state_dict::StateDict;
 use super::decoder::{Heads, load_attention};
@@ -116,6 +117,9 @@ fn init(fields: &Fields, layer: usize, device: &Device) -> Result<GptOssAttentio
         return Err(fields.wrong("num_hidden_layers", &expected, &num_layers.to_string()));
     }
     let heads = Heads::of(fields)?;
+    let angles = json!({ "rope_type": "yarn", "factor": 32.0, "truncate": false,
+        "original_max_position_embeddings": 4096 });
+    let fields = &fields.clone().or("rope_parameters", angles);
     let rotary = rotary(fields, heads.head_size, THETA)?;
     let epsilon = fields.positive("rms_norm_eps")?;
     let has_window = has_window(fields, num_layers, |at| at % 2 == 0)?;

@@ -23,7 +23,7 @@
 //!
 //! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
 //! `linear`, `yarn` or `llama3`. Those that change with the length of a text (`dynamic`, `longrope`) are refused.
-//! Layers share tables for all `max_position_embeddings`.
+//! Layers share tables, which grow with the texts, also beyond `max_position_embeddings`: it is no limit of angles.
 //!
 //! # Errors
 //!
@@ -36,9 +36,18 @@
 //!   model or of more layers; known buffers are left alone
 //! - the shard that is missing, or lacks a tensor that the index places there
 //!
+//! # The attention of a layer
+//!
+//! Load the model, and take the field: `model.stack.layers[0].attention` of a language model or BERT,
+//! `model.encoder.layers[0].attention` and `model.decoder.layers[0].cross_attention` of T5. The normalization before it
+//! is `attention_residual.norm` beside it, and the window of a layer its `window`.
+//! [`load_multi_head_attention`](super::load_multi_head_attention) reads the names of `torch.nn`'s layers, not of these
+//! (`q_proj.weight`).
+//!
 //! # Example
 //!
 //! ```
+//! use attention_core::Mask;
 //! use attention_core::import::hugging_face::{load_llama, load_qwen3};
 //! use attention_core::transformer::GenerateConfig;
 //! use burn::prelude::*;
@@ -49,6 +58,12 @@
 //! let prompt = [vec![3, 1, 4]];
 //! let texts = GenerateConfig::new(5).generate(&model, model.cache(), &prompt).run();
 //! assert_eq!(texts[0].tokens.len(), 5);
+//! // Its first attention, alone.
+//! let attention = &model.stack.layers[0].attention;
+//! let [size, _] = attention.query.weight.dims();
+//! let rows = Tensor::<3>::ones([1, 7, size], &device);
+//! let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+//! assert_eq!(context.dims(), [1, 7, size]);
 //! // It is no Qwen.
 //! let error = load_qwen3(folder, &device).unwrap_err().to_string();
 //! assert!(error.ends_with(r#"`model_type`: expected "qwen3", got "llama""#));

@@ -7,19 +7,29 @@ use crate::{Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, Yarn
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];
 
-/// The most angles of a table: sines of 512 MiB.
+/// The most angles of a table for a text: sines of 512 MiB.
 const MAX_ANGLES: usize = 1 << 27;
+
+/// The length of texts in training, where it is another one than `max_position_embeddings`.
+const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
 fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
-    match fields.object("rope_scaling")? {
-        Some(parameters) => Ok(Some(parameters)),
-        None => fields.object("rope_parameters"),
-    }
+    let scaling = fields.object("rope_scaling")?;
+    let parameters = match scaling.filter(|scaling| !scaling.is_empty()) {
+        Some(parameters) => Some(parameters),
+        None => fields.object("rope_parameters")?,
+    };
+    // Beside the object it comes before the one within.
+    let original = fields.optional_size(ORIGINAL)?;
+    Ok(parameters.map(|parameters| match original {
+        Some(original) => parameters.with(ORIGINAL, Some(original.into())),
+        None => parameters,
+    }))
 }
 
-/// The rotation of heads of `head_size` at all positions of the model: halves of a head are pairs, and it comes after a
-/// normalization of queries and keys.
+/// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
+/// keys. Texts may be longer than `max_position_embeddings`, as there.
 ///
 /// `theta` is that of fields that say nothing.
 pub(super) fn rotary(
@@ -49,12 +59,6 @@ pub(super) fn rotary_of(
         let got = head_size.to_string();
         return Err(fields.wrong("head_dim", "an even number, for pairs of features", &got));
     }
-    let most = MAX_ANGLES / (head_size / 2);
-    if max_positions > most {
-        let expected = format!("at most {most}, for tables of angles");
-        let got = max_positions.to_string();
-        return Err(fields.wrong("max_position_embeddings", &expected, &got));
-    }
     for of in [Some(fields), parameters].into_iter().flatten() {
         let factor = of.optional_positive("partial_rotary_factor")?;
         if let Some(factor) = factor.filter(|factor| *factor != 1.0) {
@@ -65,9 +69,10 @@ pub(super) fn rotary_of(
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
     let theta = own.transpose()?.flatten().unwrap_or(theta);
     let scaling = match parameters {
-        Some(parameters) => scaling(fields, parameters, max_positions, theta)?,
+        Some(parameters) => scaling(parameters, max_positions, theta)?,
         None => RotaryScaling::None,
     };
+    let max_positions = max_positions.max(MAX_ANGLES / (head_size / 2));
     Ok(RotaryConfig::new(head_size, max_positions)
         .with_theta(theta)
         .with_layout(RotaryLayout::HalfSplit)
@@ -75,12 +80,7 @@ pub(super) fn rotary_of(
         .with_after_projection(true))
 }
 
-fn scaling(
-    fields: &Fields,
-    parameters: &Fields,
-    max_positions: usize,
-    theta: f64,
-) -> Result<RotaryScaling, String> {
+fn scaling(parameters: &Fields, max_positions: usize, theta: f64) -> Result<RotaryScaling, String> {
     // The older name.
     let field = if parameters.has("rope_type") {
         "rope_type"
@@ -89,10 +89,7 @@ fn scaling(
     };
     let kind = parameters.optional_text(field)?.unwrap_or("default");
     let original_max_positions = || {
-        let own = match fields.optional_size("original_max_position_embeddings")? {
-            Some(own) => Some(own),
-            None => parameters.optional_size("original_max_position_embeddings")?,
-        };
+        let own = parameters.optional_size(ORIGINAL)?;
         Ok::<_, String>(own.unwrap_or(max_positions))
     };
     Ok(match kind {

@@ -5,6 +5,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_fused_layers::harness::checks::assert_positive;
 
 use super::scaling::Angles;
+use super::tables::Tables;
 use super::{Rotary, RotaryScaling};
 use crate::{RotaryLayout, ScoringFunction};
 
@@ -15,7 +16,7 @@ const NAME: &str = "RotaryConfig";
 pub struct RotaryConfig {
     /// The feature dimension of queries and keys (of one head). Hugging Face's `head_dim`.
     pub size: usize,
-    /// The number of positions for which angles are made, `0 .. max_positions`.
+    /// The number of positions, `0 .. max_positions`. Tables of angles are only as long as texts need them.
     pub max_positions: usize,
     /// The base of the angles. Hugging Face's `rope_theta`.
     #[config(default = 10_000.0)]
@@ -36,36 +37,20 @@ pub struct RotaryConfig {
 }
 
 impl RotaryConfig {
-    /// `score` of rows that are turned, with tables of angles on `device`.
+    /// `score` of rows that are turned, with angles of the float type of `device`, in f32 at least.
     ///
     /// # Panics
     /// If a number is 0, `rotated_size` is odd or larger than `size`, or `theta` or a number of the scaling is out of
     /// range.
     pub fn init_with<S: ScoringFunction>(&self, score: S, device: &Device) -> Rotary<S> {
         assert_positive(NAME, &[("max_positions", self.max_positions)]);
-        let Angles {
-            frequencies,
-            factor,
-        } = self.angles();
         let dtype = match device.settings().float_dtype.into() {
             DType::F64 => DType::F64,
             _ => DType::F32,
         };
-        let table = |of_angle: fn(f64) -> f64| {
-            let of_position = |position| {
-                let angles = frequencies
-                    .iter()
-                    .map(move |frequency| position as f64 * frequency);
-                angles.map(move |angle| factor * of_angle(angle))
-            };
-            let elements: Vec<f64> = (0..self.max_positions).flat_map(of_position).collect();
-            let shape = [self.max_positions, frequencies.len()];
-            Tensor::from_data(TensorData::new(elements, shape), (device, dtype))
-        };
         Rotary {
             score,
-            cosines: table(f64::cos),
-            sines: table(f64::sin),
+            tables: Tables::new(self.angles(), dtype, self.max_positions),
             size: self.size,
             layout: self.layout,
             after_projection: self.after_projection,

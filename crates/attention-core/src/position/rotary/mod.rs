@@ -2,14 +2,16 @@
 
 mod config;
 mod scaling;
+mod tables;
 
 pub use config::RotaryConfig;
 pub use scaling::{Llama3ScalingConfig, RotaryScaling, YarnScalingConfig};
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::wide;
+
+use tables::Tables;
 
 use crate::{
     Mask, PositionTerm, Positions, RotaryLayout, ScoreKernel, ScoringFunction, functional,
@@ -58,10 +60,8 @@ use crate::{
 pub struct Rotary<S: ScoringFunction> {
     /// The scoring function, with its parameters.
     pub score: S,
-    /// The cosine of each position's angles, times the attention factor, `[max_positions, pairs]`.
-    cosines: Tensor<2>,
-    /// The sine, `[max_positions, pairs]`.
-    sines: Tensor<2>,
+    #[module(skip)]
+    tables: Tables,
     size: usize,
     #[module(skip)]
     layout: RotaryLayout,
@@ -74,8 +74,7 @@ impl<S: ScoringFunction> Rotary<S> {
     pub fn with_score<T: ScoringFunction>(&self, score: T) -> Rotary<T> {
         Rotary {
             score,
-            cosines: self.cosines.clone(),
-            sines: self.sines.clone(),
+            tables: self.tables.clone(),
             size: self.size,
             layout: self.layout,
             after_projection: self.after_projection,
@@ -98,16 +97,16 @@ impl<S: ScoringFunction> Rotary<S> {
 
     fn turn(&self, rows: Tensor<4>, positions: &Positions) -> Tensor<4> {
         let [batch, _, num_rows, size] = rows.dims();
-        let tables = Argument::on_device("tables of angles", &self.cosines);
-        assert_together("Rotary", tables, [Argument::on_device("rows", &rows)]);
         assert!(
             size == self.size,
             "Rotary: rows of {} features expected, as RotaryConfig says, got {size}",
             self.size
         );
         let dtype = wide(rows.dtype());
-        let [cosines, sines] = [&self.cosines, &self.sines]
-            .map(|table| positions.select(table, [batch, num_rows]).cast(dtype));
+        let tables = self
+            .tables
+            .select(positions, [batch, num_rows], &rows.device());
+        let [cosines, sines] = tables.map(|table| table.cast(dtype));
         functional::rotate(rows, cosines, sines, self.layout)
     }
 }

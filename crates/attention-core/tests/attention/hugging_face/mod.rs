@@ -1,5 +1,6 @@
 //! Language models of Hugging Face's.
 
+mod angles;
 mod encoders;
 mod folder;
 mod references;

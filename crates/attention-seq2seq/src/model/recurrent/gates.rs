@@ -31,7 +31,7 @@ impl TokenGates {
         let weight = layer.weight.val().narrow(0, 0, size);
         let bias = layer.bias.as_ref().map(|bias| bias.val());
         let dropout = dropout.clone();
-        if drops(&dropout, &weight.device()) || vocab_size > tokens {
+        if drops(&dropout, [table.device(), weight.device()]) || vocab_size > tokens {
             Self {
                 dropout,
                 table: embedding.clone(),

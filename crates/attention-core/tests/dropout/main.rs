@@ -2,6 +2,8 @@
 //! lock.
 #![allow(clippy::unwrap_used)]
 
+mod some_tensors_train;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attention_core::{
@@ -149,31 +151,42 @@ impl Check for DropsItsShare {
         // The weights returned are those before dropout.
         assert_close("weights", &weights, clean, 4e-6);
         for dropped in [context, forward(&attention, problem, device)] {
-            let scaled = clean.map(|weight| weight / (1.0 - PROBABILITY));
-            let (mut count, mut total) = (0.0, 0.0);
-            for (at, &number) in dropped.data.iter().enumerate() {
-                if attended.data[at] == 0.0 {
-                    assert_eq!(number, 0.0);
-                    continue;
-                }
-                total += 1.0;
-                match number {
-                    0.0 => count += 1.0,
-                    _ => assert!(
-                        (number - scaled.data[at]).abs() < 1e-6,
-                        "{number} {}",
-                        scaled.data[at]
-                    ),
-                }
-            }
-            // Five standard deviations: wrong once in two million.
-            let deviation = (total * PROBABILITY * (1.0 - PROBABILITY)).sqrt();
-            assert!(
-                (count - total * PROBABILITY).abs() < 5.0 * deviation,
-                "{count} of {total} dropped"
-            );
+            assert_drops_its_share("dropped", &dropped, clean, &attended, PROBABILITY);
         }
     }
+}
+
+/// Weights of which the share of `probability` is 0, and the others are scaled; `attended` are those that count.
+fn assert_drops_its_share(
+    what: &str,
+    dropped: &Array,
+    clean: &Array,
+    attended: &Array,
+    probability: f64,
+) {
+    let scaled = clean.map(|weight| weight / (1.0 - probability));
+    let (mut count, mut total) = (0.0, 0.0);
+    for (at, &number) in dropped.data.iter().enumerate() {
+        if attended.data[at] == 0.0 {
+            assert_eq!(number, 0.0, "{what}");
+            continue;
+        }
+        total += 1.0;
+        match number {
+            0.0 => count += 1.0,
+            _ => assert!(
+                (number - scaled.data[at]).abs() < 1e-6,
+                "{what}: {number} {}",
+                scaled.data[at]
+            ),
+        }
+    }
+    // Five standard deviations: wrong once in two million.
+    let deviation = (total * probability * (1.0 - probability)).sqrt();
+    assert!(
+        (count - total * probability).abs() <= 5.0 * deviation,
+        "{what}: {count} of {total} dropped"
+    );
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Tables of sines and cosines, as long as the texts need them.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use super::scaling::Angles;
+use crate::Positions;
+
+/// The number of positions of the first table: a text grows by single tokens.
+const FIRST: usize = 64;
+
+/// The cosine and sine of each position's angles, times the attention factor, `[positions, pairs]`, for positions in
+/// `0 .. max_positions`. Copies share them.
+#[derive(Clone)]
+pub(super) struct Tables {
+    angles: Arc<Angles>,
+    dtype: DType,
+    max_positions: usize,
+    /// Those of each device, with or without autodiff.
+    made: Arc<Mutex<Vec<OnDevice>>>,
+}
+
+/// Cosines and sines on one device.
+struct OnDevice {
+    device: Device,
+    tables: [Tensor<2>; 2],
+}
+
+impl Tables {
+    /// None yet, of elements of type `dtype`.
+    pub(super) fn new(angles: Angles, dtype: DType, max_positions: usize) -> Self {
+        Self {
+            angles: Arc::new(angles),
+            dtype,
+            max_positions,
+            made: Arc::default(),
+        }
+    }
+
+    /// The rows of cosines and sines at the positions of `num_rows` rows of `batch` examples on `device`.
+    ///
+    /// # Shapes
+    /// - result `[batch or 1, num_rows, pairs]` each
+    ///
+    /// # Panics
+    /// As [`Positions::select`].
+    pub(super) fn select(
+        &self,
+        positions: &Positions,
+        rows: [usize; 2],
+        device: &Device,
+    ) -> [Tensor<3>; 2] {
+        let needed = positions.end(self.max_positions, rows[1]);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = made.iter().position(|of| is_same(&of.device, device));
+        let at = found.unwrap_or_else(|| {
+            made.push(OnDevice {
+                device: device.clone(),
+                tables: self.make(FIRST.max(needed), device),
+            });
+            made.len() - 1
+        });
+        let OnDevice { tables, .. } = &mut made[at];
+        if tables[0].dims()[0] < needed {
+            // Up to twice as long, so that a text makes few of them.
+            *tables = self.make(needed.next_power_of_two(), device);
+        }
+        let tables = tables.clone();
+        drop(made);
+        tables.map(|table| positions.select(&table, rows))
+    }
+
+    fn make(&self, len: usize, device: &Device) -> [Tensor<2>; 2] {
+        let Angles {
+            frequencies,
+            factor,
+        } = &*self.angles;
+        let len = len.min(self.max_positions);
+        let functions: [fn(f64) -> f64; 2] = [f64::cos, f64::sin];
+        functions.map(|of_angle| {
+            let of_position = |position| {
+                let angles = frequencies
+                    .iter()
+                    .map(move |frequency| position as f64 * frequency);
+                angles.map(move |angle| factor * of_angle(angle))
+            };
+            let elements: Vec<f64> = (0..len).flat_map(of_position).collect();
+            let data = TensorData::new(elements, [len, frequencies.len()]);
+            Tensor::from_data(data, (device, self.dtype))
+        })
+    }
+}
+
+impl Debug for Tables {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Tables(max_positions: {})", self.max_positions)
+    }
+}
+
+/// Whether tensors of two devices go together: Burn's `==` of devices leaves autodiff out.
+fn is_same(one: &Device, other: &Device) -> bool {
+    #[cfg(feature = "autodiff")]
+    let is_same_context =
+        one.gradient_checkpointing_strategy() == other.gradient_checkpointing_strategy();
+    #[cfg(not(feature = "autodiff"))]
+    let is_same_context = one.is_autodiff() == other.is_autodiff();
+    one == other && is_same_context
+}
