@@ -27,6 +27,7 @@ use crate::batch::Source;
 use crate::error::Result;
 use crate::model::HeadWeights;
 use crate::stop::StopSignal;
+use crate::unknown::ReadTokens;
 
 /// The outputs of a source, with all that is known of their tokens.
 ///
@@ -48,7 +49,8 @@ pub struct Explanation {
     pub source: String,
     /// The source tokens, unknown ones as they came.
     pub tokens: Vec<String>,
-    /// Whether the model has learned each of them; those that it has not are read as `<unk>`.
+    /// Whether the model has learned each of them; those that it has not are read as `<unk>`, or
+    /// [left out](Self::in_text).
     pub is_known: Vec<bool>,
     /// Whether the end of the source is a key of the attention, after the source tokens, as in a Transformer.
     pub attends_to_end: bool,
@@ -80,6 +82,30 @@ pub struct ExplainedOutput {
     /// The output beside its closest reference, once there are some:
     /// [`Explanation::with_references`].
     pub difference: Option<Difference>,
+}
+
+impl Explanation {
+    /// The explanation by all tokens of the text that its source was read from: those that were left out are unknown,
+    /// have weights of 0, and change nothing where they are dropped. `translator` joins the tokens to a text.
+    pub fn in_text(mut self, translator: &Translator, read: &ReadTokens) -> Self {
+        let keys = self.tokens.len() + usize::from(self.attends_to_end);
+        for output in &mut self.outputs {
+            if let Some(attention) = &mut output.attention {
+                let rows = attention.weights.chunks(keys.max(1));
+                attention.weights = rows.flat_map(|row| read.in_text(row, |_| 0.0)).collect();
+            }
+            if let Some(occlusion) = &mut output.occlusion {
+                let unchanged = vec![0.0; output.steps.len()];
+                let rows: Vec<&[f64]> = occlusion.steps.chunks(unchanged.len().max(1)).collect();
+                occlusion.steps = read.in_text(&rows, |_| &unchanged[..]).concat();
+                occlusion.output = read.in_text(&occlusion.output, |_| 0.0);
+            }
+        }
+        self.is_known = read.in_text(&self.is_known, |_| false);
+        self.tokens = read.of_text();
+        self.source = translator.source_text(&self.tokens);
+        self
+    }
 }
 
 impl ExplainedOutput {

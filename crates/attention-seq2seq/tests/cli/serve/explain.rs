@@ -49,7 +49,30 @@ fn an_explanation_is_the_data_of_a_page() {
     }
     // Tokens that are not known, where the request says how to read them.
     let skipped = explained(&server, json!({ "source": "aXc", "unknown": "skip" }));
-    assert_eq!(skipped["tokens"], json!(["a", "c"]));
+    let known = json!([true, false, true]);
+    assert_eq!(
+        (&skipped["tokens"], &skipped["is_known"]),
+        (&json!(["a", "X", "c"]), &known)
+    );
+    let plain = explained(&server, json!({ "source": "ac" }));
+    for (output, plain) in list(&skipped["outputs"])
+        .iter()
+        .zip(list(&plain["outputs"]))
+    {
+        assert_eq!(output["text"], plain["text"]);
+        let rows = list(&output["attention"]["weights"]).chunks(3);
+        let kept = rows.flat_map(|row| {
+            assert_eq!(row[1], 0.0);
+            [row[0].clone(), row[2].clone()]
+        });
+        assert_eq!(
+            kept.collect::<Vec<_>>(),
+            list(&plain["attention"]["weights"])
+        );
+        let changes = &plain["occlusion"]["output"];
+        let expected = json!([changes[0], 0.0, changes[1]]);
+        assert_eq!(output["occlusion"]["output"], expected);
+    }
     let unknown = explained(&server, json!({ "source": "aXc", "unknown": "unk" }));
     assert_eq!(unknown["is_known"], json!([true, false, true]));
 }
@@ -129,8 +152,18 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
             400,
             "unknown field `search`",
         ),
-        (json!({ "source": ["a"] }), 400, "invalid type"),
-        (json!({ "source": "a", "prefix": "a" }), 400, "invalid type"),
+        (
+            json!({ "source": ["a"] }),
+            400,
+            "source: expected a text, found an array",
+        ),
+        (
+            json!({ "source": "a", "prefix": "a" }),
+            400,
+            "prefix: expected an array of texts, found \"a\"",
+        ),
+        (json!(["a"]), 400, "the body: expected an object"),
+        (json!({ "source": null }), 400, "missing field `source`"),
         (
             json!({ "source": "aB" }),
             422,
@@ -169,20 +202,20 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
         (
             json!({ "source": "a", "n_best": 11 }),
             422,
-            "n_best: expected at most 10, found 11",
+            "n_best: expected 1 to 10, found 11",
         ),
         (
             json!({ "source": "a", "n_best": 0 }),
             422,
-            "the beam: expected 1 to",
+            "n_best: expected 1 to 10, found 0",
         ),
         (
             json!({ "source": "a", "beam": 65 }),
             422,
-            "beam: expected at most 64",
+            "beam: expected 1 to 64, found 65",
         ),
         (
-            json!({ "source": "a", "beam": 2 }),
+            json!({ "source": "a", "beam": 2, "n_best": 3 }),
             422,
             "best outputs: expected 1 to 2",
         ),
@@ -205,13 +238,19 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
         );
     }
     assert_eq!(server.get(EXPLAIN).status, 405);
-    explained(&server, json!({ "source": "abc" }));
+    let nulls =
+        json!({ "source": "abc", "prefix": null, "n_best": null, "beam": null, "unknown": null });
+    let plain = explained(&server, json!({ "source": "abc" }));
+    assert_eq!(explained(&server, nulls), plain);
+    // Of a narrow beam as many outputs as it has.
+    let narrow = explained(&server, json!({ "source": "abc", "beam": 2 }));
+    assert!((2..=3).contains(&list(&narrow["outputs"]).len()));
     server.assert_counted(&[
-        r#"seq2seq_requests_total{kind="explain",status="400"} 4"#,
+        r#"seq2seq_requests_total{kind="explain",status="400"} 6"#,
         r#"seq2seq_requests_total{kind="explain",status="413"} 2"#,
         r#"seq2seq_requests_total{kind="explain",status="422"} 11"#,
-        r#"seq2seq_requests_total{kind="explain",status="200"} 1"#,
-        r#"seq2seq_request_seconds_count{kind="explain"} 18"#,
+        r#"seq2seq_requests_total{kind="explain",status="200"} 3"#,
+        r#"seq2seq_request_seconds_count{kind="explain"} 22"#,
         "seq2seq_waiting 0",
     ]);
 }
