@@ -39,6 +39,14 @@ impl ReadTokens {
         self.in_text(&self.tokens, str::to_owned)
     }
 
+    /// The places of the tokens in the text, counted from 0.
+    pub fn positions(&self) -> Vec<usize> {
+        let mut left_out = self.left_out.iter().peekable();
+        let is_kept = |at: &usize| left_out.next_if(|(place, _)| place == at).is_none();
+        let places = 0..self.tokens.len() + self.left_out.len();
+        places.filter(is_kept).collect()
+    }
+
     /// Values of the tokens, and of what comes after them, with a value for each token that is left out, in its place.
     pub fn in_text<T: Clone>(&self, values: &[T], of_left_out: impl Fn(&str) -> T) -> Vec<T> {
         let (mut values, mut left_out) = (values.iter(), self.left_out.iter().peekable());
@@ -166,7 +174,12 @@ mod tests {
         let kept = read(UnknownTokens::Unk).unwrap();
         assert_eq!(kept.tokens, Spaces.split("x b y x <eos> a"));
         assert_eq!(kept.unknown, skipped.unknown);
+        assert_eq!(
+            (skipped.positions(), last.positions()),
+            (vec![1, 5], vec![0])
+        );
         assert_eq!(kept.of_text(), kept.tokens);
+        assert_eq!(kept.positions(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(vocab.encode(&kept.tokens)[..2], [Vocab::UNK, 5]);
 
         let known = vocab

@@ -31,7 +31,7 @@ pub(crate) struct AttendArgs {
     /// The head of a Transformer, from 1 [default: the mean over all of the layer].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     head: Option<usize>,
-    /// The most outputs of each text on a page, by beam search [default: 5, and no more than --beam].
+    /// The most outputs of each text on a page, by beam search [default: 5].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     n_best: Option<usize>,
     /// The number of hypotheses of this search [default: as many as --n-best].
@@ -138,13 +138,8 @@ impl AttendArgs {
         other: Option<&Translator>,
     ) -> Result<Page> {
         let defaults = ExplainConfig::default();
-        // A beam finds no more outputs than it has hypotheses.
-        let outputs = defaults
-            .search
-            .n_best
-            .min(self.beam.or(defaults.search.n_best));
         let search = SearchConfig {
-            n_best: self.n_best.or(outputs),
+            n_best: self.n_best.or(defaults.search.n_best),
             beam: self.beam,
             ..defaults.search
         };

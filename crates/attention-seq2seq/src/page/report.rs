@@ -147,15 +147,10 @@ fn item(
         let vocab = &translator.vocabs().source;
         let read = vocab.read(group.source.to_vec(), config.unknown)?;
         let explanation: Explanation = match read.tokens.is_empty() {
-            true => Explanation {
-                source: translator.source_text(group.source),
-                ..translator.explain_nothing()
-            },
-            false => {
-                let explanation = translator.explain_tokens(&read.tokens, &config.explain)?;
-                explanation.in_text(translator, &read)
-            }
+            true => translator.explain_nothing(),
+            false => translator.explain_tokens(&read.tokens, &config.explain)?,
         };
+        let explanation = explanation.in_text(translator, &read);
         Ok(explanation.with_references(translator, &group.targets))
     });
     let explanations = explanations.collect::<Result<_>>()?;

@@ -49,7 +49,7 @@ fn several_models_translate_as_one() {
     );
     succeed(
         folder,
-        &train_args("copy", "1", &["--out", "c", "--seed", "2"]),
+        &train_args("dates", "1", &["--out", "c", "--seed", "2"]),
     );
     let others = ["translate", "abc", "--model", "a", "--model", "c"];
     fail(folder, &others, " tokens of model 2: expected ");

@@ -106,8 +106,11 @@ impl Fields {
         match value.as_u64().map(usize::try_from) {
             None => Err(wrong_form(&path, &expected, &value)),
             Some(Ok(count)) if range.contains(&count) => Ok(Some(count)),
-            Some(Ok(_) | Err(_)) => Err(Fault::Range(format!(
+            Some(Ok(count)) if count < *least => Err(Fault::Range(format!(
                 "{path}: expected {least} to {most}, found {value}"
+            ))),
+            Some(_) => Err(Fault::Range(format!(
+                "{path}: expected at most {most}, found {value}"
             ))),
         }
     }

@@ -43,7 +43,11 @@ impl Request for TranslateRequest {
                 .with_mass(search.number("mass")?)
                 .with_length_penalty(search.number("length_penalty")?.unwrap_or(0.0))
                 .with_coverage_penalty(search.number("coverage_penalty")?.unwrap_or(0.0))
-                .with_min_len(search.count("min_length", 0..=max_len.saturating_sub(1))?.unwrap_or(0))
+                .with_min_len(
+                    search
+                        .count("min_length", 0..=max_len.saturating_sub(1))?
+                        .unwrap_or(0),
+                )
                 .with_max_len(search.count("max_length", 1..=max_len)?)
                 .with_prefix(search.text("prefix")?.unwrap_or_default()),
             unknown: unknown(&mut fields)?,
@@ -70,10 +74,9 @@ impl Request for ExplainRequest {
         let known = ["source", "prefix", "n_best", "beam", "unknown"];
         let mut fields = Fields::of_body(body, &known)?;
         let defaults = ExplainConfig::default();
+        let n_best = fields.count("n_best", 1..=MOST_OUTPUTS)?;
+        let n_best = n_best.or(defaults.search.n_best);
         let beam = fields.count("beam", 1..=MOST_BEAMS)?;
-        // A beam finds no more outputs than it has hypotheses.
-        let outputs = defaults.search.n_best.min(beam.or(defaults.search.n_best));
-        let n_best = fields.count("n_best", 1..=MOST_OUTPUTS)?.or(outputs);
         Ok(Self {
             source: required(fields.text("source")?, "source")?,
             config: ExplainConfig {

@@ -92,8 +92,8 @@ impl Server {
             Ok(read) if read.tokens.is_empty() => {
                 Err(Failure::unprocessable(format!("{name}: no token is known")))
             }
-            Ok(read) if read.tokens.len() + read.left_out.len() > most => {
-                let found = read.tokens.len() + read.left_out.len();
+            Ok(read) if read.tokens.len() > most => {
+                let found = read.tokens.len();
                 Err(Failure::too_large(format!(
                     "{name}: expected at most {most} tokens (--max-tokens), found {found}"
                 )))

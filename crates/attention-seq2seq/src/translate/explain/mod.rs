@@ -49,9 +49,11 @@ pub struct Explanation {
     pub source: String,
     /// The source tokens, unknown ones as they came.
     pub tokens: Vec<String>,
-    /// Whether the model has learned each of them; those that it has not are read as `<unk>`, or
-    /// [left out](Self::in_text).
+    /// Whether the model has learned each of them; those that it has not are read as `<unk>`.
     pub is_known: Vec<bool>,
+    /// Their places in the source, counted from 0: further apart where tokens between them were
+    /// [left out](Self::in_text).
+    pub positions: Vec<usize>,
     /// Whether the end of the source is a key of the attention, after the source tokens, as in a Transformer.
     pub attends_to_end: bool,
     /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
@@ -85,26 +87,14 @@ pub struct ExplainedOutput {
 }
 
 impl Explanation {
-    /// The explanation by all tokens of the text that its source was read from: those that were left out are unknown,
-    /// have weights of 0, and change nothing where they are dropped. `translator` joins the tokens to a text.
-    pub fn in_text(mut self, translator: &Translator, read: &ReadTokens) -> Self {
-        let keys = self.tokens.len() + usize::from(self.attends_to_end);
-        for output in &mut self.outputs {
-            if let Some(attention) = &mut output.attention {
-                let rows = attention.weights.chunks(keys.max(1));
-                attention.weights = rows.flat_map(|row| read.in_text(row, |_| 0.0)).collect();
-            }
-            if let Some(occlusion) = &mut output.occlusion {
-                let unchanged = vec![0.0; output.steps.len()];
-                let rows: Vec<&[f64]> = occlusion.steps.chunks(unchanged.len().max(1)).collect();
-                occlusion.steps = read.in_text(&rows, |_| &unchanged[..]).concat();
-                occlusion.output = read.in_text(&occlusion.output, |_| 0.0);
-            }
+    /// The explanation by the places of its tokens in the text that they were read from, whose other tokens were left
+    /// out. `translator` joins all of them to a text.
+    pub fn in_text(self, translator: &Translator, read: &ReadTokens) -> Self {
+        Self {
+            source: translator.source_text(&read.of_text()),
+            positions: read.positions(),
+            ..self
         }
-        self.is_known = read.in_text(&self.is_known, |_| false);
-        self.tokens = read.of_text();
-        self.source = translator.source_text(&self.tokens);
-        self
     }
 }
 
@@ -225,6 +215,7 @@ impl Translator {
         Explanation {
             source: self.source_text(source),
             is_known: source.iter().map(is_known).collect(),
+            positions: (0..source.len()).collect(),
             tokens: source.to_vec(),
             attends_to_end: match &self.members[..] {
                 [member] => member.model.attends_to_end(),

@@ -150,7 +150,7 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
         (
             r#"{"texts": ["a"], "search": {"beam": 9999999}}"#,
             422,
-            "search.beam: expected 1 to 64, found 9999999",
+            "search.beam: expected at most 64, found 9999999",
         ),
         (
             r#"{"texts": ["a"], "search": {"beam": 0}}"#,
@@ -175,7 +175,7 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
         (
             r#"{"texts": ["a"], "search": {"max_length": 99999}}"#,
             422,
-            "search.max_length: expected 1 to ",
+            "search.max_length: expected at most",
         ),
         (
             r#"{"texts": ["a"], "search": {"prefix": "Q"}}"#,
