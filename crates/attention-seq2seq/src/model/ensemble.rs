@@ -17,12 +17,13 @@ struct Member<'a> {
     columns: Vec<usize>,
 }
 
+/// A member, with its ids of the tokens of the first member, where they may differ.
+type DecodingWithIds<'a> = (Box<dyn Decoding + 'a>, Option<&'a [u32]>);
+
 impl<'a> EnsembleDecoding<'a> {
-    /// Members, each with its ids of the tokens of the first, where they may differ.
-    ///
     /// # Panics
     /// If there is no member, or they differ in rows or candidates.
-    pub(crate) fn new(members: Vec<(Box<dyn Decoding + 'a>, Option<&'a [u32]>)>) -> Self {
+    pub(crate) fn new(members: Vec<DecodingWithIds<'a>>) -> Self {
         let (first, _) = members
             .first()
             .expect("EnsembleDecoding: at least one member expected, got none");
