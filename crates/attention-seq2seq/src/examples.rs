@@ -94,6 +94,12 @@ impl Examples {
         (source_end - start, end - source_end)
     }
 
+    /// The number of tokens of the longest target.
+    pub(crate) fn longest_target(&self) -> usize {
+        let targets = (0..self.len()).map(|index| self.lens(index).1);
+        targets.max().unwrap_or(0)
+    }
+
     fn range(&self, index: usize) -> [usize; 3] {
         let before = index.checked_sub(1);
         let start = before.map_or(0, |before| self.ends[before][1]);

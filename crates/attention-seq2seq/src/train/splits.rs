@@ -43,8 +43,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
         } else {
             WINDOW_OF_GPU
         };
-        let targets = (0..valid.len()).map(|index| valid.lens(index).1);
-        let longest = targets.max().unwrap_or(0);
+        let longest = valid.longest_target();
         Self {
             train: Batches::new(train, config.batch_size),
             valid: Batches::new(valid, config.batch_size),

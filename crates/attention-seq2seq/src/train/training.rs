@@ -114,9 +114,10 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
-    /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if
-    /// there is nothing to train or validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be
-    /// loaded; [`Error::Io`] if a checkpoint cannot be written. The folder then holds the epochs before.
+    /// out of its range, no target to validate on is long enough for [BLEU](crate::Select::check), the device fails or
+    /// a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there is nothing to train or validate on;
+    /// [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a checkpoint cannot be
+    /// written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
         let Self {
             model,
@@ -131,6 +132,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
+        config.select.check(valid.longest_target())?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let mut state = State::new(model, &config);
         let mut journal = run.journal(resume_from, config.select)?;

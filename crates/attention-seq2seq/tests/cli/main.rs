@@ -10,6 +10,7 @@ mod data;
 mod devices;
 mod disk;
 mod divergence;
+mod ensemble;
 mod evaluation;
 mod export;
 mod faults;

@@ -29,7 +29,7 @@ use burn_fused_layers::is_in_host_memory;
 use unicode_width::UnicodeWidthStr;
 
 use super::machine::{among_threads, describe};
-use super::output::{is_closed_output, note, say};
+use super::output::{escaped, is_closed_output, note, say};
 use super::{attend, eval};
 
 /// The number of validation sources on which the checkpoints are compared.
@@ -205,6 +205,9 @@ impl TrainArgs {
             ..defaults
         };
         config.check()?;
+        let valid = corpus.valid_chunks().flatten();
+        let longest = valid.map(|pair| pair.target.len()).max();
+        config.train.select.check(longest.unwrap_or(0))?;
         Ok(Prepared {
             config,
             corpus,
@@ -303,7 +306,8 @@ fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
 }
 
 /// The beginning of a text that is long, with an ellipsis.
-fn shortened(mut text: String) -> String {
+fn shortened(text: String) -> String {
+    let mut text = escaped(&text);
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
         text.truncate(end);
         text.push('…');
