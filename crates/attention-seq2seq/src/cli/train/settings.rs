@@ -206,7 +206,7 @@ pub(crate) struct Settings {
         conflicts_with = "steps"
     )]
     pub(super) epochs: Option<usize>,
-    /// The number of steps instead: as many epochs as it takes to make them.
+    /// The number of steps instead, after which training ends within an epoch, too.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) steps: Option<usize>,
     /// End training after so many minutes, wherever it is; the learning rate has fallen by then.
