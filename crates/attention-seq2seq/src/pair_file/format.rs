@@ -15,8 +15,8 @@ pub enum PairFormat {
     /// `tsv`: a pair a line, columns divided by TAB.
     #[default]
     Tsv,
-    /// `dict`: a pronunciation dictionary, a word and its phonemes a line, divided by spaces or TAB. A word before a TAB
-    /// may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a word and
+    /// `dict`: a pronunciation dictionary, a word and its phonemes a line, divided by spaces or TAB. A word before a
+    /// TAB may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a word and
     /// its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`, NLTK's numbers of
     /// pronunciations, HTK's outputs in brackets. The file as a whole tells which of them it has; one that can be read
     /// in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are comments, and so is the rest of a line

@@ -24,7 +24,7 @@ pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> 
         Some(_) => {}
     }
     let what = format!("the format of {}", path.display());
-    let expected = "--input-format dict, which leaves out what stands behind words, or tsv, which reads columns as they are";
+    let expected = "--input-format dict (what stands behind words is left out) or tsv (columns are as they are)";
     let found = "a number or brackets behind every word";
     Err(Error::config(&what, expected, found))
 }

@@ -19,13 +19,13 @@ pub enum TextKind {
 }
 
 impl Tokenization {
-    /// Guesses from a sample of lines: [`Spaces`](Self::Spaces) if more than half of them hold a space between two other
-    /// characters, and its parts are tokens of a model.
+    /// Guesses from a sample of lines: [`Spaces`](Self::Spaces) if more than half of them hold a space between two
+    /// other characters, and its parts are tokens of a model.
     ///
     /// - Of [`TextKind::Letters`] these are letters written apart alone, and of [`TextKind::Words`] any.
     /// - Of [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or those of
-    ///   sentences: at least four words a line, or a mark at the end. They are not in names of two or three words, whose
-    ///   letters a model has to learn.
+    ///   sentences: at least four words a line, or a mark at the end. They are not in names of two or three words,
+    ///   whose letters a model has to learn.
     ///
     /// Empty lines do not count; without any other line the guess is `Chars`. It is wrong for dates and other texts of
     /// letters whose words come again: the user can set it.

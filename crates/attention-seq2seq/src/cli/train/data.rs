@@ -64,6 +64,7 @@ impl TrainArgs {
         for file in [Some(&train), valid.as_ref()].into_iter().flatten() {
             guesses.extend(file.recognized(&options.format)?);
         }
+        guesses.dedup();
         guesses.extend(settings.guesses(&options, self.preset));
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
         let source = DataSource::Files {
