@@ -16,11 +16,11 @@ pub enum PairFormat {
     #[default]
     Tsv,
     /// `dict`: a pronunciation dictionary, a word and its phonemes a line, divided by spaces or TAB. A word before a
-    /// TAB may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a word and
-    /// its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`, NLTK's numbers of
-    /// pronunciations, HTK's outputs in brackets. The file as a whole tells which of them it has; one that can be read
-    /// in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are comments, and so is the rest of a line
-    /// from a field that begins with `#`.
+    /// TAB may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a
+    /// word and its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`, NLTK's
+    /// numbers of pronunciations, HTK's outputs in brackets. The file as a whole tells which of them it has; one that
+    /// can be read in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are comments, and so is the rest
+    /// of a line from a field that begins with `#`.
     Dict {
         /// The digits of stress that end a vowel.
         stress: Stress,

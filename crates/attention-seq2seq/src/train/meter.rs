@@ -203,7 +203,7 @@ mod tests {
         meter.add(output(0.5, both, both)).unwrap();
         let found = meter.figures();
         assert_eq!(found.exact_match, 0.0);
-        assert_eq!(found.token_errors, 100.0 / 6.0);
+        assert_eq!(found.token_errors, 100.0 * (1.0 / 6.0));
         let expected = Bleu::of_tokens(&[5, 3, 7, 8, 9], &[[5, 4, 7, 8, 9]]);
         assert_eq!(found.bleu, Some(expected.score()));
     }

@@ -126,9 +126,12 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         ),
         (
             "lexiconp.txt",
-            "the format of lexiconp.txt: expected --input-format dict, ",
+            "the format of lexiconp.txt: expected --input-format dict (what",
         ),
-        ("mfa", "the format of mfa: expected --input-format dict, "),
+        (
+            "mfa",
+            "the format of mfa: expected --input-format dict (what",
+        ),
         (
             "digit.dict",
             "digit.dict:2: expected the number of a pronunciation behind every word, or behind none",
