@@ -74,7 +74,7 @@ impl Layout {
         let Some(mut entry) = Entry::of(text).filter(|_| !self.comments.contains(&line)) else {
             return Ok(None);
         };
-        if self.has_numbered_words {
+        if self.has_numbered_words && entry.word.len() > 1 {
             entry.word.pop();
         }
         entry.drop_bracket();
