@@ -54,7 +54,7 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
         }
     }
 
-    /// Trains for an epoch, which ends early where time does; `None` if it was interrupted.
+    /// Trains for an epoch, which ends early where time or steps do; `None` if it was interrupted.
     pub(super) fn train(
         &self,
         epoch: usize,
@@ -66,7 +66,8 @@ impl<M: Seq2SeqModel + 'static> Splits<M> {
     ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
         self.joint.seed(random.random());
-        let order = self.train.deal(&mut random);
+        let mut order = self.train.deal(&mut random);
+        order.truncate(schedule.left());
         let mut pass = Pass {
             splits: self,
             part: Part {

@@ -88,7 +88,7 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrainingEnd {
-    /// All epochs were trained.
+    /// All epochs were trained, or all steps of [`TrainConfig::steps`] made.
     LastEpoch,
     /// The figure of [`TrainConfig::select`] was not better for as many epochs as the patience has.
     Patience,
@@ -158,6 +158,9 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             {
                 return Ok(TrainingEnd::Patience);
             }
+            if schedule.left() == 0 {
+                return Ok(TrainingEnd::LastEpoch);
+            }
             if schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
@@ -187,7 +190,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             schedule.reserve(validation.elapsed());
             state.save(&mut journal, figures, schedule.clock())?;
             observer.observe(&TrainEvent::EpochEnded(figures));
-            if schedule.begun() < begun + steps_of_epoch {
+            if schedule.left() > 0 && schedule.begun() < begun + steps_of_epoch {
                 return Ok(TrainingEnd::Time);
             }
         }

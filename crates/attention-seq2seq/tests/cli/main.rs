@@ -8,6 +8,7 @@ mod completions;
 mod damage;
 mod data;
 mod devices;
+mod dictionaries;
 mod disk;
 mod divergence;
 mod ensemble;
@@ -33,6 +34,7 @@ mod signals;
 mod subwords;
 #[path = "../support/mod.rs"]
 mod support;
+mod tokens;
 mod transformer;
 #[cfg(feature = "remote")]
 mod worker;

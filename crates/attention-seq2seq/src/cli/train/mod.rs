@@ -13,7 +13,7 @@ mod progress;
 mod settings;
 
 pub(crate) use args::TrainArgs;
-use data::Data;
+use data::{Data, notes_of_rare};
 use log::{Event, Log, Observer, Quality, reason};
 pub(crate) use settings::Settings;
 
@@ -130,7 +130,7 @@ impl TrainArgs {
         }
         let started = Instant::now();
         let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), log, &device, further);
+            let training = prepared.training(&run, interrupter.clone(), log, &device, further)?;
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
@@ -225,6 +225,9 @@ impl TrainArgs {
         let vocabs = run.load_vocabs(&config.model)?;
         let train = &mut config.train;
         let changed = &self.settings;
+        if changed.epochs.is_some_and(|epochs| epochs > train.epochs) {
+            train.steps = None;
+        }
         train.epochs = train.epochs.max(changed.epochs.unwrap_or(0));
         train.learning_rate = changed.learning_rate.unwrap_or(train.learning_rate);
         train.patience = changed.patience.unwrap_or(train.patience);
@@ -257,10 +260,11 @@ impl Prepared {
         log: Log,
         device: &Device,
         further: &[Device],
-    ) -> Training<AnyModel, Observer> {
+    ) -> Result<Training<AnyModel, Observer>> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
-        Training {
+        notes_of_rare(&self.vocabs, &train).try_for_each(|note| log.say_to_anyone(note))?;
+        Ok(Training {
             model: self.config.init_model(&device.clone().autodiff()),
             train,
             valid: self.corpus.valid_examples(&self.vocabs),
@@ -270,7 +274,7 @@ impl Prepared {
             further_devices: further.iter().cloned().map(Device::autodiff).collect(),
             interrupter,
             observer: log.observer(),
-        }
+        })
     }
 }
 
