@@ -107,9 +107,26 @@ impl<'a> Text<'a> {
     }
 }
 
+/// Equal cells side by side, row by row, as indices of their colours.
+pub(crate) struct Cells {
+    pub(crate) area: Area,
+    pub(crate) columns: usize,
+    pub(crate) palette: Vec<Rgb>,
+    pub(crate) indices: Vec<u8>,
+}
+
+impl Cells {
+    pub(crate) fn rows(&self) -> usize {
+        self.indices.len() / self.columns
+    }
+}
+
 /// The shapes that figures are made of.
 pub(crate) trait Canvas {
     fn fill(&mut self, area: Area, color: Rgb);
+
+    /// Fills cells, as one image where the canvas has images.
+    fn cells(&mut self, cells: &Cells);
 
     /// Draws the edges of an area, one pixel thick: half a pixel on either side.
     fn frame(&mut self, area: Area);

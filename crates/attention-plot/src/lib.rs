@@ -46,7 +46,12 @@
 //! `LICENSE-DEJAVU` in this crate's folder.
 //!
 //! An axis title is never longer than its axis: it is shrunk, wrapped or cut with an ellipsis. Control characters are
-//! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
+//! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`, those that turn the direction of text among them.
+//!
+//! # Many weights
+//!
+//! Beyond 40,000 weights the cells of a figure are images in 255 shades: an SVG or HTML file has some bytes a weight
+//! instead of hundreds, and HTML names under the pointer the query of a row and its largest weight.
 
 #[cfg(feature = "figures")]
 mod canvas;
@@ -77,3 +82,5 @@ pub use error::PlotError;
 pub use file::{write_file, write_file_if};
 #[cfg(feature = "figures")]
 pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
+#[cfg(feature = "figures")]
+pub use text::is_control;

@@ -6,7 +6,7 @@ use tiny_skia::{ColorU8, FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Strok
 
 use crate::{
     PlotError,
-    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Point, Rgb, Text},
+    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, INK, PAPER, Point, Rgb, Text},
     font::Face,
 };
 
@@ -41,6 +41,16 @@ pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotErro
     raster.fill(page.area(), PAPER);
     figure.draw(&mut raster);
     encode(&raster.pixmap).map_err(|error| PlotError::drawing("PNG", error))
+}
+
+/// Cells as the bytes of a PNG file, a pixel each.
+pub(crate) fn png_of_cells(cells: &Cells) -> Result<Vec<u8>, png::EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, cells.columns as u32, cells.rows() as u32);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_palette(cells.palette.concat());
+    encoder.write_header()?.write_image_data(&cells.indices)?;
+    Ok(bytes)
 }
 
 /// Leaves out the alpha of the pixels: on opaque paper they are all opaque.
@@ -109,6 +119,22 @@ impl Canvas for Raster<'_> {
         let rows = self.pixmap.pixels_mut().chunks_exact_mut(width);
         for row in rows.take(bottom).skip(top) {
             row[left..right].fill(color);
+        }
+    }
+
+    fn cells(&mut self, cells: &Cells) {
+        let width = cells.area.width / cells.columns as i32;
+        let height = cells.area.height / cells.rows() as i32;
+        for (y, row) in (0..).zip(cells.indices.chunks(cells.columns)) {
+            for (x, index) in (0..).zip(row) {
+                let area = Area {
+                    x: cells.area.x + x * width,
+                    y: cells.area.y + y * height,
+                    width,
+                    height,
+                };
+                self.fill(area, cells.palette[usize::from(*index)]);
+            }
         }
     }
 

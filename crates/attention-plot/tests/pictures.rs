@@ -4,17 +4,12 @@
 
 mod support;
 
-use attention_plot::{ColorMap, Heatmap, HeatmapGrid, PlotError};
-use support::{count, decode, grid, ink, number};
+use attention_plot::{
+    ColorMap, Heatmap, HeatmapGrid, LinePlot, PlotError, SeriesStyle, TerminalColor, is_control,
+};
+use support::{count, decode, filled, grid, ink, number};
 
 type Done = Result<(), PlotError>;
-
-/// The filled rectangles: paper, cells and the colour bar's 64 strips.
-fn filled(svg: &str) -> usize {
-    svg.lines()
-        .filter(|line| line.starts_with("<rect") && !line.contains("fill=\"none\""))
-        .count()
-}
 
 #[test]
 fn svg_has_every_cell_label_and_title() -> Done {
@@ -315,5 +310,44 @@ fn ink_is_where_the_texts_are() -> Done {
         texts += 1;
     }
     assert!(texts > 10, "{texts}");
+    Ok(())
+}
+
+#[test]
+fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
+    let turned = "a\u{202e}b\u{2066}c\u{200f}d\u{2028}\u{61c}";
+    let heatmap = Heatmap::new(vec![1.0], [1, 1])?
+        .with_title(turned)
+        .with_axis_titles(turned, turned)
+        .with_query_labels([turned])?
+        .with_key_labels([turned])?;
+    let plot = LinePlot::new().with_title(turned).with_series(
+        turned,
+        SeriesStyle::Line,
+        [0.0, 1.0],
+        [0.0, 1.0],
+    )?;
+    let terminal = heatmap.to_terminal(TerminalColor::None);
+    for text in [
+        heatmap.to_svg()?,
+        heatmap.to_html()?,
+        terminal,
+        plot.to_svg()?,
+    ] {
+        let is_raw = |character: char| character != '\n' && is_control(character);
+        assert!(!text.contains(is_raw), "{text}");
+        assert!(
+            text.contains("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}"),
+            "{text}"
+        );
+    }
+    // A sign is drawn in the place of one.
+    let plain = heatmap
+        .clone()
+        .with_title("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}");
+    assert_eq!(heatmap.to_png()?, plain.to_png()?);
+    // Joiners belong to the letters beside them.
+    let joined = Heatmap::new(vec![1.0], [1, 1])?.with_key_labels(["می\u{200c}خواهم"])?;
+    assert!(joined.to_svg()?.contains("می\u{200c}خواهم"));
     Ok(())
 }

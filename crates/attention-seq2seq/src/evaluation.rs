@@ -1,7 +1,7 @@
 //! The figures of a model on pairs with known targets.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use crate::corpus::Corpus;
@@ -11,7 +11,7 @@ use crate::metrics::{
     AlignedStep, Bleu, Bootstrap, ChrF, Closest, Interval, TokenErrors, aligned_steps, d2l_bleu,
 };
 use crate::translate::{Hypothesis, TokenScores, Translator};
-use crate::unknown::UnknownTokens;
+use crate::unknown::{Distinct, UnknownTokens};
 
 /// How a model is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,9 @@ pub struct Evaluation {
     outputs: Vec<EvaluationSums>,
     sources: Vec<SourceErrors>,
     worst: BTreeMap<Rank, WrongOutput>,
-    unknown: Vec<String>,
+    unknown: Distinct,
+    unknown_targets: Distinct,
+    out_of_reach: usize,
     spaces: Spaces,
 }
 
@@ -201,9 +203,8 @@ impl Evaluation {
         config: &EvaluationConfig,
     ) -> Result<Self> {
         let mut evaluation = Self::default();
-        let mut named = HashSet::new();
         for pairs in corpus.valid_chunks() {
-            evaluation.add(translator, &pairs, config, &mut named)?;
+            evaluation.add(translator, &pairs, config)?;
         }
         Ok(evaluation)
     }
@@ -214,18 +215,20 @@ impl Evaluation {
         translator: &Translator,
         pairs: &[Pair],
         config: &EvaluationConfig,
-        named: &mut HashSet<String>,
     ) -> Result<()> {
         let groups = group_by_source(pairs);
         let mut sources = Vec::with_capacity(groups.len());
+        let vocabs = translator.vocabs();
         for group in &groups {
-            let vocab = &translator.vocabs().source;
-            let read = vocab.read(group.source.to_vec(), config.unknown)?;
-            for token in read.unknown {
-                if named.insert(token.clone()) {
-                    self.unknown.push(token);
-                }
-            }
+            let unknown = group
+                .targets
+                .iter()
+                .map(|target| vocabs.target.unknown(target));
+            let unknown: Vec<Vec<&str>> = unknown.collect();
+            self.out_of_reach += usize::from(unknown.iter().all(|of_target| !of_target.is_empty()));
+            self.unknown_targets.extend(unknown.concat());
+            let read = vocabs.source.read(group.source.to_vec(), config.unknown)?;
+            self.unknown.extend(read.unknown.iter().map(String::as_str));
             sources.push(read.tokens);
         }
         let errors = self.spaces.all + groups.len();
@@ -347,7 +350,17 @@ impl Evaluation {
 
     /// The source tokens that the model has not learned, each once.
     pub fn unknown(&self) -> &[String] {
-        &self.unknown
+        self.unknown.tokens()
+    }
+
+    /// The target tokens that the model has not learned, each once: no output has one.
+    pub fn unknown_targets(&self) -> &[String] {
+        self.unknown_targets.tokens()
+    }
+
+    /// The number of sources each of whose targets has such a token: their outputs are wrong, whatever they are.
+    pub fn out_of_reach(&self) -> usize {
+        self.out_of_reach
     }
 
     /// Whether sources and targets are sentences, so that BLEU and chrF say something: at least half of the texts of

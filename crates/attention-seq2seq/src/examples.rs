@@ -94,6 +94,37 @@ impl Examples {
         (source_end - start, end - source_end)
     }
 
+    /// The number of tokens of the longest target.
+    pub(crate) fn longest_target(&self) -> usize {
+        let targets = (0..self.len()).map(|index| self.lens(index).1);
+        targets.max().unwrap_or(0)
+    }
+
+    /// The number of different source tokens that occur once, and of target tokens; special ones do not count.
+    pub fn once(&self) -> [usize; 2] {
+        let mut counts = [Vec::<u8>::new(), Vec::new()];
+        let mut start = 0;
+        for &[source_end, end] in &self.ends {
+            let (source_end, end) = (source_end as usize, end as usize);
+            let sides = [start..source_end, source_end..end];
+            for (counts, side) in counts.iter_mut().zip(sides) {
+                for &token in &self.tokens[side] {
+                    let token = token as usize;
+                    if counts.len() <= token {
+                        counts.resize(token + 1, 0);
+                    }
+                    counts[token] = counts[token].saturating_add(1);
+                }
+            }
+            start = end;
+        }
+        let is_once = |count: &&u8| **count == 1;
+        counts.map(|counts| {
+            let of_data = counts.iter().skip(Vocab::SPECIAL_TOKENS);
+            of_data.filter(is_once).count()
+        })
+    }
+
     fn range(&self, index: usize) -> [usize; 3] {
         let before = index.checked_sub(1);
         let start = before.map_or(0, |before| self.ends[before][1]);
@@ -123,5 +154,21 @@ pub(crate) fn example(source: &[u32], target: &[u32]) -> Example {
     Example {
         source: source.to_vec(),
         target: target.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_occur_once_are_counted_by_side() {
+        let examples = Examples::from(vec![
+            example(&[4, 5, 7, Vocab::UNK], &[4, 4]),
+            example(&[5, 9], &[6]),
+        ]);
+        // The sources' 4, 7 and 9; the target's 6.
+        assert_eq!(examples.once(), [3, 1]);
+        assert_eq!(Examples::default().once(), [0, 0]);
     }
 }

@@ -76,7 +76,7 @@ pub use batch::{Batch, Source};
 pub use examples::{Example, Examples};
 pub use normalization::Normalization;
 pub use subwords::Subwords;
-pub use tokens::Tokenization;
+pub use tokens::{TextKind, Tokenization};
 pub use unknown::{ReadTokens, UnknownTokens};
 pub use vocab::Vocab;
 pub use vocab_limits::VocabLimits;

@@ -1,11 +1,14 @@
 //! How a line of text becomes tokens, and tokens a line.
 
+mod guess;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+pub use guess::TextKind;
 
 /// Where one token ends and the next begins.
 ///
@@ -53,24 +56,6 @@ impl Tokenization {
         match self {
             Self::Spaces => tokens.join(" "),
             Self::Chars => tokens.concat(),
-        }
-    }
-
-    /// Guesses from a sample: [`Spaces`](Self::Spaces) if at least half of the lines hold a space between two other
-    /// characters, else [`Chars`](Self::Chars).
-    ///
-    /// Empty lines do not count; without any other line the guess is `Chars`. It is wrong for text that is meant to be
-    /// split into characters but has spaces, such as dates: the user can set it.
-    pub(crate) fn guess<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
-        let (mut spaced, mut all) = (0, 0);
-        for line in lines.into_iter().map(trim).filter(|line| !line.is_empty()) {
-            all += 1;
-            spaced += usize::from(line.contains(' '));
-        }
-        if all > 0 && 2 * spaced >= all {
-            Self::Spaces
-        } else {
-            Self::Chars
         }
     }
 }
@@ -184,18 +169,5 @@ mod tests {
             "words".parse::<Tokenization>().unwrap_err().to_string(),
             "tokens: expected spaces or chars, found \"words\""
         );
-    }
-
-    #[test]
-    fn a_guess_needs_half_of_the_lines() {
-        assert_eq!(Tokenization::guess(["a b", "abc"]), Tokenization::Spaces);
-        assert_eq!(
-            Tokenization::guess(["a b", "abc", "d"]),
-            Tokenization::Chars
-        );
-        assert_eq!(Tokenization::guess(["a b", "", " "]), Tokenization::Spaces);
-        assert_eq!(Tokenization::guess([" abc "]), Tokenization::Chars);
-        assert_eq!(Tokenization::guess(["5\u{a0}Mai"]), Tokenization::Chars);
-        assert_eq!(Tokenization::guess([]), Tokenization::Chars);
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens that a model has not learned.
 
-use serde::Deserialize;
+use std::collections::HashSet;
 
 use crate::error::{Error, Result};
 use crate::translate::Translator;
@@ -10,9 +10,8 @@ use crate::vocab::Vocab;
 ///
 /// A model cannot copy them to its output: it attends to several source tokens at once, and an output has no token that
 /// would stand for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
 pub enum UnknownTokens {
     /// a text with one is an error
     #[default]
@@ -30,9 +29,64 @@ pub struct ReadTokens {
     pub tokens: Vec<String>,
     /// The tokens among those of the text that the model has not learned, each as often as it occurs.
     pub unknown: Vec<String>,
+    /// The tokens of the text that are left out, with their places in it, counted from 0.
+    pub left_out: Vec<(usize, String)>,
+}
+
+impl ReadTokens {
+    /// All tokens of the text, those that are left out among them.
+    pub fn of_text(&self) -> Vec<String> {
+        self.in_text(&self.tokens, str::to_owned)
+    }
+
+    /// The places of the tokens in the text, counted from 0.
+    pub fn positions(&self) -> Vec<usize> {
+        let mut left_out = self.left_out.iter().peekable();
+        let is_kept = |at: &usize| left_out.next_if(|(place, _)| place == at).is_none();
+        let places = 0..self.tokens.len() + self.left_out.len();
+        places.filter(is_kept).collect()
+    }
+
+    /// Values of the tokens, and of what comes after them, with a value for each token that is left out, in its place.
+    pub fn in_text<T: Clone>(&self, values: &[T], of_left_out: impl Fn(&str) -> T) -> Vec<T> {
+        let (mut values, mut left_out) = (values.iter(), self.left_out.iter().peekable());
+        let next = |at: usize| match left_out.next_if(|(place, _)| *place == at) {
+            Some((_, token)) => Some(of_left_out(token)),
+            None => values.next().cloned(),
+        };
+        (0..).map_while(next).collect()
+    }
+}
+
+/// Tokens in the order in which they first came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distinct {
+    tokens: Vec<String>,
+    found: HashSet<String>,
+}
+
+impl Distinct {
+    pub(crate) fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    pub(crate) fn extend<'a>(&mut self, tokens: impl IntoIterator<Item = &'a str>) {
+        for token in tokens {
+            if !self.found.contains(token) {
+                self.found.insert(token.to_owned());
+                self.tokens.push(token.to_owned());
+            }
+        }
+    }
 }
 
 impl Vocab {
+    /// The tokens among these that are not in the vocabulary.
+    pub(crate) fn unknown<'a>(&self, tokens: &'a [String]) -> Vec<&'a str> {
+        let tokens = tokens.iter().map(String::as_str);
+        tokens.filter(|token| self.id(token).is_none()).collect()
+    }
+
     /// Tokens of a text as a model of this vocabulary reads them.
     ///
     /// ```
@@ -49,18 +103,30 @@ impl Vocab {
     /// [`UnknownTokens::Error`].
     pub fn read(&self, tokens: Vec<String>, unknown: UnknownTokens) -> Result<ReadTokens> {
         let is_unknown = |token: &String| self.id(token).is_none();
-        let found: Vec<String> = tokens.iter().filter(|it| is_unknown(it)).cloned().collect();
+        let found = self
+            .unknown(&tokens)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let mut tokens = tokens;
+        let mut left_out = Vec::new();
         match unknown {
             UnknownTokens::Error => {
                 self.try_encode(&tokens)?;
             }
-            UnknownTokens::Skip => tokens.retain(|token| !is_unknown(token)),
+            UnknownTokens::Skip => {
+                let places = (0..).zip(tokens);
+                let (skipped, kept): (Vec<_>, Vec<_>) =
+                    places.partition(|(_, token)| is_unknown(token));
+                tokens = kept.into_iter().map(|(_, token)| token).collect();
+                left_out = skipped;
+            }
             UnknownTokens::Unk => {}
         }
         Ok(ReadTokens {
             tokens,
             unknown: found,
+            left_out,
         })
     }
 }
@@ -97,9 +163,23 @@ mod tests {
         let skipped = read(UnknownTokens::Skip).unwrap();
         assert_eq!(skipped.tokens, ["b", "a"]);
         assert_eq!(skipped.unknown, ["x", "y", "x", "<eos>"]);
+        assert_eq!(skipped.of_text(), Spaces.split("x b y x <eos> a"));
+        // Of the tokens and of the end.
+        let values = skipped.in_text(&[1, 2, 3], |token| token.len());
+        assert_eq!(values, [1, 1, 1, 1, 5, 2, 3]);
+        let last = vocab
+            .read(Spaces.split("c x y"), UnknownTokens::Skip)
+            .unwrap();
+        assert_eq!(last.in_text(&['c', '.'], |_| '-'), ['c', '-', '-', '.']);
         let kept = read(UnknownTokens::Unk).unwrap();
         assert_eq!(kept.tokens, Spaces.split("x b y x <eos> a"));
         assert_eq!(kept.unknown, skipped.unknown);
+        assert_eq!(
+            (skipped.positions(), last.positions()),
+            (vec![1, 5], vec![0])
+        );
+        assert_eq!(kept.of_text(), kept.tokens);
+        assert_eq!(kept.positions(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(vocab.encode(&kept.tokens)[..2], [Vocab::UNK, 5]);
 
         let known = vocab

@@ -12,8 +12,8 @@ const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
 
 /// Ids for tokens: four special tokens, then the rest from frequent to rare.
 ///
-/// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token like any other.
-/// It is checked when it is read.
+/// Text cannot name a special token: a token of the data that reads `<eos>`, as files of other programs have it, is a
+/// token like any other, with an id of its own. A vocabulary is checked when it is read.
 ///
 /// ```
 /// use attention_seq2seq::{Tokenization::Chars, Vocab};
@@ -170,7 +170,7 @@ impl TokenCounts {
     pub(crate) fn add(&mut self, token: &str) {
         if let Some(count) = self.0.get_mut(token) {
             *count += 1;
-        } else if is_ordinary(token) {
+        } else if !token.is_empty() {
             self.0.insert(token.to_owned(), 1);
         }
     }
@@ -192,10 +192,6 @@ impl TokenCounts {
         let tokens = special.chain(by_count.into_iter().map(|(token, _)| token));
         Vocab::from_tokens(tokens.collect())
     }
-}
-
-fn is_ordinary(token: &str) -> bool {
-    !token.is_empty() && !SPECIAL.contains(&token)
 }
 
 /// A vocabulary, as it is written: its tokens in the order of their ids.
@@ -225,7 +221,9 @@ impl TryFrom<VocabFile> for Vocab {
                     "expected a token at number {id}, found an empty string"
                 ));
             }
-            if let Some(first) = lines.insert(token, id) {
+            // A token of the data may read as a special one.
+            let known = lines.insert(token, id);
+            if let Some(first) = known.filter(|&first| first >= SPECIAL.len()) {
                 return Err(format!(
                     "expected every token once, found {token:?} at numbers {first} and {id}"
                 ));
@@ -252,9 +250,11 @@ mod tests {
         let tokens = (0..).map_while(|id| vocab.token(id)).collect::<Vec<_>>();
         assert_eq!(
             tokens,
-            ["<pad>", "<bos>", "<eos>", "<unk>", "b", "a", "c", "d"]
+            [
+                "<pad>", "<bos>", "<eos>", "<unk>", "b", "a", "<eos>", "c", "d"
+            ]
         );
-        assert_eq!((vocab.len(), Vocab::SPECIAL_TOKENS), (8, 4));
+        assert_eq!((vocab.len(), Vocab::SPECIAL_TOKENS), (9, 4));
         let reversed = ["d b", "a <eos> b", "c a b"].map(|line| Spaces.split(line));
         assert_eq!(Vocab::build(reversed.iter().map(Vec::as_slice)), vocab);
         assert_eq!(Vocab::build([]).len(), 4);
@@ -273,9 +273,9 @@ mod tests {
             assert_eq!(Vocab::build_within(reversed, &limits), vocab);
             vocab.tokens[SPECIAL.len()..].concat()
         };
-        assert_eq!(tokens(1, None), "bacd");
+        assert_eq!(tokens(1, None), "ba<eos>cd");
         assert_eq!(tokens(2, None), "ba");
-        assert_eq!(tokens(1, Some(3)), "bac");
+        assert_eq!(tokens(1, Some(4)), "ba<eos>c");
         assert_eq!(tokens(3, Some(9)), "b");
         assert_eq!(tokens(4, Some(9)), "");
     }
@@ -285,17 +285,17 @@ mod tests {
         let vocab = vocab();
         assert_eq!(
             vocab.encode(&Spaces.split("a b x <pad> <eos> c")),
-            [5, 4, 3, 3, 3, 6]
+            [5, 4, 3, 3, 6, 7]
         );
         assert_eq!(
-            vocab.decode(&[Vocab::BOS, 5, Vocab::PAD, 4, Vocab::UNK, Vocab::EOS, 6]),
-            ["a", "b", "<unk>"]
+            vocab.decode(&[Vocab::BOS, 5, Vocab::PAD, 4, 6, Vocab::UNK, Vocab::EOS, 7]),
+            ["a", "b", "<eos>", "<unk>"]
         );
-        let tokens = Spaces.split("d c b a");
+        let tokens = Spaces.split("d c <eos> b a");
         assert_eq!(vocab.decode(&vocab.try_encode(&tokens).unwrap()), tokens);
         assert_eq!(
-            (vocab.token(8), vocab.id("<bos>"), vocab.id("c")),
-            (None, None, Some(6))
+            (vocab.token(9), vocab.id("<bos>"), vocab.id("c")),
+            (None, None, Some(7))
         );
     }
 
@@ -313,17 +313,17 @@ mod tests {
         );
         assert_eq!(
             line("1"),
-            "unknown token \"1\" at position 1; expected one of: \"b\" \"a\" \"c\" \"d\""
+            "unknown token \"1\" at position 1; expected one of: \"b\" \"a\" \"<eos>\" \"c\" \"d\""
         );
-        assert!(line("<eos>").starts_with("unknown token"));
+        assert!(line("<bos>").starts_with("unknown token"));
         let apart = line("a e\u{301}");
         assert!(apart.ends_with("came as two characters (Unicode's NFD): write them as one (NFC)"));
     }
 
     #[test]
-    #[should_panic(expected = "token numbers below 8, found 8")]
+    #[should_panic(expected = "token numbers below 9, found 9")]
     fn numbers_of_another_vocabulary_are_refused() {
-        vocab().decode(&[8]);
+        vocab().decode(&[9]);
     }
 
     #[test]
@@ -336,9 +336,9 @@ mod tests {
                 "",
                 "found [\"<pad>\", \"<eos>\", \"<unk>\", \"b\"]",
             ),
-            ("\"c\"", "\"a\"", "found \"a\" at numbers 5 and 6"),
-            ("\"c\"", "\"<pad>\"", "found \"<pad>\" at numbers 0 and 6"),
-            ("\"c\"", "\"\"", "number 6, found an empty string"),
+            ("\"c\"", "\"a\"", "found \"a\" at numbers 5 and 7"),
+            ("\"c\"", "\"<eos>\"", "found \"<eos>\" at numbers 6 and 7"),
+            ("\"c\"", "\"\"", "number 7, found an empty string"),
             ("\"c\"", "7", "expected a string"),
             ("]", "", "EOF while parsing a list"),
         ] {

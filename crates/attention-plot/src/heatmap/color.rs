@@ -22,6 +22,9 @@ pub enum ColorMap {
 /// The colour of a cell whose weight is NaN or infinite: on no map's path.
 const NOT_FINITE: Rgb = [160, 160, 160];
 
+/// The last of the shades of an image, which leave one of 256 colours for what is not finite.
+const LAST_SHADE: u8 = 254;
+
 /// A colour map with the weights at its two ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColorScale {
@@ -55,6 +58,19 @@ impl ColorScale {
     pub(crate) fn color(&self, weight: f32) -> Rgb {
         self.position(weight)
             .map_or(NOT_FINITE, |position| self.color_at(position))
+    }
+
+    /// The colours of [`index`](Self::index): shades from the lower end to the higher, and that of what is not finite.
+    pub(crate) fn palette(&self) -> Vec<Rgb> {
+        let shades = (0..=LAST_SHADE).map(|shade| f64::from(shade) / f64::from(LAST_SHADE));
+        let colors = shades.map(|position| self.color_at(position));
+        colors.chain([NOT_FINITE]).collect()
+    }
+
+    pub(crate) fn index(&self, weight: f32) -> u8 {
+        self.position(weight).map_or(LAST_SHADE + 1, |position| {
+            (position * f64::from(LAST_SHADE)).round() as u8
+        })
     }
 
     pub(crate) fn color_at(&self, position: f64) -> Rgb {

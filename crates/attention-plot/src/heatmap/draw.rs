@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     PlotError,
-    canvas::{Anchor, Area, Canvas, Direction, Figure, Page, Point, Text},
+    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, Page, Point, Text},
     font::Face,
     measures::{TICK, TICK_GAP, TITLE_EM},
     raster, svg,
@@ -72,10 +72,20 @@ impl GridFigure<'_> {
     fn draw_cells(&self, canvas: &mut impl Canvas, row: usize, column: usize) {
         let scale = self.grid.scale();
         let weights = self.grid.panel(row, column);
-        for (area, weight) in self.layout.cells(row, column).zip(weights) {
-            canvas.fill(area, scale.color(*weight));
+        let panel = self.layout.panel(row, column);
+        if self.grid.is_large() {
+            canvas.cells(&Cells {
+                area: panel,
+                columns: self.grid.shape()[3],
+                palette: scale.palette(),
+                indices: weights.iter().map(|weight| scale.index(*weight)).collect(),
+            });
+        } else {
+            for (area, weight) in self.layout.cells(row, column).zip(weights) {
+                canvas.fill(area, scale.color(*weight));
+            }
         }
-        canvas.frame(self.layout.panel(row, column));
+        canvas.frame(panel);
     }
 
     fn draw_query_labels(&self, canvas: &mut impl Canvas, row: usize) {

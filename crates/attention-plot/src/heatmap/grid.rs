@@ -13,6 +13,9 @@ use crate::{
     text::visible,
 };
 
+/// The most cells that are shapes of their own: 3 MB of an SVG, 7 MB of an HTML file.
+const MOST_SHAPES: usize = 40_000;
+
 /// A grid of weight matrices on one colour scale: the figure of D2L's `show_heatmaps`.
 ///
 /// The titles stand above the first row, the queries' labels and axis title left of the first column, those of the keys
@@ -195,7 +198,8 @@ impl HeatmapGrid {
         draw::png(self)
     }
 
-    /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight.
+    /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight; in a
+    /// figure of more than 40,000 weights pointing at a row shows those of its largest weight.
     ///
     /// # Errors
     ///
@@ -260,6 +264,11 @@ impl HeatmapGrid {
         let [_, columns, queries, keys] = self.shape;
         let size = queries * keys;
         &self.weights[(row * columns + column) * size..][..size]
+    }
+
+    /// Whether the cells of a panel are drawn as one image.
+    pub(crate) fn is_large(&self) -> bool {
+        self.weights.len() > MOST_SHAPES
     }
 
     pub(crate) fn scale(&self) -> ColorScale {

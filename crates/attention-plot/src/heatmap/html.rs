@@ -9,7 +9,8 @@ const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
     svg{max-width:100%;height:auto}\
     .cells rect{fill:transparent}.cells rect:hover{stroke:#000;stroke-width:1.5}";
 
-/// The SVG with a transparent rectangle over each cell, whose `<title>` browsers show under the pointer.
+/// The SVG with a transparent rectangle over each cell, of a large figure over each row, whose `<title>` browsers show
+/// under the pointer.
 pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
     let layout = Layout::new(grid, &Face::load("HTML")?)?;
     let svg = svg(&GridFigure {
@@ -36,24 +37,40 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
     let query_names = escaped(names(&grid.query_labels, queries));
     let key_names = escaped(names(&grid.key_labels, keys));
     let mut out = String::new();
+    let mut add = |area: Area, query: &str, key: &str, weight: f32| {
+        let Area {
+            x,
+            y,
+            width,
+            height,
+        } = area;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
+             <title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>"
+        );
+    };
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-        let pairs = query_names
-            .iter()
-            .flat_map(|query| key_names.iter().map(move |key| (query, key)));
-        let weights = grid.panel(row, column);
-        for ((area, (query, key)), weight) in layout.cells(row, column).zip(pairs).zip(weights) {
-            let Area {
-                x,
-                y,
-                width,
-                height,
-            } = area;
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
-                 <title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>"
-            );
+        let (panel, weights) = (layout.panel(row, column), grid.panel(row, column));
+        let of_queries = layout.cells(row, column).step_by(keys).zip(&query_names);
+        for ((first, query), weights) in of_queries.zip(weights.chunks(keys)) {
+            if grid.is_large() {
+                let largest = (0..keys).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+                let key = largest.unwrap_or(0);
+                let width = panel.width;
+                add(
+                    Area { width, ..first },
+                    query,
+                    &key_names[key],
+                    weights[key],
+                );
+                continue;
+            }
+            for ((at, key), weight) in (0..).zip(&key_names).zip(weights) {
+                let x = first.x + at * first.width;
+                add(Area { x, ..first }, query, key, *weight);
+            }
         }
     }
     out

@@ -20,6 +20,13 @@ pub(crate) fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
 }
 
+/// The filled rectangles: paper, cells and the colour bar's 64 strips.
+pub(crate) fn filled(svg: &str) -> usize {
+    svg.lines()
+        .filter(|line| line.starts_with("<rect") && !line.contains("fill=\"none\""))
+        .count()
+}
+
 /// Decodes an RGB picture: width, height, pixels.
 pub(crate) fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::machine::among_threads;
 use super::model::Model;
-use super::output::{note_cut_off, say, without_mark};
+use super::output::{CutOff, say, without_mark};
 use super::pages::is_page;
 
 #[derive(Args)]
@@ -73,6 +73,7 @@ impl AttendArgs {
             }
             None => None,
         };
+        let mut cut_off = CutOff::new(&translator);
         for (index, (attended, drawn)) in attended.iter().zip(&drawn).enumerate() {
             if index > 0 {
                 say("")?;
@@ -82,7 +83,7 @@ impl AttendArgs {
                     1 => "the output".to_string(),
                     _ => format!("the output of text {}", index + 1),
                 };
-                note_cut_off(output, &translator);
+                cut_off.note(output);
             }
             say(&attended.output.text)?;
             say("")?;
@@ -168,7 +169,7 @@ impl AttendArgs {
     }
 }
 
-/// The most weights in a picture: each is a rectangle of its own in an SVG, and a cell in a page.
+/// The most weights in a picture: on a page each is an element of its own.
 const MOST_WEIGHTS: usize = 100_000;
 
 /// The most tokens in, and the most tokens out, of a heatmap in a terminal.

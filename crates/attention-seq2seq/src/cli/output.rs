@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use attention_plot::is_control;
 use attention_seq2seq::{Error, Result, Translator};
 
 /// The name of the standard output in errors.
@@ -41,7 +42,17 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
 
 /// Prints a line on the standard error. `eprintln!` would panic if it is closed.
 pub(crate) fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
+}
+
+/// A text for a line of a terminal: control characters, which would act on the terminal or turn the direction of what
+/// stands beside it, as their codes.
+pub(crate) fn escaped(text: &str) -> String {
+    let escape = |c: char| match is_control(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 /// A text without the byte order mark that some programs put at the beginning of a file.
@@ -49,12 +60,67 @@ pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Says on the standard error that an output was cut off, and what to do about it.
-pub(crate) fn note_cut_off(output: impl Display, translator: &Translator) {
-    note(format_args!(
-        "note: {output} reached the limit of {}; --max-length N raises it",
-        tokens(translator.max_len()),
-    ));
+/// Notes of one kind, of which a stream may have one for each line: the first few, and at the end how many more.
+pub(crate) struct Notes {
+    most: usize,
+    count: usize,
+    /// What to say of so many more.
+    of_others: Box<dyn Fn(usize) -> String + Send>,
+}
+
+impl Notes {
+    pub(crate) fn new(most: usize, of_others: impl Fn(usize) -> String + Send + 'static) -> Self {
+        Self {
+            most,
+            count: 0,
+            of_others: Box::new(of_others),
+        }
+    }
+
+    pub(crate) fn note(&mut self, line: impl Display) {
+        self.count += 1;
+        if self.count <= self.most {
+            note(line);
+        }
+    }
+}
+
+/// Where the program ends early, too, as when nobody reads its output any more.
+impl Drop for Notes {
+    fn drop(&mut self) {
+        if self.count > self.most {
+            note((self.of_others)(self.count - self.most));
+        }
+    }
+}
+
+/// Says on the standard error that outputs were cut off, and what to do about it.
+pub(crate) struct CutOff {
+    limit: String,
+    notes: Notes,
+}
+
+impl CutOff {
+    pub(crate) fn new(translator: &Translator) -> Self {
+        const MOST: usize = 5;
+        let limit = format!(
+            "reached the limit of {}; --max-length N raises it",
+            tokens(translator.max_len())
+        );
+        let of_others = {
+            let limit = limit.clone();
+            move |count| format!("note: {count} more of the outputs {limit}")
+        };
+        Self {
+            limit,
+            notes: Notes::new(MOST, of_others),
+        }
+    }
+
+    pub(crate) fn note(&mut self, output: impl Display) {
+        let limit = &self.limit;
+        self.notes.note(format_args!("note: {output} {limit}"));
+    }
 }
 
 /// A number of tokens.
@@ -76,12 +142,8 @@ pub(crate) fn report(error: &Error) {
 /// An error as one line of a length that can be read, whatever names and tokens are in it.
 pub(crate) fn one_line(error: &Error) -> String {
     const MOST: usize = 600;
-    let escape = |c: char| match c.is_control() {
-        true => c.escape_default().collect(),
-        false => c.to_string(),
-    };
     let line: Vec<char> = error.to_string().chars().collect();
-    let shown = |chars: &[char]| chars.iter().copied().map(escape).collect::<String>();
+    let shown = |chars: &[char]| escaped(&chars.iter().collect::<String>());
     if line.len() <= MOST {
         return shown(&line);
     }
@@ -105,8 +167,8 @@ mod tests {
     #[test]
     fn an_error_is_one_line_of_bounded_length() {
         assert_eq!(
-            of_path("a\nb\u{1b}[31m"),
-            "cannot read a\\nb\\u{1b}[31m: entity not found"
+            of_path("a\nb\u{1b}[31m\u{202e}é"),
+            "cannot read a\\nb\\u{1b}[31m\\u{202e}é: entity not found"
         );
         let long = of_path(&"x".repeat(100_000));
         assert_eq!(long.chars().count(), 604);

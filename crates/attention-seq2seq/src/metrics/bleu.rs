@@ -81,13 +81,17 @@ impl Bleu {
         found
     }
 
+    /// Whether any output has [`MAX_ORDER`](Self::MAX_ORDER) tokens: else the score is 0, whatever the outputs say.
+    pub fn has_all_orders(&self) -> bool {
+        self.totals.iter().all(|&total| total > 0)
+    }
+
     /// The score in percent, as it is reported: 0 to 100.
     ///
     /// A precision of 0 counts as 1/2 of one match, the next one as 1/4 and so on (`smooth:exp`, Chen and Cherry 2014,
     /// method 3). The score is 0 if no token matches, or no output has [`MAX_ORDER`](Self::MAX_ORDER) tokens.
     pub fn score(&self) -> f64 {
-        let has_all_orders = self.totals.iter().all(|&total| total > 0);
-        if !has_all_orders || self.matches.iter().all(|&matches| matches == 0) {
+        if !self.has_all_orders() || self.matches.iter().all(|&matches| matches == 0) {
             return 0.0;
         }
         let mut smoothed = 1.0;

@@ -1,40 +1,84 @@
 //! Several models that decode as one.
 
+use std::collections::HashMap;
+
 use super::decoding::{Decoding, NextTokens};
 
 /// Several models that decode as one: the probability of a token is the mean of theirs.
 pub(crate) struct EnsembleDecoding<'a> {
-    members: Vec<Box<dyn Decoding + 'a>>,
+    members: Vec<Member<'a>>,
 }
+
+struct Member<'a> {
+    decoding: Box<dyn Decoding + 'a>,
+    /// Its ids of tokens, by those of the first member, where they may differ.
+    ids: Option<&'a [u32]>,
+    /// The column of each candidate of the first member.
+    columns: Vec<usize>,
+}
+
+/// A member, with its ids of the tokens of the first member, where they may differ.
+type DecodingWithIds<'a> = (Box<dyn Decoding + 'a>, Option<&'a [u32]>);
 
 impl<'a> EnsembleDecoding<'a> {
     /// # Panics
     /// If there is no member, or they differ in rows or candidates.
-    pub(crate) fn new(members: Vec<Box<dyn Decoding + 'a>>) -> Self {
-        let first = members
+    pub(crate) fn new(members: Vec<DecodingWithIds<'a>>) -> Self {
+        let (first, _) = members
             .first()
             .expect("EnsembleDecoding: at least one member expected, got none");
-        for other in &members[1..] {
-            assert!(
-                other.rows() == first.rows() && other.candidates() == first.candidates(),
-                "EnsembleDecoding: members of the same rows and candidates expected, got {} and {} rows of {} and {}",
-                first.rows(),
-                other.rows(),
-                first.candidates().len(),
-                other.candidates().len()
-            );
+        let (rows, candidates) = (first.rows(), first.candidates().to_vec());
+        let members = members.into_iter().map(|(decoding, ids)| {
+            let places: HashMap<u32, usize> = decoding.candidates().iter().copied().zip(0..).collect();
+            let id = |token: &u32| ids.map_or(*token, |ids| ids[*token as usize]);
+            let columns = candidates.iter().map(|token| places.get(&id(token)).copied());
+            let columns: Option<Vec<usize>> = columns.collect();
+            let columns = columns.filter(|columns| columns.len() == places.len() && decoding.rows() == rows);
+            let Some(columns) = columns else {
+                panic!(
+                    "EnsembleDecoding: members of the same rows and candidates expected, got {rows} and {} rows of {} \
+                     and {}",
+                    decoding.rows(),
+                    candidates.len(),
+                    places.len()
+                )
+            };
+            Member {
+                decoding,
+                ids,
+                columns,
+            }
+        });
+        Self {
+            members: members.collect(),
         }
-        Self { members }
+    }
+}
+
+impl Member<'_> {
+    /// The step after these tokens of the first member, its log-probabilities in the order of the first's candidates.
+    fn step(&mut self, previous: &[u32]) -> NextTokens {
+        let Some(ids) = self.ids else {
+            return self.decoding.step(previous);
+        };
+        let own: Vec<u32> = previous.iter().map(|&token| ids[token as usize]).collect();
+        let next = self.decoding.step(&own);
+        let rows = next.log_probabilities.chunks_exact(self.columns.len());
+        let in_order = rows.flat_map(|row| self.columns.iter().map(|&column| row[column]));
+        NextTokens {
+            log_probabilities: in_order.collect(),
+            weights: next.weights,
+        }
     }
 }
 
 impl Decoding for EnsembleDecoding<'_> {
     fn candidates(&self) -> &[u32] {
-        self.members[0].candidates()
+        self.members[0].decoding.candidates()
     }
 
     fn rows(&self) -> usize {
-        self.members[0].rows()
+        self.members[0].decoding.rows()
     }
 
     fn step(&mut self, previous: &[u32]) -> NextTokens {
@@ -57,7 +101,7 @@ impl Decoding for EnsembleDecoding<'_> {
 
     fn select(&mut self, rows: &[usize]) {
         for member in &mut self.members {
-            member.select(rows);
+            member.decoding.select(rows);
         }
     }
 }

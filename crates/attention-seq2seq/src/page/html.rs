@@ -175,6 +175,7 @@ mod tests {
             source: text.to_string(),
             tokens: vec![text.to_string()],
             is_known: vec![true],
+            positions: vec![0],
             attends_to_end: false,
             outputs: vec![output],
             greedy: 0,

@@ -150,11 +150,7 @@ fn item(
             true => translator.explain_nothing(),
             false => translator.explain_tokens(&read.tokens, &config.explain)?,
         };
-        let explanation = Explanation {
-            // With the tokens that were left out.
-            source: translator.source_text(group.source),
-            ..explanation
-        };
+        let explanation = explanation.in_text(translator, &read);
         Ok(explanation.with_references(translator, &group.targets))
     });
     let explanations = explanations.collect::<Result<_>>()?;

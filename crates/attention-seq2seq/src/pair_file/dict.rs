@@ -1,36 +1,35 @@
 //! Lines of a pronunciation dictionary.
 
+mod entry;
+mod layout;
+
 use std::borrow::Cow;
 
 use super::Stress;
-use super::line::{LineError, LineResult, Texts, check_characters};
-use crate::tokens::trim;
+use super::line::{LineResult, Texts, check_characters};
+pub(super) use entry::is_column;
+pub(super) use layout::Layout;
 
 /// The word and the phonemes of one line, none if it is empty or a comment.
-pub(super) fn texts(line: &str, stress: Stress) -> LineResult<Option<Texts<'_>>> {
-    let line = trim(line);
-    let mut fields = line.split([' ', '\t']).filter(|field| !field.is_empty());
-    let word = match fields.next() {
-        None | Some("#") => return Ok(None),
-        Some(field) if field.starts_with(";;;") => return Ok(None),
-        Some(word) => without_variant(word),
+pub(super) fn texts<'a>(
+    line: usize,
+    text: &'a str,
+    stress: Stress,
+    layout: &Layout,
+) -> LineResult<Option<Texts<'a>>> {
+    let Some((word, phonemes)) = layout.read(line, text)? else {
+        return Ok(None);
     };
-    let phonemes: Vec<&str> = fields
-        .take_while(|field| !field.starts_with('#'))
-        .map(|phoneme| match stress {
-            Stress::Keep => phoneme,
-            Stress::Drop => without_stress(phoneme),
-        })
-        .collect();
-    if phonemes.is_empty() {
-        let found = format!("{word:?} alone");
-        return Err(LineError::new("a word and its phonemes", found));
-    }
-    let target = phonemes.join(" ");
+    let word = without_variant(&word);
+    let phonemes = phonemes.into_iter().map(|phoneme| match stress {
+        Stress::Keep => phoneme,
+        Stress::Drop => without_stress(phoneme),
+    });
+    let target = phonemes.collect::<Vec<_>>().join(" ");
     check_characters(word, "in the word")?;
     check_characters(&target, "in the phonemes")?;
     Ok(Some(Texts {
-        source: Cow::Borrowed(word),
+        source: Cow::Owned(word.to_owned()),
         target: Cow::Owned(target),
     }))
 }
@@ -58,77 +57,4 @@ fn without_stress(phoneme: &str) -> &str {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::*;
-    use crate::error::Result;
-    use crate::pair_file::{Columns, PairFile, PairFormat};
-
-    fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
-        let file = PairFile::from_bytes("cmu.dict", content);
-        let options = file.guess_as(PairFormat::Dict { stress }, Columns::default())?;
-        let pairs = file.pairs(&options)?.into_iter();
-        Ok(pairs
-            .map(|it| (it.source.concat(), it.target.join(" ")))
-            .collect())
-    }
-
-    #[test]
-    fn words_have_their_variants_and_no_comments() {
-        // Lines of cmudict.dict and of cmudict-0.7b.
-        let content = ";;; # CMUdict  --  Major Version: 0.07\n\
-                       # a comment\n\
-                       #\n\
-                       \n\
-                       'bout B AW1 T\n\
-                       aalborg(2) AA1 L B AO0 R G\r\n\
-                       d'artagnan D AH0 R T AE1 NY AH0 N # foreign french\n\
-                       !EXCLAMATION-POINT  EH2 K S K L AH0\n\
-                       #HASH-MARK  HH AE1 M\n\
-                       (BEGIN-PARENS  B IH0\n\
-                       (2)  T UW1\n\
-                       a(b)\tEY1   B IY1\n";
-        let kept = [
-            ("'bout", "B AW1 T"),
-            ("aalborg", "AA1 L B AO0 R G"),
-            ("d'artagnan", "D AH0 R T AE1 NY AH0 N"),
-            ("!EXCLAMATION-POINT", "EH2 K S K L AH0"),
-            ("#HASH-MARK", "HH AE1 M"),
-            ("(BEGIN-PARENS", "B IH0"),
-            ("(2)", "T UW1"),
-            ("a(b)", "EY1 B IY1"),
-        ];
-        let owned = |(word, phonemes): (&str, &str)| (word.to_string(), phonemes.to_string());
-        assert_eq!(read(content, Stress::Keep).unwrap(), kept.map(owned));
-        let dropped = kept.map(|(word, phonemes)| (word, phonemes.replace(['0', '1', '2'], "")));
-        let dropped = dropped.map(|(word, phonemes)| (word.to_string(), phonemes));
-        assert_eq!(read(content, Stress::Drop).unwrap(), dropped);
-    }
-
-    #[test]
-    fn a_phoneme_that_is_a_digit_stays() {
-        let found = read("two 2 T1\n", Stress::Drop).unwrap();
-        assert_eq!(found, [("two".to_string(), "2 T".to_string())]);
-    }
-
-    #[test]
-    fn faults_are_named_by_their_line() {
-        for (content, message) in [
-            (
-                "# first\nword\n",
-                "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
-            ),
-            (
-                "a EY1\nword # none\n",
-                "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
-            ),
-            (
-                "a EY1\u{0}\n",
-                "cmu.dict:1: expected text without control characters, found U+0000 in the phonemes",
-            ),
-            ("# nothing\n", "cmu.dict holds no pair; "),
-        ] {
-            let error = read(content, Stress::Keep).unwrap_err().to_string();
-            assert!(error.contains(message), "{error}");
-        }
-    }
-}
+mod tests;

@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::line::{LineError, LineResult, Texts};
-use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, tsv};
+use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, sniff, tsv};
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::normalization::Normalization;
 use crate::tags;
 use crate::tokenizer::Tokenizer;
-use crate::tokens::{Tokenization, trim_end};
+use crate::tokens::{TextKind, Tokenization, trim_end};
 
 /// Reads the pairs of a file, in order: [`PairFile::pairs`].
 ///
@@ -48,6 +48,9 @@ pub struct PairFile {
 }
 
 impl PairFile {
+    /// The most pairs that a guess is made from.
+    const GUESSED: usize = 1_000;
+
     /// Reads a file to its end; `-` is the standard input.
     ///
     /// # Errors
@@ -106,21 +109,64 @@ impl PairFile {
         &self.bytes
     }
 
-    /// As [`guess_as`](Self::guess_as), in the format that the ending of its name tells.
+    /// The format that its name [tells](PairFormat::of_path), and else its content: a file that begins with `;;;` is a
+    /// [`PairFormat::Dict`], any other [`PairFormat::Tsv`].
     ///
     /// # Errors
-    /// As [`guess_as`](Self::guess_as).
-    pub fn guess(&self, columns: Columns) -> Result<PairFileOptions> {
-        self.guess_as(PairFormat::of_path(&self.path), columns)
+    /// [`Error::Config`] if its lines may be either: numbers behind every word, as dictionaries have them.
+    pub fn format(&self) -> Result<PairFormat> {
+        match PairFormat::told(&self.path) {
+            Some(told) => Ok(told),
+            None => sniff::format(&self.path, lines(&self.bytes)),
+        }
     }
 
-    /// Guesses both tokenizations from the first 1,000 pairs: [`Tokenization::Spaces`] where at least half of the texts
-    /// hold a space, else [`Tokenization::Chars`]. A dictionary has letters and phonemes. The normal form is that
-    /// which the sources, as characters, [tell](Normalization::guess).
+    /// The columns of a dictionary that were found in the whole file, as a line for a person with its name. None of
+    /// another format.
     ///
     /// # Errors
-    /// Those of [`pairs`](Self::pairs), in these lines.
+    /// [`Error::PairLine`] for a line that can be read in two ways.
+    pub fn recognized(&self, format: &PairFormat) -> Result<Option<String>> {
+        let layout = self.layout(format)?;
+        let path = self.path.display();
+        Ok(layout.map(|layout| format!("{path}: {}", layout.described())))
+    }
+
+    /// As [`guess_as`](Self::guess_as), in the format that its name or its content [tells](Self::format); columns are
+    /// those of [`PairFormat::Tsv`], unless its name tells another.
+    ///
+    /// # Errors
+    /// As [`format`](Self::format) and [`guess_as`](Self::guess_as).
+    pub fn guess(&self, columns: Columns) -> Result<PairFileOptions> {
+        let format = match columns == Columns::default() {
+            true => self.format()?,
+            false => PairFormat::of_path(&self.path),
+        };
+        self.guess_as(format, columns)
+    }
+
+    /// As [`guess_of`](Self::guess_of), with nothing known of the texts.
+    ///
+    /// # Errors
+    /// As [`guess_of`](Self::guess_of).
     pub fn guess_as(&self, format: PairFormat, columns: Columns) -> Result<PairFileOptions> {
+        self.guess_of(format, columns, [TextKind::Any; 2])
+    }
+
+    /// Guesses both tokenizations from 1,000 pairs of all parts of the file, by what is known of sources and targets.
+    /// [`Tokenization::Spaces`] are guessed where more than half of the texts hold a space and their words are tokens:
+    /// letters or phonemes written apart, words that come again and again, or sentences; not so names of two words. A
+    /// dictionary has letters and phonemes. The normal form is that which the sources, as characters,
+    /// [tell](Normalization::guess).
+    ///
+    /// # Errors
+    /// Those of [`pairs`](Self::pairs), in the lines that are read.
+    pub fn guess_of(
+        &self,
+        format: PairFormat,
+        columns: Columns,
+        [source_kind, target_kind]: [TextKind; 2],
+    ) -> Result<PairFileOptions> {
         let is_dictionary = matches!(format, PairFormat::Dict { .. });
         let mut options = PairFileOptions {
             format,
@@ -129,18 +175,22 @@ impl PairFile {
         };
         let has_tags = options.source().has_tags;
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
-        self.for_each_line(&options, |Texts { source, target }| {
+        // The beginning of a sorted file is not like the rest of it.
+        let apart = lines(&self.bytes).count().div_ceil(Self::GUESSED).max(1);
+        self.for_each_line_of(&options, apart, |Texts { source, target }| {
             sources.push(match has_tags {
                 true => tags::split(&source).1.to_owned(),
                 false => source.into_owned(),
             });
             targets.push(target.into_owned());
-            Ok(sources.len() < 1_000)
+            Ok(())
         })?;
         if !is_dictionary {
-            let guess = |texts: &[String]| Tokenization::guess(texts.iter().map(String::as_str));
-            options.source_tokens = guess(&sources);
-            options.target_tokens = guess(&targets);
+            let guess = |kind, texts: &[String]| {
+                Tokenization::guess(kind, texts.iter().map(String::as_str))
+            };
+            options.source_tokens = guess(source_kind, &sources);
+            options.target_tokens = guess(target_kind, &targets);
         }
         options.normalization = Normalization::guess(sources.iter().map(String::as_str));
         Ok(options)
@@ -192,7 +242,7 @@ impl PairFile {
             }
         };
         let (source_tokens, target_tokens) = (options.source(), options.target());
-        self.for_each_line(options, |Texts { source, target }| {
+        self.for_each_line_of(options, 1, |Texts { source, target }| {
             let (source, target) = (
                 source_tokens.prepare(&source),
                 target_tokens.prepare(&target),
@@ -200,46 +250,66 @@ impl PairFile {
             check("source", &source_tokens, &source)?;
             check("target", &target_tokens, &target)?;
             take(&source, &target);
-            Ok(true)
+            Ok(())
         })
     }
 
-    /// Hands the texts of each line to `take` for as long as it answers true.
-    fn for_each_line<'a>(
+    /// Hands the texts of a line to `take`, and then of the first that has some so many lines `apart`, 1 for all.
+    fn for_each_line_of<'a>(
         &'a self,
         options: &PairFileOptions,
-        mut take: impl FnMut(Texts<'a>) -> LineResult<bool>,
+        apart: usize,
+        mut take: impl FnMut(Texts<'a>) -> LineResult<()>,
     ) -> Result<()> {
         let columns = options.columns.check()?;
-        let text = self.bytes.strip_prefix(b"\xef\xbb\xbf");
-        let text = trim_end(text.unwrap_or(&self.bytes));
-        if text.is_empty() {
+        if lines(&self.bytes).next().is_none() {
             return Err(self.empty("line"));
         }
-        let mut has_pair = false;
-        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let layout = self.layout(&options.format)?.unwrap_or_default();
+        let mut next = 0;
+        for (index, line) in lines(&self.bytes).enumerate() {
+            if index < next {
+                continue;
+            }
             let texts = utf8(line).and_then(|line| match &options.format {
                 PairFormat::Tsv => tsv::texts(line, columns).map(Some),
-                PairFormat::Dict { stress } => dict::texts(line, *stress),
+                PairFormat::Dict { stress } => dict::texts(index, line, *stress, &layout),
                 PairFormat::Jsonl(fields) => jsonl::texts(line, fields).map(Some),
             });
             let taken = texts.and_then(|texts| {
-                has_pair |= texts.is_some();
-                texts.map_or(Ok(true), &mut take)
+                texts.map_or(Ok(()), |texts| {
+                    next = index + apart;
+                    take(texts)
+                })
             });
-            let goes_on = taken.map_err(|LineError { expected, found }| Error::PairLine {
-                path: self.path.clone(),
-                line: index + 1,
-                expected,
-                found,
-            })?;
-            if !goes_on {
-                break;
-            }
+            taken.map_err(|error| self.at_line(index, error))?;
         }
-        match has_pair {
-            true => Ok(()),
-            false => Err(self.empty("pair")),
+        match next {
+            0 => Err(self.empty("pair")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The layout of a dictionary.
+    fn layout(&self, format: &PairFormat) -> Result<Option<dict::Layout>> {
+        let PairFormat::Dict { .. } = format else {
+            return Ok(None);
+        };
+        let texts = lines(&self.bytes).enumerate();
+        let texts = texts.filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
+        let layout = dict::Layout::of(texts);
+        layout
+            .map(Some)
+            .map_err(|(index, error)| self.at_line(index, error))
+    }
+
+    /// The fault of the line at `index`.
+    fn at_line(&self, index: usize, LineError { expected, found }: LineError) -> Error {
+        Error::PairLine {
+            path: self.path.clone(),
+            line: index + 1,
+            expected,
+            found,
         }
     }
 
@@ -251,10 +321,27 @@ impl PairFile {
     }
 }
 
+/// The lines of a file, without a byte order mark and the empty ones at its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = Some(trim_end(text)).filter(|text| !text.is_empty());
+    text.into_iter()
+        .flat_map(|text| text.split(|byte| *byte == b'\n'))
+}
+
 /// A line as text.
 fn utf8(line: &[u8]) -> LineResult<&str> {
     std::str::from_utf8(line).map_err(|invalid| {
         let byte = invalid.valid_up_to() + 1;
-        LineError::new("UTF-8 text", format!("other bytes from byte {byte} on"))
+        let is_wide = [b"\xff\xfe", b"\xfe\xff"]
+            .iter()
+            .any(|it| line.starts_with(*it));
+        let from = if is_wide { "UTF-16" } else { "LATIN1" };
+        LineError::new(
+            "UTF-8 text",
+            format!(
+                "other bytes from byte {byte} on; `iconv -f {from} -t UTF-8` may convert the file"
+            ),
+        )
     })
 }

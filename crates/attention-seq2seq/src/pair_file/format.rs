@@ -15,9 +15,12 @@ pub enum PairFormat {
     /// `tsv`: a pair a line, columns divided by TAB.
     #[default]
     Tsv,
-    /// `dict`: a pronunciation dictionary in the form of CMUdict, a word and its phonemes a line, divided by spaces.
-    /// The number of a variant, as in `read(2)`, is no part of the word. Lines that begin with `;;;` or `# ` are
-    /// comments, and so is the rest of a line from a field that begins with `#`.
+    /// `dict`: a pronunciation dictionary, a word and its phonemes a line, divided by spaces or TAB. A word before a
+    /// TAB may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a
+    /// word and its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`, NLTK's
+    /// numbers of pronunciations, HTK's outputs in brackets. The file as a whole tells which of them it has; one that
+    /// can be read in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are comments, and so is the rest
+    /// of a line from a field that begins with `#`.
     Dict {
         /// The digits of stress that end a vowel.
         stress: Stress,
@@ -62,7 +65,8 @@ impl Default for JsonFields {
 }
 
 impl PairFormat {
-    /// The format that the ending of a file tells: `.dict`, `.jsonl` or `.ndjson`, and else [`Tsv`](Self::Tsv).
+    /// The format that the name of a file tells: `.dict`, `.jsonl`, `.ndjson`, or one of CMUdict's own, such as
+    /// `cmudict-0.7b`; and else [`Tsv`](Self::Tsv).
     ///
     /// ```
     /// use attention_seq2seq::PairFormat;
@@ -92,16 +96,24 @@ impl PairFormat {
         told.unwrap_or_else(|| self.clone())
     }
 
-    /// The format that the ending of a file tells, if it is that of one.
-    fn told(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_ascii_lowercase();
-        match ending.to_str()? {
-            "dict" => Some(Self::Dict {
-                stress: Stress::default(),
-            }),
-            "jsonl" | "ndjson" => Some(Self::Jsonl(JsonFields::default())),
-            "tsv" => Some(Self::Tsv),
-            _ => None,
+    /// The format that the name of a file tells, if it is the name of one.
+    pub(super) fn told(path: &Path) -> Option<Self> {
+        let dict = Self::Dict {
+            stress: Stress::default(),
+        };
+        let ending = path.extension().map(|it| it.to_ascii_lowercase());
+        match ending.as_ref().and_then(|it| it.to_str()) {
+            Some("dict") => Some(dict),
+            Some("jsonl" | "ndjson") => Some(Self::Jsonl(JsonFields::default())),
+            Some("tsv") => Some(Self::Tsv),
+            _ => {
+                let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+                let version = name.strip_prefix("cmudict")?;
+                let version = version.strip_prefix(['-', '.', '_']).unwrap_or(version);
+                let is_version =
+                    version.is_empty() || version.starts_with(|it: char| it.is_ascii_digit());
+                is_version.then_some(dict)
+            }
         }
     }
 
@@ -221,7 +233,16 @@ mod tests {
             let json = serde_json::to_string(&format).unwrap();
             assert_eq!(serde_json::from_str::<PairFormat>(&json).unwrap(), format);
         }
-        assert_eq!(PairFormat::of_path("-"), PairFormat::Tsv);
+        for (name, format) in [
+            ("-", "tsv"),
+            ("a/cmudict-0.7b", "dict"),
+            ("cmudict", "dict"),
+            ("CMUdict.0.7a.txt", "dict"),
+            ("cmudict.tsv", "tsv"),
+            ("cmudict-pairs.txt", "tsv"),
+        ] {
+            assert_eq!(PairFormat::of_path(name).to_string(), format, "{name}");
+        }
         let error = "csv".parse::<PairFormat>().unwrap_err().to_string();
         assert_eq!(
             error,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::JsonFields;
 use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
@@ -12,8 +12,11 @@ use crate::tokens::trim;
 /// The texts of one line.
 pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<'a>> {
     check_not_empty(line)?;
-    let object: Map<String, Value> = serde_json::from_str(trim(line))
+    let value: Value = serde_json::from_str(trim(line))
         .map_err(|error| LineError::new("a JSON object", error.to_string().replace('\n', " ")))?;
+    let Value::Object(object) = &value else {
+        return Err(LineError::new("a JSON object", kind(&value)));
+    };
     let text = |name: &str| {
         let expected = || format!("a text {name:?} in the object");
         let found = match object.get(name) {
@@ -24,11 +27,7 @@ pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<
                     return Ok(text);
                 }
             },
-            Some(Value::Null) => "null",
-            Some(Value::Bool(_)) => "a boolean",
-            Some(Value::Number(_)) => "a number",
-            Some(Value::Array(_)) => "an array",
-            Some(Value::Object(_)) => "an object",
+            Some(other) => kind(other),
             None => "none",
         };
         Err(LineError::new(expected(), found))
@@ -47,6 +46,18 @@ pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<
         source: Cow::Owned(source),
         target: Cow::Owned(target),
     })
+}
+
+/// The kind of a value.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
 }
 
 #[cfg(test)]
@@ -87,10 +98,7 @@ mod tests {
     #[test]
     fn faults_are_named_by_their_line() {
         for (line, message) in [
-            (
-                "[\"a\", \"b\"]",
-                "expected a JSON object, found invalid type: sequence",
-            ),
+            ("[\"a\", \"b\"]", "expected a JSON object, found an array"),
             (
                 "{\"source\": ",
                 "expected a JSON object, found EOF while parsing",

@@ -7,6 +7,7 @@ mod format;
 mod jsonl;
 mod line;
 mod options;
+mod sniff;
 mod subwords;
 mod tsv;
 

@@ -113,7 +113,7 @@ fn a_bad_line_is_named_by_its_number() {
         (
             b"a\tb\nc\tab\xff\nd\te",
             2,
-            "expected UTF-8 text, found other bytes from byte 5 on",
+            "expected UTF-8 text, found other bytes from byte 5 on; `iconv -f LATIN1 -t UTF-8` may convert the file",
         ),
     ] {
         let error = load(content, &options("1,2")).unwrap_err();
@@ -173,6 +173,26 @@ fn tokenizations_are_guessed_by_column() {
         (swapped.source_tokens, swapped.target_tokens),
         (Spaces, Chars)
     );
+}
+
+#[test]
+fn the_whole_of_a_sorted_file_tells_its_tokens() {
+    // The shortest lines come first: a word each, and no space.
+    let line = |at: usize| match at {
+        0..2_000 => format!("w{at}\tx\n"),
+        _ => format!("w{at} is on its way\tx y\n"),
+    };
+    let lines: String = (0..10_000).map(line).collect();
+    let file = PairFile::from_bytes("pairs.tsv", lines);
+    let guessed = file.guess(Columns::default()).unwrap();
+    assert_eq!(
+        (guessed.source_tokens, guessed.target_tokens),
+        (Spaces, Spaces)
+    );
+    // Comments stand where a line would have been read.
+    let commented = "# a\nab A B\n".repeat(1_500);
+    let file = PairFile::from_bytes("words.dict", commented);
+    assert!(file.guess(Columns::default()).is_ok());
 }
 
 #[test]

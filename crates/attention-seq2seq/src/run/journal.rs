@@ -85,7 +85,7 @@ pub(crate) enum CheckpointFile {
 pub(crate) struct CheckpointState {
     /// The number of steps that were refused in a row when the epoch ended.
     pub(crate) refused: usize,
-    /// The time so far, where it is limited.
+    /// The time and the steps so far, where either is limited.
     pub(crate) clock: Option<TrainingClock>,
 }
 

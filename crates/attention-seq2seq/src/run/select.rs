@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Epoch;
+use crate::error::{Error, Result};
+use crate::metrics::Bleu;
 
 /// The figure of validation by which a training keeps checkpoints, and is stopped when it gets no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,26 @@ pub enum Select {
 }
 
 impl Select {
+    /// Checks that the figure can tell one epoch from another, where the longest target to validate on has so many
+    /// tokens.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for BLEU of targets that are all shorter than its longest n-grams: it is 0 in every epoch.
+    pub fn check(self, longest_target: usize) -> Result<()> {
+        if self == Self::Bleu && longest_target < Bleu::MAX_ORDER {
+            return Err(Error::config(
+                "the longest validation target, to select by BLEU",
+                &format!(
+                    "at least {} tokens, the longest n-grams that BLEU counts (--select error-rate or loss takes \
+                     shorter ones)",
+                    Bleu::MAX_ORDER
+                ),
+                longest_target,
+            ));
+        }
+        Ok(())
+    }
+
     /// The figure of an epoch; the lower, the better.
     fn figure(self, epoch: &Epoch) -> f64 {
         match self {
@@ -112,6 +134,20 @@ mod tests {
                 assert_eq!(select.best(&epochs(figures)), expected, "{figures:?}");
             }
         }
+    }
+
+    #[test]
+    fn bleu_selects_among_targets_that_have_its_n_grams() {
+        let error = Select::Bleu.check(3).err().map(|error| error.to_string());
+        let expected = "the longest validation target, to select by BLEU: expected at least 4 tokens, the longest \
+                        n-grams that BLEU counts (--select error-rate or loss takes shorter ones), found 3";
+        assert_eq!(error.as_deref(), Some(expected));
+        assert!(Select::Bleu.check(4).is_ok());
+        assert!(
+            [Select::Loss, Select::ErrorRate]
+                .iter()
+                .all(|select| select.check(0).is_ok())
+        );
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::model::ModelKind;
 pub struct TrainConfig {
     /// The number of times that every example is visited.
     pub epochs: usize,
+    /// The number of steps after which training ends, wherever it is in an epoch; without it, `epochs` alone tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<usize>,
     /// The number of examples in a step.
     pub batch_size: usize,
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
@@ -67,6 +70,7 @@ impl TrainConfig {
         };
         Self {
             epochs,
+            steps: None,
             batch_size: 64,
             learning_rate,
             warmup,
@@ -93,6 +97,7 @@ impl TrainConfig {
     /// [`Error::Config`] for the first that is not.
     pub(crate) fn check(&self) -> Result<()> {
         let positive = [
+            ("the number of steps", self.steps.unwrap_or(1)),
             ("the number of epochs", self.epochs),
             ("the batch size", self.batch_size),
             ("the patience", self.patience),

@@ -106,6 +106,7 @@ impl Meter {
         let rows = outputs.chunks(of_outputs).zip(targets.chunks(of_targets));
         for (output, target) in rows {
             let [output, target] = [output, target].map(without_padding);
+            let target = &of_known(target)[..];
             self.errors.add(output, &[target]);
             if let Some(bleu) = &mut self.bleu {
                 *bleu += Bleu::of_tokens(without_end(output), &[without_end(target)]);
@@ -120,6 +121,15 @@ fn without_padding(tokens: &[i64]) -> &[i64] {
     let is_token = |&token: &i64| token != i64::from(Vocab::PAD);
     let len = tokens.iter().rposition(is_token).map_or(0, |last| last + 1);
     &tokens[..len]
+}
+
+/// A target whose unknown tokens equal none of an output: nobody can tell which of them one stands for.
+fn of_known(target: &[i64]) -> Vec<i64> {
+    let of = |&token: &i64| match token == i64::from(Vocab::UNK) {
+        true => -1,
+        false => token,
+    };
+    target.iter().map(of).collect()
 }
 
 /// The tokens before the end.
@@ -184,6 +194,18 @@ mod tests {
         // Errors that would cancel out in a sum of differences.
         let opposite = output(0.0, [[4, 6]], [[5, 5]]);
         assert_eq!(figures(vec![opposite], 1).exact_match, 0.0);
+    }
+
+    #[test]
+    fn an_unknown_token_is_not_right() {
+        let both = [[5, 3, 7, 8, 9, 2]];
+        let mut meter = Meter::new(1).with_bleu();
+        meter.add(output(0.5, both, both)).unwrap();
+        let found = meter.figures();
+        assert_eq!(found.exact_match, 0.0);
+        assert_eq!(found.token_errors, 100.0 * (1.0 / 6.0));
+        let expected = Bleu::of_tokens(&[5, 3, 7, 8, 9], &[[5, 4, 7, 8, 9]]);
+        assert_eq!(found.bleu, Some(expected.score()));
     }
 
     #[test]

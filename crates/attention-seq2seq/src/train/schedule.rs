@@ -14,8 +14,8 @@ const LAST_SHARE: f64 = 0.01;
 /// The steps of a training: their learning rates, along a cosine whose first steps are a share of it (Loshchilov and
 /// Hutter 2017, "SGDR", section 3; Vaswani et al. 2017, section 5.3), and whether one is the last.
 ///
-/// The cosine ends with the last step of the last epoch or, where there is a limit of time and it comes first, with
-/// that limit.
+/// The cosine ends with the last step of the last epoch or, where there is a limit of steps or of time and it comes
+/// first, with that limit.
 pub(super) struct Schedule {
     highest: f64,
     /// The number of all steps.
@@ -23,11 +23,13 @@ pub(super) struct Schedule {
     warmup: usize,
     /// The number of steps that were begun.
     begun: usize,
+    /// The number of steps of a training that ends within an epoch.
+    limit: Option<usize>,
     clock: Option<Clock>,
 }
 
 impl Schedule {
-    /// The steps of `config`, of which `begun` were made; `clock` knows better, where the time was limited.
+    /// The steps of `config`, of which `begun` were made; `before` knows better, where time or steps were limited.
     pub(super) fn new(
         config: &TrainConfig,
         steps_of_epoch: usize,
@@ -44,12 +46,14 @@ impl Schedule {
                 reserved: before.map_or(0.0, |before| before.validation_seconds),
             }
         });
-        let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
+        let of_epochs = steps_of_epoch.saturating_mul(config.epochs).max(1);
+        let steps = config.steps.map_or(of_epochs, |steps| steps.min(of_epochs));
         Self {
             highest: config.learning_rate,
             steps,
             warmup: config.warmup.min(steps.div_ceil(LONGEST_WARMUP)),
             begun,
+            limit: config.steps,
             clock,
         }
     }
@@ -70,6 +74,12 @@ impl Schedule {
         self.begun
     }
 
+    /// The number of steps that are left, where it is limited.
+    pub(super) fn left(&self) -> usize {
+        let left = |limit: usize| limit.saturating_sub(self.begun);
+        self.limit.map_or(usize::MAX, left)
+    }
+
     /// Whether there is no time for another step.
     pub(super) fn is_out_of_time(&self) -> bool {
         self.clock
@@ -84,12 +94,12 @@ impl Schedule {
         }
     }
 
-    /// The time so far, where there is a limit of it.
+    /// The time and the steps so far, where there is a limit of either.
     pub(super) fn clock(&self) -> Option<TrainingClock> {
-        let clock = self.clock.as_ref()?;
-        Some(TrainingClock {
-            seconds: clock.seconds(),
-            validation_seconds: clock.reserved,
+        let clock = self.clock.as_ref();
+        (self.limit.is_some() || clock.is_some()).then(|| TrainingClock {
+            seconds: clock.map_or(0.0, Clock::seconds),
+            validation_seconds: clock.map_or(0.0, |clock| clock.reserved),
             steps: self.begun,
         })
     }
@@ -184,6 +194,27 @@ mod tests {
         });
         assert_eq!(whole.begun(), resumed.begun());
         assert_eq!(whole.step(), resumed.step());
+    }
+
+    #[test]
+    fn a_limit_of_steps_ends_the_cosine() {
+        let config = |epochs, steps| TrainConfig {
+            epochs,
+            steps,
+            ..TrainConfig::default()
+        };
+        // Seven of two epochs of five steps, as if an epoch had seven.
+        let mut limited = Schedule::new(&config(2, Some(7)), 5, 0, None);
+        let mut whole = Schedule::new(&config(1, None), 7, 0, None);
+        for left in (0..7).rev() {
+            assert_eq!(limited.step(), whole.step());
+            assert_eq!(limited.left(), left);
+        }
+        let clock = limited.clock();
+        assert_eq!(clock.map(|clock| clock.steps), Some(7));
+        // With more epochs it goes on from there.
+        let resumed = Schedule::new(&config(4, None), 5, 10, clock);
+        assert_eq!((resumed.begun(), resumed.left()), (7, usize::MAX));
     }
 
     #[test]

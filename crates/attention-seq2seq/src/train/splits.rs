@@ -44,8 +44,7 @@ impl Splits {
         } else {
             WINDOW_OF_GPU
         };
-        let targets = (0..valid.len()).map(|index| valid.lens(index).1);
-        let longest = targets.max().unwrap_or(0);
+        let longest = valid.longest_target();
         Self {
             train: Batches::new(train, config.batch_size),
             valid: Batches::new(valid, config.batch_size),
@@ -56,7 +55,7 @@ impl Splits {
         }
     }
 
-    /// Trains for an epoch, which ends early where time does; `None` if it was interrupted.
+    /// Trains for an epoch, which ends early where time or steps do; `None` if it was interrupted.
     pub(super) fn train<M: Seq2SeqModel>(
         &self,
         epoch: usize,
@@ -68,7 +67,8 @@ impl Splits {
     ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
         self.device.seed(random.random());
-        let order = self.train.deal(&mut random);
+        let mut order = self.train.deal(&mut random);
+        order.truncate(schedule.left());
         let mut pass = Pass {
             splits: self,
             part: Part {

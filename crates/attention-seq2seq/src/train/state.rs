@@ -89,7 +89,7 @@ impl<M: Seq2SeqModel> State<M> {
         })
     }
 
-    /// Adds the state after an epoch, with its figures and the time so far, if it is limited.
+    /// Adds the state after an epoch, with its figures, and time and steps so far if either is limited.
     pub(super) fn save(
         &self,
         journal: &mut Journal<'_>,

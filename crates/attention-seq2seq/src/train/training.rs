@@ -75,7 +75,7 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrainingEnd {
-    /// All epochs were trained.
+    /// All epochs were trained, or all steps of [`TrainConfig::steps`] made.
     LastEpoch,
     /// The figure of [`TrainConfig::select`] was not better for as many epochs as the patience has.
     Patience,
@@ -101,9 +101,10 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
-    /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if
-    /// there is nothing to train or validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be
-    /// loaded; [`Error::Io`] if a checkpoint cannot be written. The folder then holds the epochs before.
+    /// out of its range, no target to validate on is long enough for [BLEU](crate::Select::check), the device fails or
+    /// a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there is nothing to train or validate on;
+    /// [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a checkpoint cannot be
+    /// written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
         let Self {
             model,
@@ -117,6 +118,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
+        config.select.check(valid.longest_target())?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let mut state = State::new(model, &config);
         let mut journal = run.journal(resume_from, config.select)?;
@@ -140,6 +142,9 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
                 .is_exhausted(journal.history(), config.patience)
             {
                 return Ok(TrainingEnd::Patience);
+            }
+            if schedule.left() == 0 {
+                return Ok(TrainingEnd::LastEpoch);
             }
             if schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
@@ -170,7 +175,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             schedule.reserve(validation.elapsed());
             state.save(&mut journal, figures, schedule.clock())?;
             observer.observe(&TrainEvent::EpochEnded(figures));
-            if schedule.begun() < begun + steps_of_epoch {
+            if schedule.left() > 0 && schedule.begun() < begun + steps_of_epoch {
                 return Ok(TrainingEnd::Time);
             }
         }

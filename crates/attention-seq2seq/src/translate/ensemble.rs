@@ -1,17 +1,19 @@
 //! Several models that translate as one.
 
 use super::Translator;
+use super::translator::Member;
 use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 use crate::vocab::Vocab;
 
 impl Translator {
     /// Joins translators to one: at each step the probability of a token is the mean of theirs. Recurrent models and
-    /// Transformers may mix. Settings that are no model's own are those of the first, and outputs may have the tokens
-    /// of the longest limit.
+    /// Transformers may mix, and vocabularies may have their tokens in another order. Settings that are no model's own
+    /// are those of the first, and outputs may have the tokens of the longest limit.
     ///
     /// # Errors
-    /// [`Error::Config`] if there is no translator, or vocabularies or the ways to split a text into tokens differ; it
-    /// names the first difference.
+    /// [`Error::Config`] if there is no translator, or the tokens of vocabularies or the ways to split a text into
+    /// tokens differ; it names the first difference.
     pub fn ensemble(translators: Vec<Self>) -> Result<Self> {
         let what = "the models of an ensemble";
         let mut translators = translators.into_iter();
@@ -19,9 +21,13 @@ impl Translator {
             return Err(Error::config(what, "at least one", "none"));
         };
         for (number, other) in (2..).zip(translators) {
-            all.check_vocabs(&other, number)?;
+            let ids = all.ids_of(&other, number)?;
             all.max_len = all.max_len.max(other.max_len);
-            all.members.extend(other.members);
+            let members = other.members.into_iter();
+            all.members.extend(members.map(|member| Member {
+                ids: Some(member.ids.map_or_else(|| ids.clone(), |own| ids.then(&own))),
+                ..member
+            }));
         }
         Ok(all)
     }
@@ -31,40 +37,86 @@ impl Translator {
         self.members.len() > 1
     }
 
-    /// Checks that the translator of this number has the same tokens.
-    fn check_vocabs(&self, other: &Self, number: usize) -> Result<()> {
+    /// The ids that the translator of this number has for the tokens.
+    fn ids_of(&self, other: &Self, number: usize) -> Result<MemberIds> {
         let (data, of_other) = (&self.config.data, &other.config.data);
-        let sides = [
-            (
+        let ids = |side: &str, vocabs: [&Vocab; 2], tokenizers: [Tokenizer; 2]| {
+            let refuse = |expected: String, found: String| {
+                let what = format!("the {side} tokens of model {number}");
+                let expected = format!(
+                    "{expected}, as in the first model of the ensemble (models of the same training pairs have the \
+                     same tokens: train both with --valid)"
+                );
+                Err(Error::config(&what, &expected, found))
+            };
+            let [expected, found] = tokenizers.each_ref().map(ToString::to_string);
+            if tokenizers[0] != tokenizers[1] {
+                let others = if expected == found {
+                    " of other texts"
+                } else {
+                    ""
+                };
+                return refuse(expected, found + others);
+            }
+            let [vocab, other] = vocabs;
+            match [first_missing(vocab, other), first_missing(other, vocab)] {
+                [None, None] => Ok((0..).map_while(|id| id_in(vocab, id, other)).collect()),
+                [missing, further] => {
+                    let named = |token: Option<&str>, none: &str| {
+                        token.map_or_else(|| none.to_string(), |token| format!("{token:?}"))
+                    };
+                    refuse(
+                        named(missing, "no other tokens"),
+                        named(further, "no such token"),
+                    )
+                }
+            }
+        };
+        Ok(MemberIds {
+            source: ids(
                 "source",
                 [&self.vocabs.source, &other.vocabs.source],
                 [data, of_other].map(|it| it.source_tokens()),
-            ),
-            (
+            )?,
+            target: ids(
                 "target",
                 [&self.vocabs.target, &other.vocabs.target],
                 [data, of_other].map(|it| it.target_tokens()),
-            ),
-        ];
-        for (side, [vocab, other], [tokens, of_other]) in sides {
-            let refuse = |expected: String, found: String| {
-                let what = format!("the {side} tokens of model {number}");
-                let expected = format!("{expected}, as in the first model of the ensemble");
-                Err(Error::config(&what, &expected, found))
-            };
-            if tokens != of_other {
-                return refuse(tokens.to_string(), of_other.to_string());
-            }
-            let ids = 0..vocab.len().max(other.len()) as u32;
-            let named = |vocab: &Vocab, id: u32| match vocab.token(id) {
-                Some(token) => format!("{token:?} at number {id}"),
-                None => format!("{} tokens", vocab.len()),
-            };
-            let mut ids = ids.filter(|&id| vocab.token(id) != other.token(id));
-            if let Some(id) = ids.next() {
-                return refuse(named(vocab, id), named(other, id));
-            }
-        }
-        Ok(())
+            )?,
+        })
     }
+}
+
+/// The ids that a member of an ensemble has for tokens, by their ids in the first model.
+#[derive(Clone)]
+pub(super) struct MemberIds {
+    pub(super) source: Vec<u32>,
+    pub(super) target: Vec<u32>,
+}
+
+impl MemberIds {
+    /// The ids of a model that has others than the model of these ids, by `ids`.
+    fn then(&self, ids: &Self) -> Self {
+        let then = |these: &[u32], ids: &[u32]| these.iter().map(|&id| ids[id as usize]).collect();
+        Self {
+            source: then(&self.source, &ids.source),
+            target: then(&self.target, &ids.target),
+        }
+    }
+}
+
+/// The id in another vocabulary of a token of this one.
+fn id_in(vocab: &Vocab, id: u32, other: &Vocab) -> Option<u32> {
+    let token = vocab.token(id)?;
+    match id as usize {
+        0..Vocab::SPECIAL_TOKENS => Some(id),
+        _ => other.id(token),
+    }
+}
+
+/// The first token that another vocabulary lacks.
+fn first_missing<'a>(vocab: &'a Vocab, other: &Vocab) -> Option<&'a str> {
+    let ids = 0..vocab.len() as u32;
+    let mut missing = ids.filter(|&id| id_in(vocab, id, other).is_none());
+    vocab.token(missing.next()?)
 }

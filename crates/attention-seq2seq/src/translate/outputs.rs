@@ -1,5 +1,7 @@
 //! The outputs of a translator.
 
+use crate::unknown::ReadTokens;
+
 /// The translation of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hypothesis {
@@ -57,5 +59,15 @@ impl Attended {
     /// Whether the last key is the end of the source.
     pub fn attends_to_end(&self) -> bool {
         self.attends_to_end
+    }
+
+    /// The weights over all tokens of the text that `source` was read from: those that were left out have 0.
+    pub fn in_text(self, read: &ReadTokens) -> Self {
+        let rows = self.weights.chunks(self.source.len().max(1));
+        Self {
+            weights: rows.flat_map(|row| read.in_text(row, |_| 0.0)).collect(),
+            source: read.in_text(&self.source, str::to_owned),
+            ..self
+        }
     }
 }

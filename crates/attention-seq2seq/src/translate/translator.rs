@@ -6,6 +6,7 @@ use burn::module::Module;
 use burn::tensor::Device;
 
 use super::batches::{BATCH_SIZE, BATCH_TOKENS};
+use super::ensemble::MemberIds;
 use crate::batch::Source;
 use crate::data::Pair;
 use crate::device::open_default_device;
@@ -57,6 +58,8 @@ pub struct Translator {
 pub(super) struct Member {
     pub(super) model: AnyModel,
     pub(super) device: Device,
+    /// Its ids of the tokens, where it is a further model of an ensemble.
+    pub(super) ids: Option<MemberIds>,
 }
 
 impl Translator {
@@ -121,6 +124,7 @@ impl Translator {
         let member = Member {
             model: model.valid(),
             device: device.clone(),
+            ids: None,
         };
         Ok(Self {
             members: vec![member],
@@ -212,14 +216,23 @@ impl Translator {
         max_len: usize,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        let decoding = |member: &'a Member| {
+        let decoding = |member: &'a Member, sources: &[&[u32]]| {
             let source = Source::new(sources.iter().copied(), &member.device);
             member.model.decoding(&source, max_len, with_weights)
         };
+        let of_ensemble = |member: &'a Member| {
+            let Some(ids) = &member.ids else {
+                return (decoding(member, sources), None);
+            };
+            let own = |source: &&[u32]| source.iter().map(|&id| ids.source[id as usize]).collect();
+            let sources: Vec<Vec<u32>> = sources.iter().map(own).collect();
+            let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+            (decoding(member, &sources), Some(&ids.target[..]))
+        };
         match &self.members[..] {
-            [member] => decoding(member),
+            [member] => decoding(member, sources),
             members => Box::new(EnsembleDecoding::new(
-                members.iter().map(decoding).collect(),
+                members.iter().map(of_ensemble).collect(),
             )),
         }
     }

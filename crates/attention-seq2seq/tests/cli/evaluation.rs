@@ -153,8 +153,12 @@ fn unknown_tokens_are_named_once_and_read_as_told() {
 
     let skipped = eval(folder, &["--unknown", "skip"]);
     assert_eq!(second_last(&skipped), named("left out"));
+    let targets = "unknown target tokens, which no output has (1 source can only be wrong): \"9\"";
+    assert_eq!(skipped.lines().nth(3), Some(targets));
     let object = json(folder, &["--unknown", "skip", "--errors", "9"]);
     assert_eq!(object["unknown"], serde_json::json!(["z", "y"]));
+    assert_eq!(object["unknown_targets"], serde_json::json!(["9"]));
+    assert_eq!(object["out_of_reach"], 1);
     // Nothing is left of one source: its output is empty. A target that cannot be written is wrong.
     let errors = object["errors"].as_array().unwrap();
     let of = |source: &str| errors.iter().find(|wrong| wrong["source"] == source);
@@ -199,4 +203,68 @@ fn a_text_is_translated_without_its_unknown_tokens() {
     );
     let args = ["translate", "1z0", "--model", "run"];
     fail(folder, &args, "unknown token \"z\" at position 2; ");
+}
+
+#[test]
+fn alignments_count_the_tokens_that_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
+    train(folder, &lines, "01\t1\n");
+    let args = [
+        "translate",
+        "--model",
+        "run",
+        "--format",
+        "jsonl",
+        "--alignments",
+    ];
+    let aligned = |form: &str, text: &str, others: &[&str]| -> Value {
+        let args = [&args[..], &[form, text], others].concat();
+        let output = program::run(folder, &args);
+        assert!(output.status.success());
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        object["outputs"][0]["alignment"].clone()
+    };
+    let skip = ["--unknown", "skip"];
+    // The places of the known tokens in the text.
+    let (text, places) = ("zz1y01", [2, 4, 5]);
+    let plain = aligned("pharaoh", "101", &[]);
+    let links = plain.as_str().unwrap().split(' ').map(|link| {
+        let (source, target) = link.split_once('-').unwrap();
+        format!("{}-{target}", places[source.parse::<usize>().unwrap()])
+    });
+    let links: Vec<String> = links.collect();
+    assert!(!links.is_empty());
+    assert_eq!(aligned("pharaoh", text, &skip), links.join(" "));
+
+    let (plain, skipped) = (aligned("json", "101", &[]), aligned("json", text, &skip));
+    assert_eq!(
+        skipped["source"],
+        serde_json::json!(["z", "z", "1", "y", "0", "1"])
+    );
+    assert_eq!(skipped["target"], plain["target"]);
+    let rows = |of: &Value| of["weights"].as_array().unwrap().clone();
+    for (row, plain) in rows(&skipped).iter().zip(rows(&plain)) {
+        let row = row.as_array().unwrap();
+        let kept: Vec<Value> = places.iter().map(|&at| row[at].clone()).collect();
+        assert_eq!(Value::from(kept), plain);
+        assert_eq!([&row[0], &row[1], &row[3]], [&Value::from(0.0); 3]);
+    }
+    // A report names the places of the tokens that were read.
+    fs::write(folder.join("others.tsv"), "zz1y01\t5\n").unwrap();
+    let report = [
+        "--data",
+        "others.tsv",
+        "--unknown",
+        "skip",
+        "--report",
+        "x.html",
+    ];
+    eval(folder, &report);
+    let data = crate::page::data_of(&folder.join("x.html"));
+    let explanation = &data["items"][0]["explanations"][0];
+    assert_eq!(explanation["source"], text);
+    assert_eq!(explanation["tokens"], serde_json::json!(["1", "0", "1"]));
+    assert_eq!(explanation["positions"], serde_json::json!(places));
 }

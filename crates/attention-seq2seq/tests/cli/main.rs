@@ -7,8 +7,10 @@ mod completions;
 mod damage;
 mod data;
 mod devices;
+mod dictionaries;
 mod disk;
 mod divergence;
+mod ensemble;
 mod evaluation;
 mod export;
 mod faults;
@@ -31,4 +33,5 @@ mod signals;
 mod subwords;
 #[path = "../support/mod.rs"]
 mod support;
+mod tokens;
 mod transformer;

@@ -119,6 +119,44 @@ fn an_output_that_reaches_the_limit_is_noted() {
 }
 
 #[test]
+fn a_stream_of_outputs_that_reach_the_limit_has_few_notes() {
+    let folder = run_that_predicts(&[ORDINARY]);
+    let folder = folder.path();
+    let limit = "reached the limit of 14 tokens; --max-length N raises it\n";
+    let notes = |lines: usize| {
+        let output = translate_lines(folder, "abc\n".repeat(lines).as_bytes());
+        assert_eq!(text(&output.stdout).lines().count(), lines);
+        text(&output.stderr)
+    };
+    let shown: Vec<String> = (1..=5)
+        .map(|line| format!("note: line {line} of the standard input: the output {limit}"))
+        .collect();
+    let shown = shown.concat();
+    assert_eq!(notes(5), shown);
+    let more = |count: usize| format!("{shown}note: {count} more of the outputs {limit}");
+    assert_eq!(notes(6), more(1));
+    assert_eq!(notes(601), more(596));
+
+    // So are unknown tokens.
+    let unknown: String = ('A'..='Z').collect();
+    let args = [
+        "translate",
+        "--model",
+        ".",
+        "--unknown",
+        "skip",
+        "--max-length",
+        "5",
+        &unknown,
+    ];
+    let [_, stderr] = both(folder, &args[..]);
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 21, "{stderr}");
+    assert_eq!(lines[19], "note: unknown token \"T\" is left out");
+    assert_eq!(lines[20], "note: 6 more unknown tokens are left out");
+}
+
+#[test]
 fn a_heatmap_in_the_terminal_is_cut_off_and_its_picture_is_whole() {
     let folder = run_that_predicts(&[ORDINARY]);
     let folder = folder.path();

@@ -1,11 +1,11 @@
-//! Searches with beams, the formats of their outputs, alignments, dictionaries, ensembles and scores.
+//! Searches with beams, the formats of their outputs, alignments, dictionaries and scores.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{self, bad, fail, good, run_with_input, succeed, text, train_args, trained};
+use crate::program::{self, bad, fail, good, run_with_input, succeed, text, trained};
 
 const SEARCH: [&str; 6] = ["--model", ".", "--beam", "4", "--n-best", "3"];
 
@@ -235,48 +235,6 @@ fn a_dictionary_comes_before_the_model() {
         "missing.tsv",
     ];
     fail(run, &missing, "cannot read missing.tsv");
-}
-
-#[test]
-fn several_models_translate_as_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    // Of the same pairs, so that the vocabularies are the same.
-    let others = ["--out", "a", "--seed", "1"];
-    succeed(folder, &train_args("reverse", "1", &others));
-    let args = "train reverse --model transformer --out b --seed 1 --train-pairs 64 --valid-pairs 10 \
-                --batch-size 32 --hidden 8 --epochs 1 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
-    let both = ["--model", "a", "--model", "b"];
-    let scores = |models: &[&str]| -> Vec<f64> {
-        let args = [&["score", "abc", "cba"], models].concat();
-        let stdout = succeed(folder, &args);
-        let tokens = stdout.trim_end().split('\t').nth(3).unwrap();
-        tokens.split(' ').map(|it| it.parse().unwrap()).collect()
-    };
-    let [of_a, of_b] = ["a", "b"].map(|model| scores(&["--model", model]));
-    for (at, score) in scores(&both).iter().enumerate() {
-        let mean = (of_a[at].exp() + of_b[at].exp()) / 2.0;
-        assert!((score.exp() - mean).abs() < 1e-12);
-    }
-    let args = [&["translate", "abc", "--beam", "3"], &both[..]].concat();
-    assert_eq!(succeed(folder, &args).lines().count(), 1);
-    let evaluation = succeed(folder, &[&["eval"], &both[..]].concat());
-    assert!(
-        evaluation.starts_with("10 sources: exact match "),
-        "{evaluation}"
-    );
-    fail(
-        folder,
-        &[&["attend", "abc"], &both[..]].concat(),
-        "attention weights: expected those of one model, found an ensemble of 2",
-    );
-    succeed(
-        folder,
-        &train_args("copy", "1", &["--out", "c", "--seed", "2"]),
-    );
-    let others = ["translate", "abc", "--model", "a", "--model", "c"];
-    fail(folder, &others, " tokens of model 2: expected ");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{run, succeed, written};
+use crate::program::{fail, run, succeed, written};
 
 /// The settings that a training would have.
 #[track_caller]
@@ -134,6 +134,26 @@ fn a_preset_says_what_it_sets() {
     let args = ["train", "copy", "--preset", "dates", "--epochs", "1"];
     let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
     assert!(stdout.contains("\npreset dates: "), "{stdout}");
+}
+
+#[test]
+fn bleu_is_no_figure_to_select_by_where_targets_are_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = |target: &str| format!("a b\t{target}\nb a\tb a\n").repeat(9);
+    for (target, valid) in [("a b c d", "a b c"), ("a b", "b")] {
+        std::fs::write(folder.join("train.tsv"), lines(target)).unwrap();
+        std::fs::write(folder.join("valid.tsv"), lines(valid)).unwrap();
+        let args = "train --data train.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces \
+                    --hidden 4 --epochs 1 --out run --select bleu";
+        let message = "select by BLEU: expected at least 4 tokens";
+        fail(
+            folder,
+            &args.split_whitespace().collect::<Vec<_>>(),
+            message,
+        );
+        assert!(!folder.join("run").exists());
+    }
 }
 
 #[test]

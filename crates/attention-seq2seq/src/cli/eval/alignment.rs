@@ -3,6 +3,8 @@
 use attention_seq2seq::{Edit, WrongOutput};
 use unicode_width::UnicodeWidthStr;
 
+use crate::cli::output::escaped;
+
 /// The most columns of an alignment.
 const MOST_COLUMNS: usize = 100;
 
@@ -38,7 +40,7 @@ pub(super) fn described(wrong: &WrongOutput) -> String {
     let letters = letters.trim_end_matches(left_out);
     format!(
         "{edits}: {}{cut_off}\n  {output}\n  {reference}\n  {letters}",
-        wrong.source
+        escaped(&wrong.source)
     )
 }
 
@@ -63,9 +65,10 @@ fn columns(wrong: &WrongOutput) -> Vec<[String; 3]> {
     columns.collect()
 }
 
-/// A token that can be seen: the space of a text that is split into characters is an open box.
+/// A token that can be seen: the space of a text that is split into characters is an open box, a control character its
+/// code.
 fn visible(token: &str) -> String {
-    token.replace(' ', "␣")
+    escaped(&token.replace(' ', "␣"))
 }
 
 #[cfg(test)]

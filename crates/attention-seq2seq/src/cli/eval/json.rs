@@ -20,6 +20,9 @@ struct Figures<'a> {
     d2l_bleu: f64,
     intervals: Intervals,
     unknown: &'a [String],
+    unknown_targets: &'a [String],
+    /// The number of sources each of whose targets has one of them.
+    out_of_reach: usize,
     errors: Vec<Wrong<'a>>,
     /// The figures of the model that is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +92,8 @@ fn figures_of<'a>(
             chrf: bounds(intervals.chrf),
         },
         unknown: evaluation.unknown(),
+        unknown_targets: evaluation.unknown_targets(),
+        out_of_reach: evaluation.out_of_reach(),
         errors: evaluation.worst().map(wrong).collect(),
         compared,
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::explain::ExplainConfig;
 use attention_seq2seq::page::{EvaluatedModel, Page, ReportConfig};
 use attention_seq2seq::{
-    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFile,
+    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFile,
     PairFormat, Result, RunConfig, SearchConfig, TokenErrors, Translator, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
@@ -17,16 +17,13 @@ use super::machine::among_threads;
 use super::model::Model;
 use super::output::{note, say, tokens};
 use super::pages;
-use super::unknown::reading;
+use super::unknown::{MOST_UNKNOWN, reading};
 
 /// The most sources in a report, where no other number is given: about a megabyte for words.
 const REPORT_ITEMS: usize = 100;
 
 /// The most outputs of each of them.
 const REPORT_OUTPUTS: usize = 3;
-
-/// The most unknown tokens that are named.
-const MOST_UNKNOWN: usize = 20;
 
 #[derive(Args)]
 pub(crate) struct EvalArgs {
@@ -207,9 +204,24 @@ impl EvalArgs {
                 sums.chrf.score(),
                 range(intervals.chrf, 1.0),
             ))?;
+            if !sums.bleu.has_all_orders() {
+                say(format_args!(
+                    "no output has {} words: BLEU is 0, whatever they are",
+                    Bleu::MAX_ORDER
+                ))?;
+            }
         }
         if !evaluation.unknown().is_empty() {
-            say(named(evaluation.unknown(), self.unknown))?;
+            let reading = reading(self.unknown);
+            say(named("source", reading, evaluation.unknown()))?;
+        }
+        if !evaluation.unknown_targets().is_empty() {
+            let wrong = match evaluation.out_of_reach() {
+                1 => "1 source".to_string(),
+                count => format!("{count} sources"),
+            };
+            let reading = format!("which no output has ({wrong} can only be wrong)");
+            say(named("target", &reading, evaluation.unknown_targets()))?;
         }
         for wrong in evaluation.worst() {
             say("")?;
@@ -246,9 +258,8 @@ fn range(interval: Interval, factor: f64) -> String {
     format!("{:.2} to {:.2}", factor * lower, factor * upper)
 }
 
-/// The line that names source tokens which the model has not learned.
-fn named(found: &[String], unknown: UnknownTokens) -> String {
-    let reading = reading(unknown);
+/// The line that names tokens which the model has not learned.
+fn named(side: &str, reading: &str, found: &[String]) -> String {
     let named = found.iter().take(MOST_UNKNOWN);
     let named: Vec<String> = named.map(|token| format!("{token:?}")).collect();
     let others = match found.len().saturating_sub(MOST_UNKNOWN) {
@@ -256,7 +267,7 @@ fn named(found: &[String], unknown: UnknownTokens) -> String {
         others => format!(" and {others} others"),
     };
     format!(
-        "unknown source tokens, {reading}: {}{others}",
+        "unknown {side} tokens, {reading}: {}{others}",
         named.join(" ")
     )
 }

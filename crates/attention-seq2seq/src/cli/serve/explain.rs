@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use attention_seq2seq::Error;
 use attention_seq2seq::page::{Item, Page};
-use attention_seq2seq::{Error, ReadTokens};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -26,8 +26,11 @@ pub(super) async fn explain(State(server): State<Arc<Server>>, body: Body) -> Re
 
 impl Server {
     async fn explain(&self, body: Body) -> Result<Response, Failure> {
-        let request: ExplainRequest = self.read(body).await?;
-        let config = request.config().map_err(Failure::unprocessable)?;
+        let ExplainRequest {
+            source,
+            config,
+            unknown,
+        } = self.read(body).await?;
         self.translator
             .check_explanation(&config)
             .map_err(|error| match error {
@@ -36,13 +39,13 @@ impl Server {
                 }
                 error => Failure::unprocessable(one_line(&error)),
             })?;
-        let ReadTokens { tokens, .. } =
-            self.read_text("source", &request.source, request.unknown)?;
+        let read = self.read_text("source", &source, unknown)?;
         let text = Text {
-            source: tokens,
+            source: read.tokens.clone(),
             config,
         };
         let explanation = self.result(text, Job::Explain).await?;
+        let explanation = explanation.in_text(&self.translator, &read);
         let mut page = Page::new(TITLE, vec![self.model.clone()]);
         page.items.push(Item {
             references: Vec::new(),

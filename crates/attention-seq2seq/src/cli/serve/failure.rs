@@ -6,8 +6,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::answer::as_json;
+use super::fields::Fault;
 use super::queue::Failed;
-use crate::cli::output::one_line;
+use crate::cli::output::{escaped, one_line};
 
 /// An error of a request: its status, and a line.
 pub(super) struct Failure {
@@ -36,6 +37,15 @@ impl Failure {
 
     pub(super) fn too_large(line: impl ToString) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, line)
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Form(line) => Self::new(StatusCode::BAD_REQUEST, escaped(&line)),
+            Fault::Range(line) => Self::unprocessable(line),
+        }
     }
 }
 

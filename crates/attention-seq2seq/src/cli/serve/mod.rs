@@ -6,6 +6,7 @@ mod connections;
 mod deadline;
 mod explain;
 mod failure;
+mod fields;
 mod metrics;
 mod queue;
 mod request;

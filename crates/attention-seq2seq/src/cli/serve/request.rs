@@ -2,107 +2,97 @@
 
 use attention_seq2seq::explain::ExplainConfig;
 use attention_seq2seq::{SearchConfig, UnknownTokens};
-use serde::Deserialize;
+use clap::ValueEnum;
 
-/// The body of `POST /v1/translate`, in JSON.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Request {
+use super::fields::{Fault, Fields, required};
+
+/// A request, of a JSON body, for a model whose outputs have so many tokens at most.
+pub(super) trait Request: Sized {
+    fn read(body: &[u8], max_len: usize) -> Result<Self, Fault>;
+}
+
+/// The body of `POST /v1/translate`: `texts`, and the settings of a search by the names of `seq2seq translate`.
+pub(super) struct TranslateRequest {
     pub(super) texts: Vec<String>,
-    #[serde(default)]
-    pub(super) search: Search,
-    #[serde(default)]
+    pub(super) search: SearchConfig,
     pub(super) unknown: UnknownTokens,
 }
 
-/// The settings of a search, by the names of `seq2seq translate`.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Search {
-    beam: Option<usize>,
-    n_best: Option<usize>,
-    mass: Option<f64>,
-    length_penalty: f64,
-    coverage_penalty: f64,
-    min_length: usize,
-    max_length: Option<usize>,
-    prefix: String,
-}
+/// The most hypotheses of a source: the time of a step grows with them.
+const MOST_BEAMS: usize = 64;
 
-impl Search {
-    /// The most hypotheses of a source: the time of a step grows with them.
-    const MOST_BEAMS: usize = 64;
-
-    /// The search that is asked for; or why it is not made, for a model whose outputs have so many tokens at most.
-    pub(super) fn config(&self, max_len: usize) -> Result<SearchConfig, String> {
-        check_most(&[
-            ("beam", self.beam, Self::MOST_BEAMS),
-            ("n_best", self.n_best, Self::MOST_BEAMS),
-            ("min_length", Some(self.min_length), max_len),
-            ("max_length", self.max_length, max_len),
-        ])?;
-        let search = SearchConfig::new()
-            .with_beam(self.beam)
-            .with_n_best(self.n_best)
-            .with_mass(self.mass)
-            .with_length_penalty(self.length_penalty)
-            .with_coverage_penalty(self.coverage_penalty)
-            .with_min_len(self.min_length)
-            .with_max_len(self.max_length)
-            .with_prefix(self.prefix.clone());
-        match search.check(max_len) {
-            Ok(()) => Ok(search),
-            Err(error) => Err(error.to_string()),
-        }
+impl Request for TranslateRequest {
+    fn read(body: &[u8], max_len: usize) -> Result<Self, Fault> {
+        let mut fields = Fields::of_body(body, &["texts", "search", "unknown"])?;
+        let known = [
+            "beam",
+            "n_best",
+            "mass",
+            "length_penalty",
+            "coverage_penalty",
+            "min_length",
+            "max_length",
+            "prefix",
+        ];
+        let mut search = fields.object("search", &known)?;
+        Ok(Self {
+            texts: required(fields.texts("texts")?, "texts")?,
+            search: SearchConfig::new()
+                .with_beam(search.count("beam", 1..=MOST_BEAMS)?)
+                .with_n_best(search.count("n_best", 1..=MOST_BEAMS)?)
+                .with_mass(search.number("mass")?)
+                .with_length_penalty(search.number("length_penalty")?.unwrap_or(0.0))
+                .with_coverage_penalty(search.number("coverage_penalty")?.unwrap_or(0.0))
+                .with_min_len(
+                    search
+                        .count("min_length", 0..=max_len.saturating_sub(1))?
+                        .unwrap_or(0),
+                )
+                .with_max_len(search.count("max_length", 1..=max_len)?)
+                .with_prefix(search.text("prefix")?.unwrap_or_default()),
+            unknown: unknown(&mut fields)?,
+        })
     }
 }
 
-/// The body of `POST /v1/explain`, in JSON.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The body of `POST /v1/explain`: `source`, `prefix`, the target tokens with which the outputs begin, `<eos>` last if
+/// they are the output, `n_best` and `beam`.
 pub(super) struct ExplainRequest {
     pub(super) source: String,
-    /// The target tokens with which the outputs begin, `<eos>` last if they are the output.
-    #[serde(default)]
-    prefix: Vec<String>,
-    n_best: Option<usize>,
-    beam: Option<usize>,
-    #[serde(default)]
+    pub(super) config: ExplainConfig,
     pub(super) unknown: UnknownTokens,
 }
 
-impl ExplainRequest {
-    /// The most outputs: each is decoded once for every source token that is dropped.
-    const MOST_OUTPUTS: usize = 10;
+/// The most outputs of an explanation: each is decoded once for every source token that is dropped.
+const MOST_OUTPUTS: usize = 10;
 
-    /// The most weights, changes and alternatives of an answer: some 5 MB, which a browser draws in a moment.
-    const MOST_NUMBERS: usize = 1_000_000;
+/// The most weights, changes and alternatives of an explanation: some 5 MB, which a browser draws in a moment.
+const MOST_NUMBERS: usize = 1_000_000;
 
-    /// The settings that are asked for; or why they are not used.
-    pub(super) fn config(&self) -> Result<ExplainConfig, String> {
-        check_most(&[
-            ("n_best", self.n_best, Self::MOST_OUTPUTS),
-            ("beam", self.beam, Search::MOST_BEAMS),
-        ])?;
-        let mut config = ExplainConfig {
-            prefix: self.prefix.clone(),
-            most_numbers: Some(Self::MOST_NUMBERS),
-            ..ExplainConfig::default()
-        };
-        config.search.beam = self.beam;
-        if self.n_best.is_some() {
-            config.search.n_best = self.n_best;
-        }
-        Ok(config)
+impl Request for ExplainRequest {
+    fn read(body: &[u8], _: usize) -> Result<Self, Fault> {
+        let known = ["source", "prefix", "n_best", "beam", "unknown"];
+        let mut fields = Fields::of_body(body, &known)?;
+        let defaults = ExplainConfig::default();
+        let n_best = fields.count("n_best", 1..=MOST_OUTPUTS)?;
+        let n_best = n_best.or(defaults.search.n_best);
+        let beam = fields.count("beam", 1..=MOST_BEAMS)?;
+        Ok(Self {
+            source: required(fields.text("source")?, "source")?,
+            config: ExplainConfig {
+                prefix: fields.texts("prefix")?.unwrap_or_default(),
+                most_numbers: Some(MOST_NUMBERS),
+                search: defaults.search.with_n_best(n_best).with_beam(beam),
+                ..defaults
+            },
+            unknown: unknown(&mut fields)?,
+        })
     }
 }
 
-/// Checks that no number is above its limit.
-fn check_most(numbers: &[(&str, Option<usize>, usize)]) -> Result<(), String> {
-    for &(name, found, most) in numbers {
-        if let Some(found) = found.filter(|&found| found > most) {
-            return Err(format!("{name}: expected at most {most}, found {found}"));
-        }
-    }
-    Ok(())
+/// How unknown tokens are read: by the names of the program.
+fn unknown(fields: &mut Fields) -> Result<UnknownTokens, Fault> {
+    let parse = |name: &str| UnknownTokens::from_str(name, false).ok();
+    let unknown = fields.choice("unknown", &["error", "skip", "unk"], parse)?;
+    Ok(unknown.unwrap_or_default())
 }

@@ -10,7 +10,6 @@ use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use http_body_util::LengthLimitError;
-use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -18,6 +17,7 @@ use super::batcher::Batcher;
 use super::failure::Failure;
 use super::metrics::{Kind, Metrics};
 use super::queue::{Awaited, Job};
+use super::request::Request;
 use crate::cli::output::one_line;
 
 /// The most of what a request may ask for.
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Reads a request, whole and in time.
-    pub(super) async fn read<T: DeserializeOwned>(&self, body: Body) -> Result<T, Failure> {
+    pub(super) async fn read<T: Request>(&self, body: Body) -> Result<T, Failure> {
         let Limits {
             bytes,
             timeout: limit,
@@ -77,7 +77,7 @@ impl Server {
             }
             Ok(Ok(body)) => body,
         };
-        serde_json::from_slice(&body).map_err(|error| Failure::new(StatusCode::BAD_REQUEST, error))
+        T::read(&body, self.translator.max_len()).map_err(Failure::from)
     }
 
     /// The tokens of a text that an error calls by this name.

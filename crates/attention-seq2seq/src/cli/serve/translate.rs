@@ -11,7 +11,7 @@ use super::answer::{Answer, Outputs, as_json};
 use super::failure::Failure;
 use super::metrics::Kind;
 use super::queue::{Job, Texts};
-use super::request::Request;
+use super::request::TranslateRequest;
 use super::server::{Limits, Server};
 use crate::cli::output::one_line;
 
@@ -23,7 +23,7 @@ pub(super) async fn translate(State(server): State<Arc<Server>>, body: Body) -> 
 
 impl Server {
     async fn translate(&self, body: Body) -> Result<Response, Failure> {
-        let request: Request = self.read(body).await?;
+        let request: TranslateRequest = self.read(body).await?;
         let Limits { texts: most, .. } = self.limits;
         match request.texts.len() {
             0 => {
@@ -36,8 +36,10 @@ impl Server {
             }
             _ => {}
         }
-        let search = request.search.config(self.translator.max_len());
-        let search = search.map_err(Failure::unprocessable)?;
+        let search = request.search;
+        search
+            .check(self.translator.max_len())
+            .map_err(|error| Failure::unprocessable(one_line(&error)))?;
         self.translator
             .target_tokens(&search.prefix)
             .map_err(|error| Failure::unprocessable(format!("prefix: {}", one_line(&error))))?;

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{Corpus, DataSource, Error, PairFile, Result, RunDir, Task, TrainConfig};
+use attention_seq2seq::{
+    Corpus, DataSource, Error, Examples, PairFile, Result, RunDir, Task, TrainConfig, Vocab, Vocabs,
+};
 
 use super::TrainArgs;
 use super::settings::Settings;
@@ -53,12 +55,17 @@ impl TrainArgs {
         }
         let train = PairFile::read(path)?;
         let valid = self.valid.as_ref().map(PairFile::read).transpose()?;
-        let options = settings.options(path, &train)?;
+        let options = settings.options(path, &train, self.preset)?;
         let place = |path: &Path, file: &PairFile| match file.is_stream() {
             true => run.stream_file(file),
             false => absolute(path),
         };
-        let guesses = settings.guesses(&options);
+        let mut guesses = Vec::new();
+        for file in [Some(&train), valid.as_ref()].into_iter().flatten() {
+            guesses.extend(file.recognized(&options.format)?);
+        }
+        guesses.dedup();
+        guesses.extend(settings.guesses(&options, self.preset));
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
         let source = DataSource::Files {
             train: place(path, &train)?,
@@ -116,6 +123,26 @@ impl TrainArgs {
             error => error,
         })
     }
+}
+
+/// A line for each side of which many tokens occur once: often these are not the tokens that were meant.
+pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<Item = String> {
+    /// The part of all tokens that is many, as its reciprocal.
+    const MANY: usize = 4;
+    let sides = [
+        ("source", vocabs.source.len()),
+        ("target", vocabs.target.len()),
+    ];
+    let notes = sides.into_iter().zip(train.once());
+    notes.filter_map(|((side, tokens), once)| {
+        let all = tokens - Vocab::SPECIAL_TOKENS;
+        (once > 0 && MANY * once >= all).then(|| {
+            format!(
+                "note: {once} of {all} {side} tokens occur once, and little is learned of them: see --{side}-tokens, \
+                 --min-count, --subwords"
+            )
+        })
+    })
 }
 
 /// Refuses to read a stream for both kinds of pairs, before it is read, and says so where it is a file.

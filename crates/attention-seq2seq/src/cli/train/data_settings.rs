@@ -3,21 +3,28 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    Error, Normalization, PairFile, PairFileOptions, PairFormat, Result, Subwords, Tokenization,
-    VocabLimits,
+    Error, Normalization, PairFile, PairFileOptions, PairFormat, Result, Subwords, TextKind,
+    Tokenization, VocabLimits,
 };
 
+use super::presets::Preset;
 use super::settings::Settings;
 
 impl Settings {
-    /// How to read a file: as it is set, and else as the file's name and its first lines tell.
+    /// How to read a file: as it is set, and else as the preset, the file's name and its content tell.
     ///
     /// # Errors
-    /// [`Error::Config`] for a setting of another format, and those of [`PairFile::guess_as`].
-    pub(super) fn options(&self, path: &Path, file: &PairFile) -> Result<PairFileOptions> {
+    /// [`Error::Config`] for a setting of another format, and those of [`PairFile::format`] and [`PairFile::guess_of`].
+    pub(super) fn options(
+        &self,
+        path: &Path,
+        file: &PairFile,
+        preset: Option<Preset>,
+    ) -> Result<PairFileOptions> {
         let mut format = match &self.input_format {
             Some(format) => format.clone(),
-            None => PairFormat::of_path(path),
+            None if self.columns.is_some() => PairFormat::of_path(path),
+            None => file.format()?,
         };
         if let Some(fields) = &self.fields {
             format = format.with_fields(fields.clone())?;
@@ -32,7 +39,8 @@ impl Settings {
                 found: format.to_string(),
             });
         }
-        let guessed = file.guess_as(format, self.columns.unwrap_or_default())?;
+        let kinds = preset.map(Preset::texts).unwrap_or_default();
+        let guessed = file.guess_of(format, self.columns.unwrap_or_default(), kinds)?;
         let source_tokens = self.source_tokens.unwrap_or(guessed.source_tokens);
         // Of words, the form of their letters is nothing to learn from.
         let normalization = match source_tokens {
@@ -65,13 +73,18 @@ impl Settings {
     }
 
     /// The options that were guessed and not set, a line each, for a person.
-    pub(super) fn guesses(&self, options: &PairFileOptions) -> Vec<String> {
+    pub(super) fn guesses(&self, options: &PairFileOptions, preset: Option<Preset>) -> Vec<String> {
         let mut lines = Vec::new();
         let is_told = self.source_tokens.is_some() && self.target_tokens.is_some();
         if !is_told && self.subwords.is_none() {
             let (source, target) = (options.source_tokens, options.target_tokens);
+            let by_what = match preset.map(Preset::texts).unwrap_or_default() {
+                [TextKind::Any, TextKind::Any] => "guessed",
+                [_, TextKind::Any] => "of the preset, and guessed",
+                _ => "of the preset",
+            };
             lines.push(format!(
-                "source tokens: {source}, target tokens: {target} (guessed; --source-tokens and --target-tokens tell)"
+                "source tokens: {source}, target tokens: {target} ({by_what}; --source-tokens and --target-tokens tell)"
             ));
         }
         if self.unicode.is_none() && options.normalization != Normalization::default() {

@@ -17,8 +17,8 @@ impl Settings {
         Ok(of_file.overlaid(self))
     }
 
-    /// These settings, those that are not given as the preset has them for so many pairs. A preset has no setting of
-    /// the data.
+    /// These settings, those that are not given as the preset has them for so many pairs. The file of a preset
+    /// has no setting of the data.
     pub(super) fn over_preset(&self, preset: Option<Preset>, pairs: usize) -> Self {
         let of_preset = preset.map(|preset| preset.settings(pairs));
         of_preset.unwrap_or_default().overlaid(self)
@@ -142,6 +142,7 @@ impl Settings {
             model: Some(run.model.kind()),
             attention: Some(run.attention),
             epochs: Some(train.epochs),
+            steps: train.steps,
             batch_size: Some(train.batch_size),
             learning_rate: Some(train.learning_rate),
             warmup: Some(train.warmup),

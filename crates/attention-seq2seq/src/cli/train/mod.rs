@@ -13,7 +13,7 @@ mod progress;
 mod settings;
 
 pub(crate) use args::TrainArgs;
-use data::Data;
+use data::{Data, notes_of_rare};
 use log::{Event, Log, Observer, Quality, reason};
 pub(crate) use settings::Settings;
 
@@ -29,7 +29,7 @@ use burn_fused_layers::is_in_host_memory;
 use unicode_width::UnicodeWidthStr;
 
 use super::machine::{among_threads, describe};
-use super::output::{is_closed_output, note, say};
+use super::output::{escaped, is_closed_output, note, say};
 use super::{attend, eval};
 
 /// The number of validation sources on which the checkpoints are compared.
@@ -127,7 +127,7 @@ impl TrainArgs {
         }
         let started = Instant::now();
         let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), log, &device);
+            let training = prepared.training(&run, interrupter.clone(), log, &device)?;
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
@@ -202,6 +202,9 @@ impl TrainArgs {
             ..defaults
         };
         config.check()?;
+        let valid = corpus.valid_chunks().flatten();
+        let longest = valid.map(|pair| pair.target.len()).max();
+        config.train.select.check(longest.unwrap_or(0))?;
         Ok(Prepared {
             config,
             corpus,
@@ -219,6 +222,9 @@ impl TrainArgs {
         let vocabs = run.load_vocabs(&config.model)?;
         let train = &mut config.train;
         let changed = &self.settings;
+        if changed.epochs.is_some_and(|epochs| epochs > train.epochs) {
+            train.steps = None;
+        }
         train.epochs = train.epochs.max(changed.epochs.unwrap_or(0));
         train.learning_rate = changed.learning_rate.unwrap_or(train.learning_rate);
         train.patience = changed.patience.unwrap_or(train.patience);
@@ -250,10 +256,11 @@ impl Prepared {
         interrupter: Interrupter,
         log: Log,
         device: &Device,
-    ) -> Training<AnyModel, Observer> {
+    ) -> Result<Training<AnyModel, Observer>> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
-        Training {
+        notes_of_rare(&self.vocabs, &train).try_for_each(|note| log.say_to_anyone(note))?;
+        Ok(Training {
             model: self.config.init_model(&device.clone().autodiff()),
             train,
             valid: self.corpus.valid_examples(&self.vocabs),
@@ -262,7 +269,7 @@ impl Prepared {
             resume_from: self.resume_from,
             interrupter,
             observer: log.observer(),
-        }
+        })
     }
 }
 
@@ -298,7 +305,8 @@ fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
 }
 
 /// The beginning of a text that is long, with an ellipsis.
-fn shortened(mut text: String) -> String {
+fn shortened(text: String) -> String {
+    let mut text = escaped(&text);
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
         text.truncate(end);
         text.push('…');

@@ -56,6 +56,7 @@ impl Settings {
         let of_steps = self.steps.map(|steps| steps.div_ceil(steps_of_epoch));
         TrainConfig {
             epochs: self.epochs.or(of_steps).unwrap_or(epochs),
+            steps: self.steps,
             batch_size,
             learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
             warmup: self.warmup.unwrap_or(defaults.warmup),

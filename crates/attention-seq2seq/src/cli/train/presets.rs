@@ -1,5 +1,6 @@
 //! Presets: settings for a kind of data. Those of pronunciations were tuned on CMUdict and Dutch.
 
+use attention_seq2seq::TextKind::{self, Any, Letters, Words};
 use clap::ValueEnum;
 
 use super::settings::Settings;
@@ -26,6 +27,16 @@ impl Preset {
     /// The settings to learn from so many pairs, the others by default.
     pub(super) fn settings(self, pairs: usize) -> Settings {
         toml::from_str(self.text(pairs)).expect("a preset is a file of settings")
+    }
+
+    /// The kinds of sources and targets, of which it knows the tokens.
+    pub(super) fn texts(self) -> [TextKind; 2] {
+        match self {
+            Self::G2p => [Letters, Any],
+            Self::Dates | Self::Inflection => [Letters, Letters],
+            Self::Translation => [Words, Words],
+            Self::Small => [Any, Any],
+        }
     }
 
     /// The settings as a file.

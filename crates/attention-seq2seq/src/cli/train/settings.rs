@@ -54,8 +54,9 @@ pub(super) const KEPT_BY_RESUME: [&str; 36] = [
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary in the form of CMUdict)
-    /// or jsonl (a JSON object a line) [default: as the ending of --data tells, .dict or .jsonl, else tsv].
+    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary, of which numbers and
+    /// brackets between a word and its phonemes are left out) or jsonl (a JSON object a line) [default: as the ending
+    /// of --data tells, .dict or .jsonl, CMUdict's own name, or a first line with `;;;`; else tsv].
     #[arg(
         long,
         value_name = "FORMAT",
@@ -98,7 +99,8 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) unicode: Option<Normalization>,
-    /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: guessed from the file].
+    /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: as the preset has them, else guessed
+    /// from the file].
     #[arg(
         long,
         value_name = "TOKENS",
@@ -106,7 +108,8 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) source_tokens: Option<Tokenization>,
-    /// The tokens of a target: spaces (U+0020 alone separates) or chars [default: guessed from the file].
+    /// The tokens of a target: spaces (U+0020 alone separates) or chars [default: as the preset has them, else guessed
+    /// from the file].
     #[arg(
         long,
         value_name = "TOKENS",
@@ -206,7 +209,7 @@ pub(crate) struct Settings {
         conflicts_with = "steps"
     )]
     pub(super) epochs: Option<usize>,
-    /// The number of steps instead: as many epochs as it takes to make them.
+    /// The number of steps instead, after which training ends within an epoch, too.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) steps: Option<usize>,
     /// End training after so many minutes, wherever it is; the learning rate has fallen by then.

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use attention_seq2seq::{
-    Attended, AttentionHead, Hypothesis, Result, ScoredHypothesis, SearchConfig, Translator,
-    UnknownTokens,
+    Attended, AttentionHead, Hypothesis, ReadTokens, Result, ScoredHypothesis, SearchConfig,
+    Translator, UnknownTokens,
 };
 
 use super::dictionary::Dictionary;
 use super::lines::Line;
-use crate::cli::output::note;
-use crate::cli::unknown::reading;
+use crate::cli::output::Notes;
+use crate::cli::unknown::{MOST_UNKNOWN, reading};
 
 /// An output of a source.
 pub(super) struct Answer {
@@ -46,7 +46,38 @@ pub(super) struct Answerer {
     /// How source tokens are read that the model has not learned.
     pub(super) unknown: UnknownTokens,
     /// Those that were named.
-    pub(super) named: Mutex<HashSet<String>>,
+    pub(super) named: Mutex<Named>,
+}
+
+/// The unknown tokens that were met, and the notes that name them.
+pub(super) struct Named {
+    tokens: HashSet<String>,
+    reading: &'static str,
+    notes: Notes,
+}
+
+impl Named {
+    /// None, before tokens are read this way.
+    pub(super) fn new(unknown: UnknownTokens) -> Self {
+        let reading = reading(unknown);
+        Self {
+            tokens: HashSet::new(),
+            reading,
+            notes: Notes::new(MOST_UNKNOWN, move |count| match count {
+                1 => format!("note: 1 more unknown token is {reading}"),
+                _ => format!("note: {count} more unknown tokens are {reading}"),
+            }),
+        }
+    }
+
+    fn add(&mut self, token: &str) {
+        if !self.tokens.contains(token) {
+            let reading = self.reading;
+            self.notes
+                .note(format_args!("note: unknown token {token:?} is {reading}"));
+            self.tokens.insert(token.to_owned());
+        }
+    }
 }
 
 impl Answerer {
@@ -60,21 +91,15 @@ impl Answerer {
     }
 
     /// The source tokens of a text: those of a source in the dictionary, or known to the model, or else read as told.
-    /// Each unknown one is named once.
+    /// The first unknown ones are named, each once.
     ///
     /// # Errors
     /// Those of [`Translator::read_source`].
-    pub(super) fn read(&self, text: &str) -> Result<Vec<String>> {
+    pub(super) fn read(&self, text: &str) -> Result<ReadTokens> {
         let read = self.translator.read_source(text, self.unknown)?;
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        for token in read.unknown {
-            if !named.contains(&token) {
-                let reading = reading(self.unknown);
-                note(format_args!("note: unknown token {token:?} is {reading}"));
-                named.insert(token);
-            }
-        }
-        Ok(read.tokens)
+        read.unknown.iter().for_each(|token| named.add(token));
+        Ok(read)
     }
 
     /// Whether the dictionary has the source.
@@ -88,20 +113,20 @@ impl Answerer {
 
     /// The answers to each line, none to one without tokens.
     pub(super) fn answers(&self, lines: &[Line]) -> Result<Vec<Vec<Answer>>> {
-        let unknown = |line: &&Line| !line.tokens.is_empty() && !line.is_known;
+        let unknown = |line: &&Line| !line.read.tokens.is_empty() && !line.is_known;
         let sources = lines.iter().filter(unknown);
-        let sources: Vec<&[String]> = sources.map(|line| &line.tokens[..]).collect();
+        let sources: Vec<&[String]> = sources.map(|line| &line.read.tokens[..]).collect();
         let mut by_model = self.by_model(&sources)?.into_iter();
         let answers = lines.iter().map(|line| {
-            let known = self.known(&line.tokens).filter(|_| line.is_known);
+            let known = self.known(&line.read.tokens).filter(|_| line.is_known);
             let mut answers = match known {
-                _ if line.tokens.is_empty() => Vec::new(),
+                _ if line.read.tokens.is_empty() => Vec::new(),
                 Some(targets) => self.by_dictionary(targets),
                 None => by_model.next().unwrap_or_default(),
             };
             if self.with_alignments {
                 for answer in &mut answers {
-                    self.align(&line.tokens, answer)?;
+                    self.align(&line.read, answer)?;
                 }
             }
             Ok(answers)
@@ -153,12 +178,13 @@ impl Answerer {
     }
 
     /// Adds the weights of an output of the model: by the output itself, so that they are right for any hypothesis.
-    fn align(&self, source: &[String], answer: &mut Answer) -> Result<()> {
+    fn align(&self, source: &ReadTokens, answer: &mut Answer) -> Result<()> {
         if !matches!(answer.origin, Origin::Dictionary) {
             let head = AttentionHead::default();
             let translator = &self.translator;
-            let aligned = translator.attend_to(source, &answer.tokens, answer.ended, head)?;
-            answer.alignment = Some(aligned);
+            let aligned =
+                translator.attend_to(&source.tokens, &answer.tokens, answer.ended, head)?;
+            answer.alignment = Some(aligned.in_text(source));
         }
         Ok(())
     }

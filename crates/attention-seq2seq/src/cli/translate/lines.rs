@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, StdinLock};
 
-use attention_seq2seq::{Error, Result};
+use attention_seq2seq::{Error, ReadTokens, Result};
 
 use super::answers::Answerer;
 use crate::cli::output::{one_line, without_mark};
@@ -14,7 +14,7 @@ const LINES: usize = 256;
 pub(super) struct Line {
     pub(super) text: String,
     /// The source tokens, none if the text is blank or cannot be translated.
-    pub(super) tokens: Vec<String>,
+    pub(super) read: ReadTokens,
     /// Whether its tokens, all of them, are a source of the dictionary.
     pub(super) is_known: bool,
     /// The reason why it cannot be translated.
@@ -29,13 +29,16 @@ impl Line {
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
         let is_known = answerer.knows(&tokens);
-        let tokens = match is_known {
-            true => tokens,
+        let read = match is_known {
+            true => ReadTokens {
+                tokens,
+                ..ReadTokens::default()
+            },
             false => answerer.read(text)?,
         };
         Ok(Self {
             text: text.to_string(),
-            tokens,
+            read,
             is_known,
             error: None,
         })
@@ -56,7 +59,7 @@ impl Line {
         if answerer.translator.is_blank(text) {
             return Ok(Self {
                 text: text.to_string(),
-                tokens: Vec::new(),
+                read: ReadTokens::default(),
                 is_known: false,
                 error: None,
             });
@@ -69,7 +72,7 @@ impl Line {
         let text = String::from_utf8_lossy(line);
         Self {
             text: text.trim_end_matches(['\r', '\n']).to_string(),
-            tokens: Vec::new(),
+            read: ReadTokens::default(),
             is_known: false,
             error: Some(one_line(error)),
         }

@@ -16,8 +16,8 @@ use clap::Args;
 
 use super::machine::among_threads;
 use super::model::Model;
-use super::output::{FAILED, note_cut_off, report, say, without_mark};
-use answers::{Answer, Answerer};
+use super::output::{CutOff, FAILED, report, say, without_mark};
+use answers::{Answer, Answerer, Named};
 use dictionary::Dictionary;
 use format::{Alignments, Format, Writer};
 use lines::{Line, next_lines};
@@ -36,15 +36,15 @@ pub(crate) struct TranslateArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// The source tokens that the tokens of an output were predicted from, after it: pharaoh, that of the greatest
-    /// attention weight for each, `source-target` from 0; json, all weights, those of the end too. A Transformer's are
-    /// the mean over the heads of its last layer.
+    /// attention weight for each, `source-target` from 0; json, all weights, those of the end too. Tokens that are left
+    /// out count, and have weights of 0. A Transformer's weights are the mean over the heads of its last layer.
     #[arg(long, value_enum, value_name = "FORM")]
     alignments: Option<Alignments>,
     /// A file of pairs that are right, in the columns and tokens of the training file: its sources have its targets as
     /// outputs, and the model translates the others.
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
-    /// How source tokens are read that the model has not learned; each is named once on the standard error.
+    /// How source tokens are read that the model has not learned; the standard error names the first twenty of them.
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     unknown: UnknownTokens,
     /// The most sources that are translated at once; it changes no output of a search with beams.
@@ -76,7 +76,7 @@ impl TranslateArgs {
             dictionary: dictionary.transpose()?,
             with_alignments: self.alignments.is_some(),
             unknown: self.unknown,
-            named: Mutex::default(),
+            named: Mutex::new(Named::new(self.unknown)),
             translator,
         };
         answerer.check()?;
@@ -84,21 +84,22 @@ impl TranslateArgs {
             format: self.format,
             alignments: self.alignments,
         };
+        let mut cut_off = CutOff::new(&answerer.translator);
         if self.texts.is_empty() {
-            return translate_lines(&answerer, &writer);
+            return translate_lines(&answerer, &writer, &mut cut_off);
         }
         let texts = self.texts.iter().map(|text| without_mark(text));
         let lines = texts.map(|text| Line::of_text(text, &answerer));
         let lines: Vec<Line> = lines.collect::<Result<_>>()?;
         print(&answerer, &writer, &lines, |index| {
-            format!("the output of text {}", index + 1)
+            cut_off.note(format_args!("the output of text {}", index + 1));
         })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Translates the standard input. Outputs stay in line with inputs.
-fn translate_lines(answerer: &Answerer, writer: &Writer) -> Result<ExitCode> {
+fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -> Result<ExitCode> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut read = 0;
     let mut failed = false;
@@ -125,19 +126,20 @@ fn translate_lines(answerer: &Answerer, writer: &Writer) -> Result<ExitCode> {
         let lines: Vec<Line> = lines.collect();
         print(answerer, writer, &lines, |index| {
             let line = read + index + 1;
-            format!("line {line} of the standard input: the output")
+            cut_off.note(format_args!(
+                "line {line} of the standard input: the output"
+            ));
         })?;
         read += lines.len();
     }
 }
 
-/// Prints the outputs of each line, and notes those that were cut off. `output_of` names the output of a line for these
-/// notes.
+/// Prints the outputs of each line. `note_cut_off` is called for a line one of whose outputs was cut off.
 fn print(
     answerer: &Answerer,
     writer: &Writer,
     lines: &[Line],
-    output_of: impl Fn(usize) -> String,
+    mut note_cut_off: impl FnMut(usize),
 ) -> Result<()> {
     let translator: &Translator = &answerer.translator;
     let mut numbered = lines.iter().enumerate();
@@ -147,7 +149,7 @@ fn print(
         for (index, line) in numbered.by_ref().take(lines.len()) {
             let answers: Vec<Answer> = answers.next().unwrap_or_default();
             if answers.iter().any(|answer| !answer.ended) {
-                note_cut_off(output_of(index), translator);
+                note_cut_off(index);
             }
             for line in writer.lines(line, &answers)? {
                 say(line)?;

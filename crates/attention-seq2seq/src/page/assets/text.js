@@ -23,7 +23,7 @@ function spoken(text) {
 }
 
 // Line ends, controls, and marks that turn the direction of what follows.
-const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu;
+const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb]/gu;
 
 function codePoint(character) {
   return "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");

@@ -21,6 +21,7 @@ fn config() -> RunConfig {
     };
     let train = TrainConfig {
         epochs: 2,
+        steps: Some(7),
         batch_size: 3,
         learning_rate: 0.004,
         warmup: 7,

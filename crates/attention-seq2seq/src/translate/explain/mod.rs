@@ -27,6 +27,7 @@ use crate::batch::Source;
 use crate::error::Result;
 use crate::model::HeadWeights;
 use crate::stop::StopSignal;
+use crate::unknown::ReadTokens;
 
 /// The outputs of a source, with all that is known of their tokens.
 ///
@@ -50,6 +51,9 @@ pub struct Explanation {
     pub tokens: Vec<String>,
     /// Whether the model has learned each of them; those that it has not are read as `<unk>`.
     pub is_known: Vec<bool>,
+    /// Their places in the source, counted from 0: further apart where tokens between them were
+    /// [left out](Self::in_text).
+    pub positions: Vec<usize>,
     /// Whether the end of the source is a key of the attention, after the source tokens, as in a Transformer.
     pub attends_to_end: bool,
     /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
@@ -80,6 +84,18 @@ pub struct ExplainedOutput {
     /// The output beside its closest reference, once there are some:
     /// [`Explanation::with_references`].
     pub difference: Option<Difference>,
+}
+
+impl Explanation {
+    /// The explanation by the places of its tokens in the text that they were read from, whose other tokens were left
+    /// out. `translator` joins all of them to a text.
+    pub fn in_text(self, translator: &Translator, read: &ReadTokens) -> Self {
+        Self {
+            source: translator.source_text(&read.of_text()),
+            positions: read.positions(),
+            ..self
+        }
+    }
 }
 
 impl ExplainedOutput {
@@ -199,6 +215,7 @@ impl Translator {
         Explanation {
             source: self.source_text(source),
             is_known: source.iter().map(is_known).collect(),
+            positions: (0..source.len()).collect(),
             tokens: source.to_vec(),
             attends_to_end: match &self.members[..] {
                 [member] => member.model.attends_to_end(),

@@ -50,8 +50,13 @@ fn an_explanation_is_the_data_of_a_page() {
     // Tokens that are not known, where the request says how to read them.
     let skipped = explained(&server, json!({ "source": "aXc", "unknown": "skip" }));
     assert_eq!(skipped["tokens"], json!(["a", "c"]));
+    assert_eq!(
+        (&skipped["source"], &skipped["positions"]),
+        (&json!("aXc"), &json!([0, 2]))
+    );
     let unknown = explained(&server, json!({ "source": "aXc", "unknown": "unk" }));
     assert_eq!(unknown["is_known"], json!([true, false, true]));
+    assert_eq!(unknown["positions"], json!([0, 1, 2]));
 }
 
 #[test]
@@ -129,8 +134,18 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
             400,
             "unknown field `search`",
         ),
-        (json!({ "source": ["a"] }), 400, "invalid type"),
-        (json!({ "source": "a", "prefix": "a" }), 400, "invalid type"),
+        (
+            json!({ "source": ["a"] }),
+            400,
+            "source: expected a text, found an array",
+        ),
+        (
+            json!({ "source": "a", "prefix": "a" }),
+            400,
+            "prefix: expected an array of texts, found \"a\"",
+        ),
+        (json!(["a"]), 400, "the body: expected an object"),
+        (json!({ "source": null }), 400, "missing field `source`"),
         (
             json!({ "source": "aB" }),
             422,
@@ -174,12 +189,12 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
         (
             json!({ "source": "a", "n_best": 0 }),
             422,
-            "the beam: expected 1 to",
+            "n_best: expected 1 to 10, found 0",
         ),
         (
             json!({ "source": "a", "beam": 65 }),
             422,
-            "beam: expected at most 64",
+            "beam: expected at most 64, found 65",
         ),
         (
             json!({ "source": "a", "beam": 2 }),
@@ -205,13 +220,16 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
         );
     }
     assert_eq!(server.get(EXPLAIN).status, 405);
-    explained(&server, json!({ "source": "abc" }));
+    let nulls =
+        json!({ "source": "abc", "prefix": null, "n_best": null, "beam": null, "unknown": null });
+    let plain = explained(&server, json!({ "source": "abc" }));
+    assert_eq!(explained(&server, nulls), plain);
     server.assert_counted(&[
-        r#"seq2seq_requests_total{kind="explain",status="400"} 4"#,
+        r#"seq2seq_requests_total{kind="explain",status="400"} 6"#,
         r#"seq2seq_requests_total{kind="explain",status="413"} 2"#,
         r#"seq2seq_requests_total{kind="explain",status="422"} 11"#,
-        r#"seq2seq_requests_total{kind="explain",status="200"} 1"#,
-        r#"seq2seq_request_seconds_count{kind="explain"} 18"#,
+        r#"seq2seq_requests_total{kind="explain",status="200"} 2"#,
+        r#"seq2seq_request_seconds_count{kind="explain"} 21"#,
         "seq2seq_waiting 0",
     ]);
 }

@@ -1,0 +1,97 @@
+//! A line of a pronunciation dictionary in its fields.
+
+use crate::tokens::trim;
+
+/// The fields of a line that is no comment.
+pub(super) struct Entry<'a> {
+    /// The fields of the word: those before the first TAB, but for numbers and brackets at their end; without a TAB,
+    /// the first field.
+    pub(super) word: Vec<&'a str>,
+    /// The fields behind it.
+    pub(super) rest: Vec<&'a str>,
+    pub(super) has_tab: bool,
+    /// Whether the first cell behind a TAB is one field, and others follow.
+    pub(super) has_cell: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// The fields of a line, none if it is empty or a comment.
+    pub(super) fn of(line: &'a str) -> Option<Self> {
+        let line = trim(line);
+        let first = fields(line).next()?;
+        let is_of = |sign: char| first.chars().all(|it| it == sign);
+        if is_of('#') || first.starts_with("##") || first.starts_with(";;;") || first == ";;" {
+            return None;
+        }
+        let line = trim(without_comment(line));
+        let Some((head, tail)) = line.split_once('\t') else {
+            let mut rest = fields(line);
+            return Some(Self {
+                word: rest.by_ref().take(1).collect(),
+                rest: rest.collect(),
+                has_tab: false,
+                has_cell: false,
+            });
+        };
+        let mut word: Vec<&str> = fields(head).collect();
+        let columns = word[1..].iter().rev().take_while(|it| is_column(it));
+        let mut rest = word.split_off(word.len() - columns.count());
+        let mut cells = tail
+            .split('\t')
+            .filter(|cell| fields(cell).next().is_some());
+        let is_field = cells.next().is_some_and(|cell| fields(cell).count() == 1);
+        rest.extend(fields(tail));
+        Some(Self {
+            word,
+            rest,
+            has_tab: true,
+            has_cell: is_field && cells.next().is_some(),
+        })
+    }
+
+    /// The number of fields behind the word that are numbers, the last field not among them if it is an integer.
+    pub(super) fn numbers(&self) -> usize {
+        let is_number = |field: &&&str| is_decimal(field) || is_integer(field);
+        let count = self.rest.iter().take_while(is_number).count();
+        match self.rest.last() {
+            Some(last) if count == self.rest.len() && is_integer(last) => count - 1,
+            _ => count,
+        }
+    }
+}
+
+/// The parts of a text that spaces and TABs divide.
+fn fields(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\t']).filter(|field| !field.is_empty())
+}
+
+/// A line before the field that begins with `#`, unless that is the first.
+fn without_comment(line: &str) -> &str {
+    let begins = |&(at, _): &(usize, &str)| line[..at].ends_with([' ', '\t']);
+    match line.match_indices('#').find(begins) {
+        Some((at, _)) => &line[..at],
+        None => line,
+    }
+}
+
+/// Whether a field is a number with a point or an exponent, which is no phoneme anywhere.
+pub(super) fn is_decimal(field: &str) -> bool {
+    let is_written = |it: &str| it.contains("e-") || it.contains("E-") || it.contains('.');
+    let is_number = field.ends_with(|it: char| it.is_ascii_digit()) && field.parse::<f64>().is_ok();
+    is_number && is_written(field)
+}
+
+/// Whether a field is a number that may be a phoneme: X-SAMPA has digits.
+pub(super) fn is_integer(field: &str) -> bool {
+    field.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Whether a field is in brackets, as HTK writes the output of a word.
+pub(super) fn is_bracket(field: &str) -> bool {
+    field.len() > 1 && field.starts_with('[') && field.ends_with(']')
+}
+
+/// Whether a field is none of a word before a TAB, nor a phoneme.
+pub(in crate::pair_file) fn is_column(field: &str) -> bool {
+    is_decimal(field) || is_bracket(field)
+}

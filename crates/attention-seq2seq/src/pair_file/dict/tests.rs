@@ -1,0 +1,258 @@
+use super::*;
+use crate::error::Result;
+use crate::pair_file::{Columns, PairFile, PairFormat};
+
+fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
+    let file = PairFile::from_bytes("cmu.dict", content);
+    let options = file.guess_as(PairFormat::Dict { stress }, Columns::default())?;
+    let pairs = file.pairs(&options)?.into_iter();
+    Ok(pairs
+        .map(|it| (it.source.concat(), it.target.join(" ")))
+        .collect())
+}
+
+#[test]
+fn words_have_their_variants_and_no_comments() {
+    // Lines of cmudict.dict and of cmudict-0.7b.
+    let content = ";;; # CMUdict  --  Major Version: 0.07\n\
+                   # a comment\n\
+                   #\n\
+                   \n\
+                   'bout B AW1 T\n\
+                   aalborg(2) AA1 L B AO0 R G\r\n\
+                   d'artagnan D AH0 R T AE1 NY AH0 N # foreign french\n\
+                   !EXCLAMATION-POINT  EH2 K S K L AH0\n\
+                   #HASH-MARK  K AE1 S\n\
+                   (BEGIN-PARENS  B IH0\n\
+                   (2)  T UW1\n\
+                   a(b)\tEY1   B IY1\n";
+    let kept = [
+        ("'bout", "B AW1 T"),
+        ("aalborg", "AA1 L B AO0 R G"),
+        ("d'artagnan", "D AH0 R T AE1 NY AH0 N"),
+        ("!EXCLAMATION-POINT", "EH2 K S K L AH0"),
+        ("#HASH-MARK", "K AE1 S"),
+        ("(BEGIN-PARENS", "B IH0"),
+        ("(2)", "T UW1"),
+        ("a(b)", "EY1 B IY1"),
+    ];
+    let owned = |(word, phonemes): (&str, &str)| (word.to_string(), phonemes.to_string());
+    assert_eq!(read(content, Stress::Keep).unwrap(), kept.map(owned));
+    let dropped = kept.map(|(word, phonemes)| (word, phonemes.replace(['0', '1', '2'], "")));
+    let dropped = dropped.map(|(word, phonemes)| (word.to_string(), phonemes));
+    assert_eq!(read(content, Stress::Drop).unwrap(), dropped);
+}
+
+/// The pairs of a file, and the layout that was recognized.
+#[track_caller]
+fn check(content: &str, layout: &str, pairs: &[(&str, &str)]) {
+    let found = read(content, Stress::Keep).unwrap();
+    let found: Vec<(&str, &str)> = found.iter().map(|(a, b)| (&a[..], &b[..])).collect();
+    assert_eq!(found, pairs, "{content}");
+    let file = PairFile::from_bytes("cmu.dict", content);
+    let found = file.recognized(&"dict".parse().unwrap()).unwrap();
+    assert_eq!(found.unwrap(), format!("cmu.dict: {layout}"));
+}
+
+/// Words and phonemes of the files below.
+const PAIRS: [(&str, &str); 4] = [
+    ("cat", "K AE1 T"),
+    ("cats", "K AE1 T S"),
+    ("read", "R IY1 D"),
+    ("read", "R EH1 D"),
+];
+
+#[test]
+fn words_and_phonemes_are_divided_by_spaces_or_tabs() {
+    for content in [
+        "cat K AE1 T\ncats  K AE1 T S\nread R IY1 D\nread(2) R EH1 D\n",
+        "cat\tK AE1 T\ncats\t K  AE1 T S\nread\tR IY1 D\nread(2)\tR EH1 D\n",
+        "cat\tK\tAE1\tT\ncats\tK\tAE1\tT\tS\nread\tR\tIY1\tD\nread(2)\tR\tEH1\tD\n",
+        "## a list\n##of words\n;;; all\ncat K AE1 T\t# a pet\n#many of them\ncats\tK AE1 T S\nread R IY1 D\n;; \n\
+         read(2) R EH1 D",
+    ] {
+        check(content, "words and phonemes", &PAIRS);
+    }
+}
+
+#[test]
+fn probabilities_are_left_out() {
+    // The Montreal Forced Aligner's, with a line that has none, and Kaldi's lexiconp with either space.
+    let mfa = "cat\t0.99\t0.2\t1.0\t1.0\tK AE1 T\ncats\tK AE1 T S\nread\t0.71\t0.05\t1.23\t0.97\tR IY1 D\n\
+               read\t0.3\t0.1\t0.0\t1e-05\tR EH1 D\n";
+    let layout = "words and phonemes; left out behind words: up to 4 numbers (probabilities, as the Montreal \
+                  Forced Aligner has them)";
+    check(mfa, layout, &PAIRS);
+    check(&mfa.replace('\t', " "), layout, &PAIRS);
+    let kaldi = "cat 1.0 K AE1 T\ncats 1 K AE1 T S\nread 0.7 R IY1 D\nread 0.30 R EH1 D\n";
+    let layout =
+        "words and phonemes; left out behind words: a number (a probability, as Kaldi has it)";
+    check(kaldi, layout, &PAIRS);
+    for content in [
+        "cat 1.0\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.7\tR IY1 D\nread 0.3\tR EH1 D\n",
+        "cat\t1.0\tK AE1 T\ncats\t1.0\tK AE1 T S\nread\t0.7\tR IY1 D\nread\t0.3\tR EH1 D\n",
+    ] {
+        let tabs = &content.replace("cats", "the cats");
+        check(content, layout, &PAIRS);
+        let long = layout.replacen("words", "words that end at a TAB", 1);
+        let pairs = PAIRS.map(|(word, it)| (if word == "cats" { "the cats" } else { word }, it));
+        check(tabs, &long, &pairs);
+    }
+}
+
+#[test]
+fn numbers_of_pronunciations_are_left_out() {
+    let layout =
+        "words and phonemes; left out behind words: the number of a pronunciation (as NLTK has it)";
+    let nltk = "cat 1 K AE1 T\ncats 1 K AE1 T S\nread 1 R IY1 D\nread 2 R EH1 D\n";
+    check(nltk, layout, &PAIRS);
+    check(
+        &nltk.replace(" 1 ", "\t1\t").replace(" 2 ", "\t2\t"),
+        layout,
+        &PAIRS,
+    );
+    // A part of such a file, and one that counts in two words.
+    check(
+        "cat 1 K AE1 T\nread 2 R EH1 D\na 1 AH0\n",
+        layout,
+        &[PAIRS[0], PAIRS[3], ("a", "AH0")],
+    );
+    let long = layout.replacen("words", "words that end at a TAB", 1);
+    let words = [("the cat", "K"), ("read", "R"), ("read", "D")];
+    check("the cat 1\tK\nread 1\tR\nread 2\tD\n", &long, &words);
+}
+
+#[test]
+fn outputs_in_brackets_are_left_out() {
+    let layout = "words and phonemes; left out behind words: an output in brackets (as HTK has it)";
+    let htk = "cat\t\t[cat]  K AE1 T\ncats [CATS] K AE1 T S\nread [] R IY1 D\nread R EH1 D\n";
+    check(htk, layout, &PAIRS);
+    check(
+        "[noise] NSN\num [um] [spn]\n",
+        layout,
+        &[("[noise]", "NSN"), ("um", "[spn]")],
+    );
+    let layout = "words and phonemes; left out behind words: a number (a probability, as Kaldi has it), an output in \
+                  brackets (as HTK has it)";
+    check(
+        "cat [cat] 0.5 K\nread [read] R D\n",
+        layout,
+        &[("cat", "K"), ("read", "R D")],
+    );
+}
+
+#[test]
+fn a_word_before_a_tab_may_have_spaces() {
+    let layout = "words that end at a TAB and phonemes";
+    let pairs = [
+        ("new york", "N UW1 Y AO1 R K"),
+        ("cat", "K AE1 T"),
+        ("windows 95", "W IH1 N"),
+    ];
+    check(
+        "new york\tN UW1 Y AO1 R K\ncat\tK AE1 T\nwindows 95\tW IH1 N\n",
+        layout,
+        &pairs,
+    );
+    check(
+        "new  york(2)\tN UW1 Y AO1 R K\ncat K AE1 T\nwindows 95\tW IH1 N\n",
+        layout,
+        &pairs,
+    );
+}
+
+#[test]
+fn a_phoneme_that_is_a_digit_stays() {
+    let found = read("two 2 T1\nat T1 2\n", Stress::Drop).unwrap();
+    assert_eq!(found[0], ("two".to_string(), "2 T".to_string()));
+    // A TAB tells, and so does a word without a number whose phoneme it is.
+    check(
+        "eu\t2 s\nsa\ts A\n",
+        "words and phonemes",
+        &[("eu", "2 s"), ("sa", "s A")],
+    );
+    check(
+        "eu 2\nsa s A\n",
+        "words and phonemes",
+        &[("eu", "2"), ("sa", "s A")],
+    );
+}
+
+#[test]
+fn lines_that_can_be_read_in_two_ways_are_refused() {
+    for (content, message) in [
+        (
+            "sa s A\neu 2 s\n",
+            "cmu.dict:2: expected the number of a pronunciation behind every word, or behind none, found 2 behind \
+             \"eu\", and 1 of 2 words with such a number (`word TAB 2 ..` has it as a phoneme)",
+        ),
+        (
+            "two 2 T1\n",
+            "cmu.dict:1: expected the number of a pronunciation",
+        ),
+        (
+            "cat 0.5 K AE1 T\nsa s A\neu 2 s\n",
+            "cmu.dict:3: expected the number of a pronunciation",
+        ),
+        (
+            "cat K AE1 0.5 T\n",
+            "cmu.dict:1: expected phonemes, found the number 0.5 among those of \"cat\"",
+        ),
+        (
+            "cat K AE1 T 0.5\n",
+            "cmu.dict:1: expected phonemes, found the number 0.5",
+        ),
+        (
+            "cat K AE1 T\t0.5\n",
+            "cmu.dict:1: expected a word and its phonemes, found \"cat K AE1 T\" alone",
+        ),
+        (
+            "cat 0.5\n",
+            "cmu.dict:1: expected a word and its phonemes, found \"cat\" alone",
+        ),
+        (
+            "a EY1\nvitamin a\tV AY1\nb B a\n",
+            "cmu.dict:2: expected a TAB behind the word in every line, or in none, found \"vitamin a\" before a TAB, \
+             and lines without one",
+        ),
+        (
+            "cat K\tAE1 T\ncats K AE1 T S\n",
+            "cmu.dict:1: expected a TAB behind the word in every line",
+        ),
+        (
+            "a a B\n#a list a of words\n",
+            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#a list a of \
+             words\", of which 1 of 4 are phonemes",
+        ),
+        (
+            "um [spn] ah\nuh ah [spn]\n",
+            "cmu.dict:1: expected brackets behind words, or among phonemes, found \"[spn]\" in both places: write the \
+             phoneme without brackets",
+        ),
+    ] {
+        let error = read(content, Stress::Keep).unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn faults_are_named_by_their_line() {
+    for (content, message) in [
+        (
+            "# first\nword\n",
+            "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
+        ),
+        (
+            "a EY1\nword # none\n",
+            "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
+        ),
+        (
+            "a EY1\u{0}\n",
+            "cmu.dict:1: expected text without control characters, found U+0000 in the phonemes",
+        ),
+        ("# nothing\n", "cmu.dict holds no pair; "),
+    ] {
+        let error = read(content, Stress::Keep).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Pronunciation dictionaries as other programs write them.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{fail, manifest, succeed};
+
+/// The output of a training on `file`, with the same words to validate on.
+#[track_caller]
+fn train(folder: &Path, file: &str, content: &[u8]) -> String {
+    fs::write(folder.join(file), content).unwrap();
+    fs::write(folder.join("valid.dict"), "cat K AE1 T\n").unwrap();
+    let args = "--valid valid.dict --input-format dict --out run --overwrite --hidden 8 --embedding 4 --epochs 1";
+    let args = match file.ends_with(".txt") {
+        true => args.to_string(),
+        false => args.replace("--input-format dict", ""),
+    };
+    let args = format!("train --data {file} {args} --threads 1");
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>())
+}
+
+/// The phonemes that the model of the run knows.
+fn phonemes(folder: &Path) -> Vec<String> {
+    let vocab = &manifest(&folder.join("run"))["vocabs"]["target"];
+    let tokens = vocab.as_array().unwrap().iter().skip(4);
+    let mut tokens: Vec<String> = tokens.map(|it| it.as_str().unwrap().to_string()).collect();
+    tokens.sort();
+    tokens
+}
+
+#[test]
+fn what_stands_behind_words_is_left_out_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let files = [
+        (
+            "mfa.dict",
+            "cat\t0.99\t0.2\t1.0\t1.0\tK AE1 T\ndog\t0.5\t0.1\t1.2\t1.0\tD AO1 G\n",
+            "Montreal Forced Aligner",
+        ),
+        (
+            "lexiconp.txt",
+            "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
+            "Kaldi",
+        ),
+        ("cmudict", "cat 1 K AE1 T\ndog 1 D AO1 G\n", "NLTK"),
+        (
+            "voxforge.dict",
+            "cat [CAT] K AE1 T\ndog [DOG] D AO1 G\n",
+            "HTK",
+        ),
+        (
+            "cmudict-0.7b",
+            ";;; CMUdict\n## words\ncat  K AE1 T\ndog  D AO1 G\n",
+            "words and phonemes\n",
+        ),
+        (
+            "pets.dict",
+            "cat\tK AE1 T\na dog\tD AO1 G\n",
+            "words that end at a TAB",
+        ),
+    ];
+    for (file, content, named) in files {
+        let said = train(folder, file, content.as_bytes());
+        let line = said
+            .lines()
+            .find(|line| line.starts_with(&format!("{file}: ")));
+        assert!(format!("{}\n", line.unwrap()).contains(named), "{said}");
+        assert_eq!(
+            phonemes(folder),
+            ["AE1", "AO1", "D", "G", "K", "T"],
+            "{file}"
+        );
+        let known = ["translate", "cat", "--model", "run", "--dictionary", file];
+        assert_eq!(succeed(folder, &known), "K AE1 T\n", "{file}");
+    }
+}
+
+#[test]
+fn a_dictionary_is_known_by_its_first_line_and_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(
+        folder.join("words"),
+        ";;; CMUdict\ncat K AE1 T\ndog D AO1 G\n",
+    )
+    .unwrap();
+    for file in ["words", "-"] {
+        let args = ["train", "--data", file, "--print-config"];
+        let input = fs::read(folder.join("words")).unwrap();
+        let printed = crate::program::run_with_input(folder, &args, &input);
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        assert!(
+            printed.contains("input-format = \"dict\""),
+            "{file}: {printed}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(
+        folder.join("cmudict-0.7b"),
+        b"CAT  K AE1 T\nD\xc9J\xc0  D EY2\n",
+    )
+    .unwrap();
+    fs::write(folder.join("wide.tsv"), b"\xff\xfea\0\t\0b\0\n\0").unwrap();
+    fs::write(
+        folder.join("lexiconp.txt"),
+        "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
+    )
+    .unwrap();
+    fs::write(folder.join("mfa"), "cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n").unwrap();
+    fs::write(folder.join("digit.dict"), "sa s A\neu 2 s\n").unwrap();
+    for (file, message) in [
+        (
+            "cmudict-0.7b",
+            "cmudict-0.7b:2: expected UTF-8 text, found other bytes from byte 2 on; `iconv -f LATIN1 -t UTF-8` may \
+             convert the file",
+        ),
+        (
+            "wide.tsv",
+            "found other bytes from byte 1 on; `iconv -f UTF-16 -t UTF-8`",
+        ),
+        (
+            "lexiconp.txt",
+            "the format of lexiconp.txt: expected --input-format dict (what",
+        ),
+        (
+            "mfa",
+            "the format of mfa: expected --input-format dict (what",
+        ),
+        (
+            "digit.dict",
+            "digit.dict:2: expected the number of a pronunciation behind every word, or behind none",
+        ),
+    ] {
+        fail(folder, &["train", "--data", file, "--out", "run"], message);
+    }
+    // Told, either is read.
+    for format in ["dict", "tsv"] {
+        let args = [
+            "train",
+            "--data",
+            "lexiconp.txt",
+            "--input-format",
+            format,
+            "--print-config",
+        ];
+        succeed(folder, &args);
+    }
+    succeed(
+        folder,
+        &[
+            "train",
+            "--data",
+            "lexiconp.txt",
+            "--columns",
+            "2,1",
+            "--print-config",
+        ],
+    );
+}

@@ -1,0 +1,166 @@
+//! The tokens of a file: guessed, known from a preset, and those that read as special ones.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{epochs, manifest, resume_args, succeed};
+
+/// Arguments in one line of text.
+fn words(args: &str) -> Vec<&str> {
+    args.split_whitespace().collect()
+}
+
+/// The tokens of a training on a file: `source-tokens = ..` and `target-tokens = ..` of its settings.
+#[track_caller]
+fn tokens(folder: &Path, args: &str) -> [String; 2] {
+    let printed = succeed(
+        folder,
+        &words(&format!("train --print-config --data {args}")),
+    );
+    ["source", "target"].map(|side| {
+        let setting = format!("{side}-tokens = ");
+        let line = printed.lines().find_map(|line| line.strip_prefix(&setting));
+        line.unwrap_or("").trim_matches('"').to_string()
+    })
+}
+
+#[test]
+fn words_of_several_syllables_are_read_as_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // More than half of the words hold a space.
+    let pairs = include_str!("vie_hanoi.tsv");
+    fs::write(folder.join("vie_hanoi.tsv"), pairs).unwrap();
+    for args in ["", " --preset g2p", " --preset small"] {
+        let found = tokens(folder, &format!("vie_hanoi.tsv{args}"));
+        assert_eq!(found, ["chars", "spaces"], "{args}");
+        let swapped = tokens(folder, &format!("vie_hanoi.tsv --columns 2,1{args}"));
+        let source = if args == " --preset g2p" {
+            "chars"
+        } else {
+            "spaces"
+        };
+        assert_eq!(swapped, [source, "chars"], "{args}");
+    }
+    let told = tokens(folder, "vie_hanoi.tsv --preset g2p --source-tokens spaces");
+    assert_eq!(told, ["spaces", "spaces"]);
+    // Few syllables that come again and again.
+    let line = |at: usize| format!("ba{} ca{}\tb a k a\n", at % 5, at % 4);
+    let lines: String = (0..60).map(line).collect();
+    fs::write(folder.join("few.txt"), lines).unwrap();
+    assert_eq!(tokens(folder, "few.txt --preset g2p"), ["chars", "spaces"]);
+}
+
+#[test]
+fn a_preset_knows_its_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let forms = |at: usize| format!("a merge{at}\tam fi mers{at}\tV;PST\n");
+    let dates = |at: usize| {
+        format!(
+            "{} May 19{:02}\t{} 5 {at}\n",
+            1 + at % 7,
+            at % 9,
+            1 + at % 7
+        )
+    };
+    let phrases = |at: usize| format!("good day{at}\tguten tag{at}\n");
+    let apart = |at: usize| format!("c a {at}\tK AE {at}\n");
+    for (name, line) in [
+        ("forms.tsv", &forms as &dyn Fn(usize) -> String),
+        ("dates.tsv", &dates),
+        ("phrases.tsv", &phrases),
+        ("apart.tsv", &apart),
+    ] {
+        let lines: String = (0..90).map(line).collect();
+        fs::write(folder.join(name), lines).unwrap();
+    }
+    for (args, expected) in [
+        (
+            "forms.tsv --columns lemma,form,tags --preset inflection",
+            "chars chars",
+        ),
+        ("forms.tsv --columns lemma,form,tags", "chars chars"),
+        ("dates.tsv", "spaces spaces"),
+        ("dates.tsv --preset dates", "chars chars"),
+        ("phrases.tsv", "chars chars"),
+        ("phrases.tsv --preset translation", "spaces spaces"),
+        ("apart.tsv --preset g2p", "chars spaces"),
+    ] {
+        assert_eq!(tokens(folder, args).join(" "), expected, "{args}");
+    }
+}
+
+#[test]
+fn tokens_that_occur_once_are_worth_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(
+        folder.join("pairs.tsv"),
+        "a b\tx\nc a\tx y\na d\tx\nb a\tx\n",
+    )
+    .unwrap();
+    fs::write(folder.join("valid.tsv"), "a\tx\n").unwrap();
+    let args = "train --data pairs.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces --hidden 8 \
+                --epochs 1 --threads 1 --overwrite --out run";
+    let said = succeed(folder, &words(args));
+    for note in [
+        "note: 2 of 4 source tokens occur once",
+        "note: 1 of 2 target tokens occur once",
+    ] {
+        assert!(said.lines().any(|line| line.starts_with(note)), "{said}");
+    }
+    let said = succeed(folder, &words(&format!("{args} --min-count 2")));
+    assert!(!said.contains("occur once"), "{said}");
+}
+
+#[test]
+fn tokens_that_read_as_special_ones_are_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = |letter: char| {
+        format!(
+            "<bos> {letter} <eos>\t<bos> {} <unk> <eos> <pad>\n",
+            letter.to_ascii_uppercase()
+        )
+    };
+    let lines: String = ('a'..='h').map(line).collect();
+    for file in ["pairs.tsv", "valid.tsv"] {
+        fs::write(folder.join(file), &lines).unwrap();
+    }
+    let args = "train --data pairs.tsv --valid valid.tsv --hidden 16 --embedding 16 --batch-size 4 --epochs 60 \
+                --learning-rate 0.02 --patience 60 --source-tokens spaces --target-tokens spaces --threads 1 --out run";
+    let said = succeed(folder, &words(args));
+    assert!(said.contains("\n8 sources: exact match 100.00 %"), "{said}");
+    let found = succeed(folder, &["translate", "<bos> c <eos>", "--model", "run"]);
+    assert_eq!(found, "<bos> C <unk> <eos> <pad>\n");
+}
+
+#[test]
+fn a_training_ends_after_its_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let steps = |epochs: usize| {
+        let checkpoints = manifest(&folder.join("run"))["checkpoints"].clone();
+        let found = checkpoints.as_array().unwrap().last().unwrap().clone();
+        assert_eq!(found["epoch"], epochs);
+        found["clock"]["steps"].clone()
+    };
+    // Of eight an epoch.
+    for (count, all) in [(3, ["1/1"].to_vec()), (11, ["1/2", "2/2"].to_vec())] {
+        let args = format!(
+            "train copy --train-pairs 64 --valid-pairs 4 --batch-size 8 --hidden 8 --steps {count} --out run \
+             --overwrite --threads 1"
+        );
+        assert_eq!(epochs(&succeed(folder, &words(&args))), all);
+        assert_eq!(steps(all.len()), count);
+    }
+    // With more epochs it goes on, and without it does not.
+    assert!(epochs(&succeed(folder, &words("train --resume --out run"))).is_empty());
+    assert_eq!(epochs(&succeed(folder, &resume_args("3", &[]))), ["3/3"]);
+    assert!(
+        manifest(&folder.join("run"))["settings"]["train"]
+            .get("steps")
+            .is_none()
+    );
+}
