@@ -4,9 +4,7 @@
 
 mod support;
 
-use attention_plot::{
-    ColorMap, Heatmap, HeatmapGrid, LinePlot, PlotError, SeriesStyle, TerminalColor, is_control,
-};
+use attention_plot::{ColorMap, Heatmap, HeatmapGrid, PlotError, TerminalColor, is_control};
 use support::{count, decode, filled, grid, ink, number};
 
 type Done = Result<(), PlotError>;
@@ -321,19 +319,8 @@ fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
         .with_axis_titles(turned, turned)
         .with_query_labels([turned])?
         .with_key_labels([turned])?;
-    let plot = LinePlot::new().with_title(turned).with_series(
-        turned,
-        SeriesStyle::Line,
-        [0.0, 1.0],
-        [0.0, 1.0],
-    )?;
     let terminal = heatmap.to_terminal(TerminalColor::None);
-    for text in [
-        heatmap.to_svg()?,
-        heatmap.to_html()?,
-        terminal,
-        plot.to_svg()?,
-    ] {
+    for text in [heatmap.to_svg()?, heatmap.to_html()?, terminal] {
         let is_raw = |character: char| character != '\n' && is_control(character);
         assert!(!text.contains(is_raw), "{text}");
         assert!(
