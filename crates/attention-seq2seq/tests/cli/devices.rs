@@ -5,16 +5,30 @@ use tempfile::tempdir;
 use crate::program::{fail, succeed};
 
 #[test]
-fn devices_are_listed_and_checked() {
+fn devices_are_listed() {
     let folder = tempdir().expect("a folder for the test");
     let listed = succeed(folder.path(), &["devices"]);
     assert!(listed.lines().any(|line| line == "flex"), "{listed}");
+}
+
+#[cfg(feature = "check")]
+#[test]
+fn a_device_is_checked() {
+    let folder = tempdir().expect("a folder for the test");
     let checked = succeed(folder.path(), &["devices", "--device", "flex", "--check"]);
     assert!(
         checked.contains("additive attention     causal mask"),
         "{checked}"
     );
     assert!(checked.trim_end().ends_with("checks passed"), "{checked}");
+}
+
+#[cfg(not(feature = "check"))]
+#[test]
+fn a_build_that_cannot_check_says_so() {
+    let folder = tempdir().expect("a folder for the test");
+    let expected = "expected a program that is built with the feature check";
+    fail(folder.path(), &["devices", "--check"], expected);
 }
 
 #[test]
