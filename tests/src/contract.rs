@@ -318,12 +318,14 @@ pub fn gradients_are_differences<S: ScoringFunction>(
 ) {
     const STEP: f64 = 1e-5;
     let precise = in_f64(attention);
+    // Losses need no backward pass.
+    let (inferring, inferring_device) = (precise.valid(), device.clone().inner());
     let parameters = parameters::values(&precise);
     for (mask_name, mask) in some_masks(sizes) {
         let problem = problem(sizes, &mask).with_grad_weights(6);
         for path in Path::DIRECT {
             let loss = |problem: &Problem, attention: &Attention<S>| {
-                problem.loss(&problem.run_with(attention, device, DType::F64, path))
+                problem.loss(&problem.run_with(attention, &inferring_device, DType::F64, path))
             };
             let gradients = problem.run_with(&precise, device, DType::F64, path);
             let compare = |of: &str, direction: &Array, loss: &dyn Fn(f64) -> f64| {
@@ -339,7 +341,7 @@ pub fn gradients_are_differences<S: ScoringFunction>(
                 compare(input, &direction, &|step| {
                     let mut moved = problem.clone();
                     moved.set(input, along(value, &direction, step));
-                    loss(&moved, &precise)
+                    loss(&moved, &inferring)
                 });
             }
             for (at, (parameter, value)) in parameters.iter().enumerate() {
@@ -352,7 +354,7 @@ pub fn gradients_are_differences<S: ScoringFunction>(
                             value
                         }
                     };
-                    let moved = parameters::changed(precise.clone(), moved);
+                    let moved = parameters::changed(inferring.clone(), moved);
                     loss(&problem, &moved)
                 });
             }
