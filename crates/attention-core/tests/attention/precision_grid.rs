@@ -324,6 +324,7 @@ fn large_scores_cost_precision_within_bounds() {
 /// Few hidden units are as good as many only if the gradient of each is: where `tanh` is saturated, the plain
 /// composition takes the derivative's last bits from a square of 1, the kernels from `r - r^2`.
 #[test]
+#[ignore = "a minute and more: .ci/full runs it"]
 fn sizes_spreads_weights_and_masks() {
     let (many, few): (Vec<Point>, Vec<Point>) = Point::sample(1000)
         .into_iter()
