@@ -14,6 +14,7 @@ mod machine;
 mod model;
 mod output;
 mod pages;
+mod pairs;
 mod score;
 #[cfg(any(feature = "remote", feature = "serve"))]
 mod seconds;

@@ -21,13 +21,17 @@ pub enum Select {
 }
 
 impl Select {
-    /// Checks that the figure can tell one epoch from another, where the longest target to validate on has so many
-    /// tokens.
+    /// Checks that the figure can tell one epoch from another. `longest_target` is the number of tokens of the longest
+    /// target to validate on, and is asked for BLEU alone.
     ///
     /// # Errors
     /// [`Error::Config`] for BLEU of targets that are all shorter than its longest n-grams: it is 0 in every epoch.
-    pub fn check(self, longest_target: usize) -> Result<()> {
-        if self == Self::Bleu && longest_target < Bleu::MAX_ORDER {
+    pub fn check(self, longest_target: impl FnOnce() -> usize) -> Result<()> {
+        if self != Self::Bleu {
+            return Ok(());
+        }
+        let longest = longest_target();
+        if longest < Bleu::MAX_ORDER {
             return Err(Error::config(
                 "the longest validation target, to select by BLEU",
                 &format!(
@@ -35,7 +39,7 @@ impl Select {
                      shorter ones)",
                     Bleu::MAX_ORDER
                 ),
-                longest_target,
+                longest,
             ));
         }
         Ok(())
@@ -138,15 +142,18 @@ mod tests {
 
     #[test]
     fn bleu_selects_among_targets_that_have_its_n_grams() {
-        let error = Select::Bleu.check(3).err().map(|error| error.to_string());
+        let error = Select::Bleu
+            .check(|| 3)
+            .err()
+            .map(|error| error.to_string());
         let expected = "the longest validation target, to select by BLEU: expected at least 4 tokens, the longest \
                         n-grams that BLEU counts (--select error-rate or loss takes shorter ones), found 3";
         assert_eq!(error.as_deref(), Some(expected));
-        assert!(Select::Bleu.check(4).is_ok());
+        assert!(Select::Bleu.check(|| 4).is_ok());
         assert!(
             [Select::Loss, Select::ErrorRate]
                 .iter()
-                .all(|select| select.check(0).is_ok())
+                .all(|select| select.check(|| panic!("not asked for")).is_ok())
         );
     }
 

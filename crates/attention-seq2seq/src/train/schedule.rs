@@ -29,7 +29,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The steps of `config`, of which `begun` were made; `before` knows better, where time or steps were limited.
+    /// The steps of `config` after the first `begun`; `before` knows better, where time or steps were limited.
     pub(super) fn new(
         config: &TrainConfig,
         steps_of_epoch: usize,

@@ -112,4 +112,14 @@ fn two_seeds_of_one_file_translate_as_one() {
         &others,
         "have the same tokens: train both with --valid), found ",
     );
+    // Other kinds of tokens, which no file of pairs would make the same.
+    let args = "train --data others.tsv --hidden 4 --embedding 4 --epochs 1 --threads 1 --source-tokens chars \
+                --target-tokens spaces --out 5";
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+    let others = ["translate", "ab", "--model", "4", "--model", "5"];
+    fail(
+        folder,
+        &others,
+        "the target tokens of model 2: expected chars of nfc, as in the first model of the ensemble, found spaces of nfc",
+    );
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::explain::ExplainConfig;
 use attention_seq2seq::page::{EvaluatedModel, Page, ReportConfig};
 use attention_seq2seq::{
-    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFile,
-    PairFormat, Result, RunConfig, SearchConfig, TokenErrors, Translator, UnknownTokens,
+    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
+    Result, RunConfig, SearchConfig, TokenErrors, Translator, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
@@ -17,6 +17,7 @@ use super::machine::among_threads;
 use super::model::Model;
 use super::output::{note, say, tokens};
 use super::pages;
+use super::pairs::read_file;
 use super::unknown::{MOST_UNKNOWN, reading};
 
 /// The most sources in a report, where no other number is given: about a megabyte for words.
@@ -153,7 +154,7 @@ impl EvalArgs {
         match (&self.data, &config.data) {
             (Some(file), DataSource::Files { options, .. }) => {
                 let options = options.of_other(file, self.input_format.clone())?;
-                Corpus::to_validate(&PairFile::read(file)?, &options)
+                Corpus::to_validate(&read_file(file, &options)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
                 what: "--data".to_string(),

@@ -6,7 +6,7 @@ use super::entry::{Entry, is_bracket, is_decimal, is_integer};
 use crate::pair_file::line::{LineError, LineResult};
 
 /// The columns between words and phonemes, and the lines that are comments.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::pair_file) struct Layout {
     /// Whether a word may have spaces, and ends at a TAB.
     pub(super) has_long_words: bool,
@@ -28,7 +28,7 @@ struct Evidence<'a> {
     /// The number of entries.
     entries: usize,
     with_tab: usize,
-    /// Those with numbers, of which one has a point.
+    /// Entries with numbers, one of them with a point.
     with_decimals: usize,
     /// Fields that are phonemes, whatever the layout is.
     phonemes: HashSet<&'a str>,
@@ -88,7 +88,7 @@ impl Layout {
         let phonemes = entry.rest.split_off(left_out);
         let word = entry.word.join(" ");
         if let Some(number) = phonemes.iter().find(|field| is_decimal(field)) {
-            let found = format!("the number {number} among those of {word:?}");
+            let found = format!("the number {number} in the entry of {word:?}");
             return Err(LineError::new("phonemes", found));
         }
         if phonemes.is_empty() {
@@ -112,17 +112,25 @@ impl Layout {
         if self.has_brackets {
             left_out.push("an output in brackets (as HTK has it)".to_owned());
         }
-        let words = match self.has_long_words {
-            true => "words that end at a TAB",
-            false => "words",
+        let words = if self.has_long_words {
+            "words that end at a TAB"
+        } else {
+            "words"
         };
-        match left_out.is_empty() {
-            true => format!("{words} and phonemes"),
-            false => format!(
-                "{words} and phonemes; left out behind words: {}",
-                left_out.join(", ")
-            ),
+        let mut described = format!("{words} and phonemes");
+        if !left_out.is_empty() {
+            described += "; left out behind words: ";
+            described += &left_out.join(", ");
         }
+        match self.comments.len() {
+            0 => {}
+            1 => described += "; left out: 1 line whose word begins with # (a comment)",
+            count => {
+                described +=
+                    &format!("; left out: {count} lines whose words begin with # (comments)");
+            }
+        }
+        described
     }
 }
 
@@ -187,7 +195,7 @@ impl<'a> Evidence<'a> {
                 known if 2 * known >= fields => {}
                 known => {
                     let text = [&entry.word[..], &entry.rest].concat().join(" ");
-                    let found = format!("{text:?}, of which {known} of {fields} are phonemes");
+                    let found = format!("{text:?} ({known} of {fields} are phonemes)");
                     let expected = "`# ` before a comment, or a word and phonemes of other lines";
                     return Err((line, LineError::new(expected, found)));
                 }
@@ -220,7 +228,8 @@ impl<'a> Evidence<'a> {
         self.are_counted(numbered)
     }
 
-    /// The number of integers that are left out behind a word, in a file with so many numbers that have a point.
+    /// The number of integers that are left out behind a word, in a file whose words have up to `decimals` numbers, one
+    /// of them with a point.
     fn integers(&self, decimals: usize) -> Result<usize, (usize, LineError)> {
         // A TAB, a number and more in one cell are phonemes, unless every word has a number.
         let is_everywhere = self.with_integer.len() + self.with_decimals == self.entries;
@@ -241,7 +250,8 @@ impl<'a> Evidence<'a> {
         if is_everywhere && decimals == 0 && self.are_counted(numbers) {
             return Ok(1);
         }
-        let are_phonemes = !is_everywhere && all(&|it| self.phonemes.contains(it));
+        let are_told = unclear.iter().all(|(_, it)| it.has_tab && !it.has_cell);
+        let are_phonemes = are_told || !is_everywhere && all(&|it| self.phonemes.contains(it));
         if are_phonemes && (decimals == 0 || !all(&is_one)) {
             return Ok(0);
         }
@@ -257,7 +267,8 @@ impl<'a> Evidence<'a> {
         Err((*line, LineError::new(expected, found)))
     }
 
-    /// Whether every word has a number that counts its pronunciations; of a part of a dictionary most are 1.
+    /// Whether every word of several entries has a number that counts its pronunciations; of a part of a dictionary most
+    /// are 1.
     fn are_counted<'w>(&self, numbers: impl Iterator<Item = (&'w [&'a str], &'a str)>) -> bool
     where
         'a: 'w,
@@ -271,6 +282,6 @@ impl<'a> Evidence<'a> {
             in_order += usize::from(number == count.to_string());
             ones += usize::from(number == "1");
         }
-        all > 0 && all == self.entries && (in_order == all || 2 * ones > all)
+        all > 1 && all == self.entries && (in_order == all || 2 * ones > all)
     }
 }
