@@ -54,9 +54,20 @@ impl Select {
         }
     }
 
-    /// The best epoch, the first of equals; the first of all where every figure is NaN.
+    /// The figure that can tell one epoch from another: the loss, while BLEU is 0 in each.
+    fn told_by(self, history: &[Epoch]) -> Self {
+        let is_zero = |epoch: &Epoch| epoch.valid.bleu == Some(0.0);
+        match self {
+            Self::Bleu if history.iter().all(is_zero) => Self::Loss,
+            other => other,
+        }
+    }
+
+    /// The best epoch, the first of equals; the first of all where every figure is NaN. While BLEU is 0 in every epoch
+    /// the loss tells.
     pub fn best(self, history: &[Epoch]) -> Option<usize> {
-        let figures = history.iter().map(|epoch| self.figure(epoch));
+        let told = self.told_by(history);
+        let figures = history.iter().map(|epoch| told.figure(epoch));
         let best = lowest(figures)?;
         Some(history[best].epoch)
     }
@@ -64,8 +75,9 @@ impl Select {
     /// Whether the last `patience` epochs were no better than one before. Error rates and BLEU are judged by their mean
     /// over three epochs: of some hundred outputs they go up and down by themselves.
     pub(crate) fn is_exhausted(self, history: &[Epoch], patience: usize) -> bool {
-        let smoothed = |at: usize| match self {
-            Self::Loss => self.figure(&history[at]),
+        let told = self.told_by(history);
+        let smoothed = |at: usize| match told {
+            Self::Loss => told.figure(&history[at]),
             Self::ErrorRate | Self::Bleu => {
                 let recent = &history[at.saturating_sub(2)..=at];
                 recent.iter().map(|it| self.figure(it)).sum::<f64>() / recent.len() as f64
@@ -155,6 +167,19 @@ mod tests {
                 .iter()
                 .all(|select| select.check(|| panic!("not asked for")).is_ok())
         );
+    }
+
+    #[test]
+    fn the_loss_tells_while_bleu_is_zero() {
+        let mut history = epochs(&[100.0; 5]);
+        for (epoch, loss) in history.iter_mut().zip([5.0, 4.0, 3.0, 2.0, 2.5]) {
+            epoch.valid.loss = loss;
+        }
+        assert_eq!(Select::Bleu.best(&history), Some(4));
+        assert!(!Select::Bleu.is_exhausted(&history[..4], 1));
+        assert!(Select::Bleu.is_exhausted(&history, 1));
+        history[1].valid.bleu = Some(0.5);
+        assert_eq!(Select::Bleu.best(&history), Some(2));
     }
 
     #[test]

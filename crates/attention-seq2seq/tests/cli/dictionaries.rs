@@ -141,6 +141,9 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
     );
     fs::write(folder.join("mfa"), "cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n").unwrap();
     fs::write(folder.join("digit.dict"), "sa s A\neu 2 s\n").unwrap();
+    let most = "cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n";
+    fs::write(folder.join("most.txt"), most).unwrap();
+    fs::write(folder.join("spaces.txt"), "cat K AE1 T\n").unwrap();
     for (file, message) in [
         (
             "cmudict-0.7b",
@@ -158,6 +161,14 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         (
             "mfa",
             "the format of mfa: expected --input-format dict (what",
+        ),
+        (
+            "most.txt",
+            "the format of most.txt: expected --input-format dict (what",
+        ),
+        (
+            "spaces.txt",
+            "found 1 column divided by TAB (a dictionary, as --input-format dict",
         ),
         (
             "digit.dict",

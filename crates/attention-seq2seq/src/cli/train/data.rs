@@ -135,9 +135,10 @@ pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<
     let notes = sides.into_iter().zip(train.once());
     notes.filter_map(|((side, tokens), once)| {
         let all = tokens - Vocab::SPECIAL_TOKENS;
+        let occur = if once == 1 { "occurs" } else { "occur" };
         (once > 0 && MANY * once >= all).then(|| {
             format!(
-                "note: {once} of {all} {side} tokens occur once, and little is learned of them: see --{side}-tokens, \
+                "note: {once} of {all} {side} tokens {occur} once, and little is learned of them: see --{side}-tokens, \
                  --min-count, --subwords"
             )
         })

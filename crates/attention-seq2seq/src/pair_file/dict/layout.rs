@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Entry, is_bracket, is_decimal, is_integer};
+use super::entry::{Entry, fields, is_decimal, is_integer};
 use crate::pair_file::line::{LineError, LineResult};
 
 /// The columns between words and phonemes, and the lines that are comments.
@@ -18,6 +18,8 @@ pub(in crate::pair_file) struct Layout {
     pub(super) integers: usize,
     /// Whether outputs in brackets stand behind words.
     pub(super) has_brackets: bool,
+    /// The phonemes that are integers.
+    pub(super) digits: HashSet<String>,
     /// The lines that begin with `#` and are comments.
     pub(super) comments: HashSet<usize>,
 }
@@ -37,6 +39,8 @@ struct Evidence<'a> {
     /// Words of several fields before a TAB.
     long: Vec<(usize, Vec<&'a str>)>,
     with_bracket: HashMap<&'a str, usize>,
+    /// What stands behind entries from a `#` on.
+    behind: Vec<(usize, &'a str)>,
     /// Entries whose word begins with `#`.
     signed: Vec<(usize, Entry<'a>)>,
 }
@@ -57,11 +61,14 @@ impl Layout {
             }
         }
         layout.comments = evidence.comments()?;
+        evidence.check_behind()?;
         layout.has_brackets = evidence.has_brackets()?;
         evidence.check_long_words()?;
         layout.has_long_words = !evidence.long.is_empty();
         layout.has_numbered_words = evidence.has_numbered_words();
         layout.integers = evidence.integers(layout.decimals)?;
+        let digits = evidence.phonemes.into_iter().filter(|it| is_integer(it));
+        layout.digits = digits.map(str::to_owned).collect();
         Ok(layout)
     }
 
@@ -87,6 +94,13 @@ impl Layout {
         });
         let phonemes = entry.rest.split_off(left_out);
         let word = entry.word.join(" ");
+        let is_phoneme = |last: &str| left_out < self.decimals || self.digits.contains(last);
+        let unclear = entry.rest.iter().skip(1).last();
+        if let Some(last) = unclear.filter(|it| is_integer(it) && is_phoneme(it)) {
+            let expected = format!("{} numbers behind a word, or one", self.decimals);
+            let found = format!("{last} behind {word:?}, which may be a phoneme");
+            return Err(LineError::new(expected, found));
+        }
         if let Some(number) = phonemes.iter().find(|field| is_decimal(field)) {
             let found = format!("the number {number} in the entry of {word:?}");
             return Err(LineError::new("phonemes", found));
@@ -135,10 +149,14 @@ impl Layout {
 }
 
 impl<'a> Entry<'a> {
-    /// Drops the output of HTK, and returns it.
+    /// Drops the output of HTK, and returns its first field.
     fn drop_bracket(&mut self) -> Option<&'a str> {
-        let is_output = self.rest.len() > 1 && is_bracket(self.rest[0]);
-        is_output.then(|| self.rest.remove(0))
+        let first = self.rest.first().copied()?;
+        let is_open = first.len() > 1 && first.starts_with('[');
+        let end = self.rest.iter().position(|it| it.ends_with(']'));
+        let end = end.filter(|end| is_open && end + 1 < self.rest.len())?;
+        self.rest.drain(..=end);
+        Some(first)
     }
 }
 
@@ -157,6 +175,9 @@ impl<'a> Evidence<'a> {
         let numbers = entry.numbers();
         let last = entry.rest[..numbers].iter().rposition(|it| is_decimal(it));
         self.phonemes.extend(&entry.rest[numbers..]);
+        if !entry.comment.is_empty() {
+            self.behind.push((line, entry.comment));
+        }
         self.with_decimals += usize::from(last.is_some());
         if entry.word.len() > 1 {
             self.long.push((line, entry.word.clone()));
@@ -165,6 +186,21 @@ impl<'a> Evidence<'a> {
             self.with_integer.push((line, entry));
         }
         last.map_or(0, |last| last + 1)
+    }
+
+    /// Refuses a `#` before nothing but phonemes.
+    fn check_behind(&self) -> Result<(), (usize, LineError)> {
+        let are_phonemes = |behind: &str| {
+            let fields: Vec<&str> = fields(behind).skip(1).collect();
+            !fields.is_empty() && fields.iter().all(|it| self.phonemes.contains(it))
+        };
+        match self.behind.iter().find(|(_, behind)| are_phonemes(behind)) {
+            None => Ok(()),
+            Some((line, behind)) => {
+                let expected = "a comment behind #, which is no phoneme";
+                Err((*line, LineError::new(expected, format!("{behind:?}"))))
+            }
+        }
     }
 
     fn has_brackets(&self) -> Result<bool, (usize, LineError)> {
@@ -247,7 +283,8 @@ impl<'a> Evidence<'a> {
         }
         let numbers = self.with_integer.iter();
         let numbers = numbers.map(|(_, entry)| (&entry.word[..], entry.rest[0]));
-        if is_everywhere && decimals == 0 && self.are_counted(numbers) {
+        let is_one_number = self.with_integer.iter().any(|(_, it)| it.numbers() == 1);
+        if is_everywhere && decimals == 0 && is_one_number && self.are_counted(numbers) {
             return Ok(1);
         }
         let are_told = unclear.iter().all(|(_, it)| it.has_tab && !it.has_cell);

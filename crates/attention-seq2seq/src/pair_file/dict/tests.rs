@@ -101,6 +101,8 @@ fn probabilities_are_left_out() {
     let layout =
         "words and phonemes; left out behind words: a number (a probability, as Kaldi has it)";
     check(kaldi, layout, &PAIRS);
+    let logarithms = "cat -0.3 K AE1 T\ncats 0 K AE1 T S\nread -1 R IY1 D\nread -2e+00 R EH1 D\n";
+    check(logarithms, layout, &PAIRS);
     for content in [
         "cat 1.0\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.7\tR IY1 D\nread 0.3\tR EH1 D\n",
         "cat\t1.0\tK AE1 T\ncats\t1.0\tK AE1 T S\nread\t0.7\tR IY1 D\nread\t0.3\tR EH1 D\n",
@@ -147,6 +149,13 @@ fn outputs_in_brackets_are_left_out() {
         "[noise] NSN\num [um] [spn]\n",
         layout,
         &[("[noise]", "NSN"), ("um", "[spn]")],
+    );
+    let words = "FOO [FOO BAR] f u\nnew york\t[New York]\tn\nnew ham [New Ham]\th [\n";
+    let long = layout.replacen("words", "words that end at a TAB", 1);
+    check(
+        words,
+        &long,
+        &[("FOO", "f u"), ("new york", "n"), ("new ham", "h [")],
     );
     let layout = "words and phonemes; left out behind words: a number (a probability, as Kaldi has it), an output in \
                   brackets (as HTK has it)";
@@ -224,6 +233,22 @@ fn lines_that_can_be_read_in_two_ways_are_refused() {
         (
             "cat 0.5 K AE1 T\nsa s A\neu 2 s\n",
             "cmu.dict:3: expected the number of a pronunciation",
+        ),
+        (
+            "cat 0.9 0.2 1.0 1.0 K\ndog 0.9 2 9 s\n",
+            "cmu.dict:2: expected 4 numbers behind a word, or one, found 9 behind \"dog\", which may be a phoneme",
+        ),
+        (
+            "cat 0.9 0.2 K 2\ndog 0.9 2 s\n",
+            "cmu.dict:2: expected 2 numbers behind a word, or one, found 2 behind",
+        ),
+        (
+            "cat 1 1 1 1 K\ndog 1 1 1 1 D\n",
+            "cmu.dict:1: expected the number of a pronunciation",
+        ),
+        (
+            "cat k # t\ntag t g\ndog d # good\n",
+            "cmu.dict:1: expected a comment behind #, which is no phoneme, found \"# t\"",
         ),
         (
             "cat K AE1 0.5 T\n",
