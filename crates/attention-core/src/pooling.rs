@@ -358,8 +358,8 @@ impl<S: ScoringFunction> Attention<S> {
         })
     }
 
-    /// The dropout probability in force: that of the call, or else 0 unless the module trains; `devices` are those of
-    /// all tensors that the context is made of.
+    /// The dropout probability in force: the call's, or else 0 unless the module trains; `devices` has the device of
+    /// each tensor that the context is made of.
     fn active_dropout(&self, changes: &Changes, devices: impl Iterator<Item = Device>) -> f64 {
         changes.options.dropout.unwrap_or_else(|| {
             if drops(&self.dropout, devices) {

@@ -45,7 +45,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a function makes, and the most bytes that it took meanwhile.
+/// The result of a function, and the most bytes that it took meanwhile.
 fn counted<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);

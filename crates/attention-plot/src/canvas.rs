@@ -36,6 +36,20 @@ impl Area {
         self.x + self.width
     }
 
+    /// The cells of this size that fill the area, row by row.
+    pub(crate) fn cells(self, width: i32, height: i32) -> impl Iterator<Item = Self> {
+        let rows = (self.y..self.bottom()).step_by(height as usize);
+        rows.flat_map(move |y| {
+            let columns = (self.x..self.right()).step_by(width as usize);
+            columns.map(move |x| Self {
+                x,
+                y,
+                width,
+                height,
+            })
+        })
+    }
+
     pub(crate) fn bottom(&self) -> i32 {
         self.y + self.height
     }

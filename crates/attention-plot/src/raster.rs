@@ -125,16 +125,8 @@ impl Canvas for Raster<'_> {
     fn cells(&mut self, cells: &Cells) {
         let width = cells.area.width / cells.columns as i32;
         let height = cells.area.height / cells.rows() as i32;
-        for (y, row) in (0..).zip(cells.indices.chunks(cells.columns)) {
-            for (x, index) in (0..).zip(row) {
-                let area = Area {
-                    x: cells.area.x + x * width,
-                    y: cells.area.y + y * height,
-                    width,
-                    height,
-                };
-                self.fill(area, cells.palette[usize::from(*index)]);
-            }
+        for (area, index) in cells.area.cells(width, height).zip(&cells.indices) {
+            self.fill(area, cells.palette[usize::from(*index)]);
         }
     }
 

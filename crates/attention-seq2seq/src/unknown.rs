@@ -84,7 +84,11 @@ impl Vocab {
     /// The tokens among these that are not in the vocabulary.
     pub(crate) fn unknown<'a>(&self, tokens: &'a [String]) -> Vec<&'a str> {
         let tokens = tokens.iter().map(String::as_str);
-        tokens.filter(|token| self.id(token).is_none()).collect()
+        tokens.filter(|token| self.is_unknown(token)).collect()
+    }
+
+    fn is_unknown(&self, token: &str) -> bool {
+        self.id(token).is_none()
     }
 
     /// Tokens of a text as a model of this vocabulary reads them.
@@ -102,7 +106,6 @@ impl Vocab {
     /// [`Error::UnknownToken`] for the first unknown token, if `unknown` is
     /// [`UnknownTokens::Error`].
     pub fn read(&self, tokens: Vec<String>, unknown: UnknownTokens) -> Result<ReadTokens> {
-        let is_unknown = |token: &String| self.id(token).is_none();
         let found = self
             .unknown(&tokens)
             .into_iter()
@@ -117,7 +120,7 @@ impl Vocab {
             UnknownTokens::Skip => {
                 let places = (0..).zip(tokens);
                 let (skipped, kept): (Vec<_>, Vec<_>) =
-                    places.partition(|(_, token)| is_unknown(token));
+                    places.partition(|(_, token)| self.is_unknown(token));
                 tokens = kept.into_iter().map(|(_, token)| token).collect();
                 left_out = skipped;
             }

@@ -6,8 +6,8 @@ use burn::tensor::{Device, Tensor};
 
 use crate::ops::{DropoutFactorsInputs, LayerOps};
 
-/// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by that of
-/// the others (Srivastava et al. 2014, "Dropout").
+/// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by the
+/// probability of the others (Srivastava et al. 2014, "Dropout").
 ///
 /// On flex and ndarray the threads of the current rayon pool draw the mask together; Burn 0.22.1 draws it on one
 /// thread. The backend's generator seeds the mask, which does not depend on the number of threads. Factors are f32.
@@ -26,7 +26,17 @@ use crate::ops::{DropoutFactorsInputs, LayerOps};
 /// }
 /// ```
 pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
-    if drops(layer, [input.device()]) {
+    dropout_beside(layer, input, [])
+}
+
+/// [`dropout`] in a module whose other tensors, as the weight that the result is multiplied with, are on `devices`: it
+/// [`drops`] if any of them, or the input, is on a training device.
+pub fn dropout_beside<const D: usize>(
+    layer: &Dropout,
+    input: Tensor<D>,
+    devices: impl IntoIterator<Item = Device>,
+) -> Tensor<D> {
+    if drops(layer, devices.into_iter().chain([input.device()])) {
         drop_elements(input, layer.prob)
     } else {
         input
@@ -40,8 +50,8 @@ pub fn drops(layer: &Dropout, devices: impl IntoIterator<Item = Device>) -> bool
     layer.prob > 0.0 && layer.training.is_enabled() && devices.any(|device| device.is_autodiff())
 }
 
-/// Each element is 0 with `probability`, in `[0, 1)`, or divided by that of the others, on any device: [`dropout`] of a
-/// layer that [`drops`].
+/// Each element is 0 with `probability`, in `[0, 1)`, or divided by the probability of the others, on any device:
+/// [`dropout`] of a layer that [`drops`].
 pub fn drop_elements<const D: usize>(input: Tensor<D>, probability: f64) -> Tensor<D> {
     if input.shape().num_elements() == 0 {
         return input;

@@ -146,13 +146,20 @@ impl Lengths {
 }
 
 /// Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make Burn 0.22.1
-/// panic when fusion is on. What I32 cannot hold is more than the keys are.
+/// panic when fusion is on.
 fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     match lens.dtype() {
         DType::I32 | DType::I64 => lens,
-        DType::U32 | DType::U64 => lens.clamp(0, i32::MAX).cast(IntDType::I32),
+        DType::U32 => none_negative(lens.cast(IntDType::I32)),
+        DType::U64 => none_negative(lens.cast(IntDType::I64)),
         _ => lens.cast(IntDType::I32),
     }
+}
+
+/// Lengths that were unsigned: what a signed type cannot hold has become negative, and is more than the keys are.
+fn none_negative(lens: Tensor<2, Int>) -> Tensor<2, Int> {
+    let wrapped = lens.clone().lower_elem(0);
+    lens.mask_fill(wrapped, i32::MAX)
 }
 
 /// The smaller of two lengths, in the wider type.

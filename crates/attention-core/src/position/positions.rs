@@ -164,7 +164,7 @@ impl Positions {
         };
         assert!(
             first >= 0 && last < max_positions as i64,
-            "Positions: within 0 .. {max_positions} expected, as the table is, got {first} ..= {last}{hint}"
+            "Positions: within 0 .. {max_positions} expected, as configured, got {first} ..= {last}{hint}"
         );
         (last + 1) as usize
     }

@@ -25,8 +25,8 @@
 //!
 //! # Files of burn-store
 //!
-//! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, those of
-//! scores too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
+//! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, a
+//! score's too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
 //! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
 //! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
 //! [`QkNormScore`](crate::QkNormScore) (`query` and `key`), gain, temperature and inverse width of other scores, the

@@ -4,7 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::Dropout;
 use burn::tensor::Tensor;
-use burn_fused_layers::dropout;
+use burn_fused_layers::dropout_beside;
 
 use super::Norm;
 
@@ -54,7 +54,7 @@ impl Residual {
             Some(norm) => norm.forward(output),
             None => output,
         };
-        let sum = rows + dropout(&self.dropout, output);
+        let sum = rows + dropout_beside(&self.dropout, output, [self.norm.gamma.device()]);
         match self.order {
             NormOrder::Pre | NormOrder::Sandwich => sum,
             NormOrder::Post => self.norm.forward(sum),

@@ -1,4 +1,4 @@
-//! Adapters of burn-store, which go by the types of layers: those of this library are what Burn's own layers are.
+//! Adapters of burn-store, which go by the types of layers: this library's are taken for Burn's own.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use burn::module::Module;
 use burn::nn::transformer as burns;
 use burn::tensor::{DType, Device, Shape};
 use burn_store::{
-    BurnToPyTorchAdapter, HalfPrecisionAdapter, ModuleAdapter, ModuleSnapshot, ModuleStore,
-    PyTorchToBurnAdapter, SafetensorsStore,
+    BurnToPyTorchAdapter, HalfPrecisionAdapter, IdentityAdapter, ModuleAdapter, ModuleSnapshot,
+    ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
 };
 
 /// The file that an adapter writes of a module.
@@ -61,7 +61,12 @@ fn check<T: Module, O: Module>(theirs: impl Fn() -> T, ours: impl Fn() -> O) {
     for (name, (dtype, _)) in types {
         assert_eq!(dtype, DType::F16, "{name}");
     }
-    loaded(ours(), half, HalfPrecisionAdapter::new());
+    let back = loaded(ours(), half, HalfPrecisionAdapter::new());
+    let rounded = parameters::values(&parameters::cast(our_module, DType::F16));
+    assert!(parameters::values(&back) == rounded && rounded != expected);
+    for (name, (dtype, _)) in tensors(saved(&back, IdentityAdapter)) {
+        assert_eq!(dtype, DType::F32, "{name}");
+    }
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn a_drop_in_transformer_has_the_files_of_burns() {
     });
 }
 
-/// A language model with both gains of a norm and those of a score.
+/// A language model with the gains of norms and of a score.
 fn model(norm: NormConfig, device: &Device) -> impl Module {
     let layer = TransformerLayerConfig::new(12, 3, 17)
         .with_norm(norm)

@@ -53,7 +53,7 @@ fn of_recurrent(module: &mut Recurrent) -> Vec<&mut Linear> {
         .collect()
 }
 
-/// What `load` makes is the same in both layouts, whether or not a parameter was initialized before.
+/// Loaded modules are the same in both layouts, whether or not a parameter was initialized before.
 fn check<M: Module>(
     what: &str,
     device: &Device,

@@ -156,7 +156,7 @@ impl Check for DropsItsShare {
     }
 }
 
-/// Weights of which the share of `probability` is 0, and the others are scaled; `attended` are those that count.
+/// The share of `probability` of the weights is 0, and the others are scaled; `attended` is 0 for weights without keys.
 fn assert_drops_its_share(
     what: &str,
     dropped: &Array,
@@ -181,7 +181,7 @@ fn assert_drops_its_share(
             ),
         }
     }
-    // Five standard deviations: wrong once in two million.
+    // Five standard deviations: wrong once in two million. `<=`, since a probability of 0 deviates by 0.
     let deviation = (total * probability * (1.0 - probability)).sqrt();
     assert!(
         (count - total * probability).abs() <= 5.0 * deviation,

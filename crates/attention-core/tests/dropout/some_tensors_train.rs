@@ -1,7 +1,11 @@
 //! A module trains if one of its tensors does: a batch from a loader is on no training device.
 
+use attention_core::drop_in::transformer as drop_in;
 use attention_core::functional::AttentionOptions;
-use attention_core::transformer::{FeedForwardActivation, FeedForwardConfig};
+use attention_core::transformer::{
+    FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, TransformerEncoderConfig,
+    TransformerLayerConfig,
+};
 use attention_core::{
     AdditiveAttentionConfig, Attention, CoverageAttentionConfig, DotProductAttentionConfig,
     LocationAttentionConfig, Mask, Normalizer, ScoringFunction, StatefulAttention,
@@ -9,11 +13,12 @@ use attention_core::{
 use attention_tests::{Array, Check, MaskSpec, Problem, assert_same, device};
 use burn::module::Module;
 use burn::nn::LinearConfig;
+use burn::nn::activation::ActivationConfig;
 use burn::tensor::{Device, Tensor};
 
 use super::{PROBABILITY, SQUARE, alone, assert_drops_its_share, inputs, problems};
 
-/// What is on a training device, beside parameters.
+/// The arguments that may be on a training device, beside parameters.
 const NAMES: [&str; 6] = ["none", "queries", "keys", "values", "bias", "sinks"];
 
 /// Inputs on `plain`, but for the named one.
@@ -246,6 +251,35 @@ fn a_feed_forward_network_drops_if_one_of_its_tensors_trains() {
             let rows = Array::draw(1, &[2, 3, 5]).f32::<3>(on("rows"));
             let run = || Array::read(network.forward(rows.clone()));
             assert_eq!(run() != run(), part != "none", "{part}");
+        }
+    });
+}
+
+#[test]
+fn layers_drop_if_the_linear_layer_or_norm_behind_trains() {
+    let _alone = alone();
+    device::each_training(|training| {
+        let plain = &training.clone().inner();
+        let rows = Array::draw(1, &[2, 3, 6]).f32::<3>(plain);
+        for device in [training, plain] {
+            let trains = device.is_autodiff();
+            // An activation without a kernel.
+            let mut encoder = drop_in::TransformerEncoderConfig::new(6, 37, 2, 1)
+                .with_dropout(0.5)
+                .with_activation(ActivationConfig::Tanh)
+                .init(plain);
+            encoder.layers[0].pwff.linear_outer = LinearConfig::new(37, 6).init(device);
+            let input = || drop_in::TransformerEncoderInput::new(rows.clone());
+            let run = || Array::read(encoder.forward(input()));
+            assert_eq!(run() != run(), trains, "drop-in");
+
+            let layer = TransformerLayerConfig::new(6, 2, 37)
+                .with_norm_order(NormOrder::Post)
+                .with_dropout(0.5);
+            let mut stack = TransformerEncoderConfig::new(layer, 1).init(plain);
+            stack.layers[0].feed_forward_residual.norm = NormConfig::layer().init(6, device);
+            let run = || Array::read(stack.forward(rows.clone(), &Mask::none()));
+            assert_eq!(run() != run(), trains, "residual");
         }
     });
 }

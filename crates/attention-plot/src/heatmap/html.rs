@@ -53,23 +53,21 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
     };
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         let (panel, weights) = (layout.panel(row, column), grid.panel(row, column));
-        let of_queries = layout.cells(row, column).step_by(keys).zip(&query_names);
-        for ((first, query), weights) in of_queries.zip(weights.chunks(keys)) {
+        let mut areas = layout.cells(row, column);
+        for (query, weights) in query_names.iter().zip(weights.chunks(keys)) {
+            let areas: Vec<Area> = areas.by_ref().take(keys).collect();
             if grid.is_large() {
                 let largest = (0..keys).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
                 let key = largest.unwrap_or(0);
-                let width = panel.width;
-                add(
-                    Area { width, ..first },
-                    query,
-                    &key_names[key],
-                    weights[key],
-                );
+                let row = Area {
+                    width: panel.width,
+                    ..areas[0]
+                };
+                add(row, query, &key_names[key], weights[key]);
                 continue;
             }
-            for ((at, key), weight) in (0..).zip(&key_names).zip(weights) {
-                let x = first.x + at * first.width;
-                add(Area { x, ..first }, query, key, *weight);
+            for ((area, key), weight) in areas.into_iter().zip(&key_names).zip(weights) {
+                add(area, query, key, *weight);
             }
         }
     }

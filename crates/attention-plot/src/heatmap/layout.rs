@@ -183,20 +183,8 @@ impl Layout {
 
     /// The areas of a panel's cells, in the order of its weights.
     pub(crate) fn cells(&self, row: usize, column: usize) -> impl Iterator<Item = Area> {
-        let panel = self.panel(row, column);
-        let Size { width, height } = self.cell;
-        (panel.y..panel.bottom())
-            .step_by(height as usize)
-            .flat_map(move |y| {
-                (panel.x..panel.right())
-                    .step_by(width as usize)
-                    .map(move |x| Area {
-                        x,
-                        y,
-                        width,
-                        height,
-                    })
-            })
+        self.panel(row, column)
+            .cells(self.cell.width, self.cell.height)
     }
 
     /// The middle line of the column titles.

@@ -169,7 +169,7 @@ impl AttendArgs {
     }
 }
 
-/// The most weights in a picture: on a page each is an element of its own.
+/// The most weights in a picture.
 const MOST_WEIGHTS: usize = 100_000;
 
 /// The most tokens in, and the most tokens out, of a heatmap in a terminal.

@@ -13,6 +13,7 @@ mod machine;
 mod model;
 mod output;
 mod pages;
+mod pairs;
 mod score;
 #[cfg(feature = "serve")]
 mod seconds;

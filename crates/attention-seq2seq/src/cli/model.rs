@@ -33,6 +33,11 @@ impl Model {
         self.models.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
+    /// The folders of further models.
+    pub(crate) fn further(&self) -> impl Iterator<Item = &PathBuf> {
+        self.models.iter().skip(1)
+    }
+
     /// The names of the folders, which stand for the model on a page.
     pub(crate) fn name(&self) -> String {
         let names = self

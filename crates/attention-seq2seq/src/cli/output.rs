@@ -48,9 +48,12 @@ pub(crate) fn note(line: impl Display) {
 /// A text for a line of a terminal: control characters, which would act on the terminal or turn the direction of what
 /// stands beside it, as their codes.
 pub(crate) fn escaped(text: &str) -> String {
-    let escape = |c: char| match is_control(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let escape = |c: char| {
+        if is_control(c) {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
     };
     text.chars().map(escape).collect()
 }
@@ -60,11 +63,11 @@ pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Notes of one kind, of which a stream may have one for each line: the first few, and at the end how many more.
+/// Notes of one kind, such as one for each line of a stream: the first few, and at the end how many more.
 pub(crate) struct Notes {
     most: usize,
     count: usize,
-    /// What to say of so many more.
+    /// The line on a number of further ones.
     of_others: Box<dyn Fn(usize) -> String + Send>,
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use super::machine::among_threads;
 use super::model::Model;
 use super::output::{FAILED, note, one_line, say};
+use super::pairs::read_pairs;
 
 /// The pairs that are scored at once.
 const PAIRS: usize = 256;
@@ -32,7 +33,7 @@ impl ScoreArgs {
         let translator = self.model.load()?;
         let pairs = if self.texts.is_empty() {
             let file = self.data.unwrap_or_else(|| PathBuf::from("-"));
-            translator.read_pairs(file)?
+            read_pairs(&file, &translator)?
         } else {
             pairs_of(&self.texts, &translator)?
         };

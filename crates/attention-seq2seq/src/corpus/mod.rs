@@ -155,10 +155,12 @@ impl Corpus {
 
     /// The number of tokens of the longest target to learn from.
     pub fn longest_target(&self) -> usize {
-        let mut longest = 0;
-        self.train
-            .for_each(|_, target| longest = longest.max(target.count()));
-        longest
+        self.train.longest_target()
+    }
+
+    /// The number of tokens of the longest target to validate on.
+    pub fn longest_valid_target(&self) -> usize {
+        self.valid.longest_target()
     }
 
     /// The pairs to learn from, as token ids.
@@ -209,6 +211,12 @@ impl Side {
             Self::Pairs(pairs) => pairs.len(),
             Self::Texts(texts) => texts.len,
         }
+    }
+
+    fn longest_target(&self) -> usize {
+        let mut longest = 0;
+        self.for_each(|_, target| longest = longest.max(target.count()));
+        longest
     }
 
     /// Where each pair is, for [`pair`](Self::pair).

@@ -17,19 +17,19 @@ pub(super) fn texts<'a>(
     stress: Stress,
     layout: &Layout,
 ) -> LineResult<Option<Texts<'a>>> {
-    let Some((word, phonemes)) = layout.read(line, text)? else {
+    let Some((mut word, phonemes)) = layout.read(line, text)? else {
         return Ok(None);
     };
-    let word = without_variant(&word);
+    word.truncate(without_variant(&word).len());
     let phonemes = phonemes.into_iter().map(|phoneme| match stress {
         Stress::Keep => phoneme,
         Stress::Drop => without_stress(phoneme),
     });
     let target = phonemes.collect::<Vec<_>>().join(" ");
-    check_characters(word, "in the word")?;
+    check_characters(&word, "in the word")?;
     check_characters(&target, "in the phonemes")?;
     Ok(Some(Texts {
-        source: Cow::Owned(word.to_owned()),
+        source: Cow::Owned(word),
         target: Cow::Owned(target),
     }))
 }

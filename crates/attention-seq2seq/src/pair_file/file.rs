@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::line::{LineError, LineResult, Texts};
 use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, sniff, tsv};
@@ -45,6 +46,8 @@ pub struct PairFile {
     path: PathBuf,
     bytes: Vec<u8>,
     is_stream: bool,
+    /// The layout of a dictionary, once it is known.
+    layout: OnceLock<dict::Layout>,
 }
 
 impl PairFile {
@@ -82,6 +85,7 @@ impl PairFile {
             path: path.to_path_buf(),
             bytes,
             is_stream,
+            layout: OnceLock::new(),
         })
     }
 
@@ -91,6 +95,7 @@ impl PairFile {
             path: path.into(),
             bytes: bytes.into(),
             is_stream: true,
+            layout: OnceLock::new(),
         }
     }
 
@@ -132,15 +137,16 @@ impl PairFile {
         Ok(layout.map(|layout| format!("{path}: {}", layout.described())))
     }
 
-    /// As [`guess_as`](Self::guess_as), in the format that its name or its content [tells](Self::format); columns are
-    /// those of [`PairFormat::Tsv`], unless its name tells another.
+    /// As [`guess_as`](Self::guess_as), in the format that its name or its content [tells](Self::format). Where columns
+    /// are named, it is [`PairFormat::Tsv`], unless its name tells another.
     ///
     /// # Errors
     /// As [`format`](Self::format) and [`guess_as`](Self::guess_as).
     pub fn guess(&self, columns: Columns) -> Result<PairFileOptions> {
-        let format = match columns == Columns::default() {
-            true => self.format()?,
-            false => PairFormat::of_path(&self.path),
+        let format = if columns == Columns::default() {
+            self.format()?
+        } else {
+            PairFormat::of_path(&self.path)
         };
         self.guess_as(format, columns)
     }
@@ -178,9 +184,10 @@ impl PairFile {
         // The beginning of a sorted file is not like the rest of it.
         let apart = lines(&self.bytes).count().div_ceil(Self::GUESSED).max(1);
         self.for_each_line_of(&options, apart, |Texts { source, target }| {
-            sources.push(match has_tags {
-                true => tags::split(&source).1.to_owned(),
-                false => source.into_owned(),
+            sources.push(if has_tags {
+                tags::split(&source).1.to_owned()
+            } else {
+                source.into_owned()
             });
             targets.push(target.into_owned());
             Ok(())
@@ -254,7 +261,8 @@ impl PairFile {
         })
     }
 
-    /// Hands the texts of a line to `take`, and then of the first that has some so many lines `apart`, 1 for all.
+    /// Hands the texts of a line to `take`, and then the texts of the first line with some, `apart` lines on or more: 1
+    /// for all.
     fn for_each_line_of<'a>(
         &'a self,
         options: &PairFileOptions,
@@ -265,7 +273,7 @@ impl PairFile {
         if lines(&self.bytes).next().is_none() {
             return Err(self.empty("line"));
         }
-        let layout = self.layout(&options.format)?.unwrap_or_default();
+        let layout = self.layout(&options.format)?;
         let mut next = 0;
         for (index, line) in lines(&self.bytes).enumerate() {
             if index < next {
@@ -273,7 +281,9 @@ impl PairFile {
             }
             let texts = utf8(line).and_then(|line| match &options.format {
                 PairFormat::Tsv => tsv::texts(line, columns).map(Some),
-                PairFormat::Dict { stress } => dict::texts(index, line, *stress, &layout),
+                PairFormat::Dict { stress } => {
+                    layout.map_or(Ok(None), |layout| dict::texts(index, line, *stress, layout))
+                }
                 PairFormat::Jsonl(fields) => jsonl::texts(line, fields).map(Some),
             });
             let taken = texts.and_then(|texts| {
@@ -290,17 +300,19 @@ impl PairFile {
         }
     }
 
-    /// The layout of a dictionary.
-    fn layout(&self, format: &PairFormat) -> Result<Option<dict::Layout>> {
+    /// The layout of a dictionary, which is told once.
+    fn layout(&self, format: &PairFormat) -> Result<Option<&dict::Layout>> {
         let PairFormat::Dict { .. } = format else {
             return Ok(None);
         };
+        if let Some(layout) = self.layout.get() {
+            return Ok(Some(layout));
+        }
         let texts = lines(&self.bytes).enumerate();
         let texts = texts.filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
-        let layout = dict::Layout::of(texts);
-        layout
-            .map(Some)
-            .map_err(|(index, error)| self.at_line(index, error))
+        let layout =
+            dict::Layout::of(texts).map_err(|(index, error)| self.at_line(index, error))?;
+        Ok(Some(self.layout.get_or_init(|| layout)))
     }
 
     /// The fault of the line at `index`.

@@ -10,32 +10,39 @@ use crate::tokens::trim;
 /// The format of these lines.
 ///
 /// # Errors
-/// [`Error::Config`] if every line has numbers or brackets where a dictionary may have them: they would be the targets,
-/// or part of each source.
+/// [`Error::Config`] if most lines have numbers or brackets where a dictionary may have them: they would be the targets,
+/// or part of sources.
 pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> Result<PairFormat> {
     let mut lines = lines
         .filter_map(|line| std::str::from_utf8(line).ok().map(trim))
         .filter(|line| !line.is_empty())
+        .take(1_000)
         .peekable();
     match lines.peek().copied() {
         None => return Ok(PairFormat::Tsv),
         Some(first) if first.starts_with(";;;") => return "dict".parse(),
-        Some(_) if !lines.all(has_columns) => return Ok(PairFormat::Tsv),
-        Some(_) => {}
+        Some(_) => {
+            let (with, without): (Vec<&str>, Vec<&str>) = lines.partition(|line| has_columns(line));
+            if with.len() <= without.len() {
+                return Ok(PairFormat::Tsv);
+            }
+        }
     }
     let what = format!("the format of {}", path.display());
     let expected = "--input-format dict (what stands behind words is left out) or tsv (columns are as they are)";
-    let found = "a number or brackets behind every word";
+    let found = "a number or brackets behind most words";
     Err(Error::config(&what, expected, found))
 }
 
 /// Whether nothing but columns of a dictionary stand between the first word of a line and its last cell.
 fn has_columns(line: &str) -> bool {
     let cells: Vec<&str> = line.split('\t').map(trim).collect();
-    let columns: Vec<&str> = match &cells[..] {
-        [head, _] => head.split(' ').skip(1).collect(),
-        [_, columns @ .., _] => columns.to_vec(),
-        _ => Vec::new(),
-    };
-    !columns.is_empty() && columns.into_iter().all(is_column)
+    match &cells[..] {
+        [head, _] => head.contains(' ') && head.split(' ').skip(1).all(is_column),
+        // NLTK's and Kaldi's numbers may be 1 in every line.
+        [_, columns @ .., _] => {
+            !columns.is_empty() && columns.iter().all(|it| is_column(it) || *it == "1")
+        }
+        _ => false,
+    }
 }

@@ -21,7 +21,10 @@ pub(super) fn texts(line: &str, columns: Columns) -> LineResult<Texts<'_>> {
             }
             None => {
                 let s = if cells.len() == 1 { "" } else { "s" };
-                let found = format!("{} column{s} divided by TAB", cells.len());
+                let mut found = format!("{} column{s} divided by TAB", cells.len());
+                if cells.len() == 1 && line.contains(' ') {
+                    found += " (a dictionary, as --input-format dict reads it, may be divided by spaces)";
+                }
                 Err(LineError::new(expected, found))
             }
         }

@@ -52,7 +52,7 @@ pub(crate) struct Checkpoint {
     pub(super) clock: Option<TrainingClock>,
 }
 
-/// The time and the steps of a training of which either is limited.
+/// The time and the steps of a training, where one of them is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrainingClock {

@@ -21,13 +21,17 @@ pub enum Select {
 }
 
 impl Select {
-    /// Checks that the figure can tell one epoch from another, where the longest target to validate on has so many
-    /// tokens.
+    /// Checks that the figure can tell one epoch from another. `longest_target` is the number of tokens of the longest
+    /// target to validate on, and is asked for BLEU alone.
     ///
     /// # Errors
     /// [`Error::Config`] for BLEU of targets that are all shorter than its longest n-grams: it is 0 in every epoch.
-    pub fn check(self, longest_target: usize) -> Result<()> {
-        if self == Self::Bleu && longest_target < Bleu::MAX_ORDER {
+    pub fn check(self, longest_target: impl FnOnce() -> usize) -> Result<()> {
+        if self != Self::Bleu {
+            return Ok(());
+        }
+        let longest = longest_target();
+        if longest < Bleu::MAX_ORDER {
             return Err(Error::config(
                 "the longest validation target, to select by BLEU",
                 &format!(
@@ -35,7 +39,7 @@ impl Select {
                      shorter ones)",
                     Bleu::MAX_ORDER
                 ),
-                longest_target,
+                longest,
             ));
         }
         Ok(())
@@ -50,9 +54,20 @@ impl Select {
         }
     }
 
-    /// The best epoch, the first of equals; the first of all where every figure is NaN.
+    /// The figure that can tell one epoch from another: the loss, while BLEU is 0 in each.
+    fn told_by(self, history: &[Epoch]) -> Self {
+        let is_zero = |epoch: &Epoch| epoch.valid.bleu == Some(0.0);
+        match self {
+            Self::Bleu if history.iter().all(is_zero) => Self::Loss,
+            other => other,
+        }
+    }
+
+    /// The best epoch, the first of equals; the first of all where every figure is NaN. While BLEU is 0 in every epoch
+    /// the loss tells.
     pub fn best(self, history: &[Epoch]) -> Option<usize> {
-        let figures = history.iter().map(|epoch| self.figure(epoch));
+        let told = self.told_by(history);
+        let figures = history.iter().map(|epoch| told.figure(epoch));
         let best = lowest(figures)?;
         Some(history[best].epoch)
     }
@@ -60,8 +75,9 @@ impl Select {
     /// Whether the last `patience` epochs were no better than one before. Error rates and BLEU are judged by their mean
     /// over three epochs: of some hundred outputs they go up and down by themselves.
     pub(crate) fn is_exhausted(self, history: &[Epoch], patience: usize) -> bool {
-        let smoothed = |at: usize| match self {
-            Self::Loss => self.figure(&history[at]),
+        let told = self.told_by(history);
+        let smoothed = |at: usize| match told {
+            Self::Loss => told.figure(&history[at]),
             Self::ErrorRate | Self::Bleu => {
                 let recent = &history[at.saturating_sub(2)..=at];
                 recent.iter().map(|it| self.figure(it)).sum::<f64>() / recent.len() as f64
@@ -138,16 +154,32 @@ mod tests {
 
     #[test]
     fn bleu_selects_among_targets_that_have_its_n_grams() {
-        let error = Select::Bleu.check(3).err().map(|error| error.to_string());
+        let error = Select::Bleu
+            .check(|| 3)
+            .err()
+            .map(|error| error.to_string());
         let expected = "the longest validation target, to select by BLEU: expected at least 4 tokens, the longest \
                         n-grams that BLEU counts (--select error-rate or loss takes shorter ones), found 3";
         assert_eq!(error.as_deref(), Some(expected));
-        assert!(Select::Bleu.check(4).is_ok());
+        assert!(Select::Bleu.check(|| 4).is_ok());
         assert!(
             [Select::Loss, Select::ErrorRate]
                 .iter()
-                .all(|select| select.check(0).is_ok())
+                .all(|select| select.check(|| panic!("not asked for")).is_ok())
         );
+    }
+
+    #[test]
+    fn the_loss_tells_while_bleu_is_zero() {
+        let mut history = epochs(&[100.0; 5]);
+        for (epoch, loss) in history.iter_mut().zip([5.0, 4.0, 3.0, 2.0, 2.5]) {
+            epoch.valid.loss = loss;
+        }
+        assert_eq!(Select::Bleu.best(&history), Some(4));
+        assert!(!Select::Bleu.is_exhausted(&history[..4], 1));
+        assert!(Select::Bleu.is_exhausted(&history, 1));
+        history[1].valid.bleu = Some(0.5);
+        assert_eq!(Select::Bleu.best(&history), Some(2));
     }
 
     #[test]

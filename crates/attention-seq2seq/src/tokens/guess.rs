@@ -6,15 +6,15 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{Tokenization, trim};
 
-/// What is known of texts before they are looked at.
+/// Knowledge of texts before they are looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextKind {
-    /// nothing: words or letters
+    /// None: words or letters.
     #[default]
     Any,
-    /// a model reads or writes their letters, also where they are of several words
+    /// Texts whose letters a model reads or writes, also where they are of several words.
     Letters,
-    /// a model reads or writes their words
+    /// Texts whose words a model reads or writes.
     Words,
 }
 
@@ -23,7 +23,7 @@ impl Tokenization {
     /// other characters, and its parts are tokens of a model.
     ///
     /// - Of [`TextKind::Letters`] these are letters written apart alone, and of [`TextKind::Words`] any.
-    /// - Of [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or those of
+    /// - Of [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or words of
     ///   sentences: at least four words a line, or a mark at the end. They are not in names of two or three words,
     ///   whose letters a model has to learn.
     ///
@@ -36,9 +36,10 @@ impl Tokenization {
             TextKind::Letters => sample.are_letters_apart(),
             TextKind::Words => true,
         };
-        match are_tokens && 2 * sample.spaced > sample.lines {
-            true => Self::Spaces,
-            false => Self::Chars,
+        if are_tokens && 2 * sample.spaced > sample.lines {
+            Self::Spaces
+        } else {
+            Self::Chars
         }
     }
 }

@@ -125,9 +125,12 @@ fn without_padding(tokens: &[i64]) -> &[i64] {
 
 /// A target whose unknown tokens equal none of an output: nobody can tell which of them one stands for.
 fn of_known(target: &[i64]) -> Vec<i64> {
-    let of = |&token: &i64| match token == i64::from(Vocab::UNK) {
-        true => -1,
-        false => token,
+    let of = |&token: &i64| {
+        if token == i64::from(Vocab::UNK) {
+            -1
+        } else {
+            token
+        }
     };
     target.iter().map(of).collect()
 }

@@ -25,17 +25,21 @@ pub(super) struct Schedule {
     begun: usize,
     /// The number of steps of a training that ends within an epoch.
     limit: Option<usize>,
+    /// Whether steps are counted: in some epoch there are fewer than in others.
+    is_counted: bool,
     clock: Option<Clock>,
 }
 
 impl Schedule {
-    /// The steps of `config`, of which `begun` were made; `before` knows better, where time or steps were limited.
+    /// The steps of `config` after the first `begun`; `before` knows better, where time or steps were limited.
     pub(super) fn new(
         config: &TrainConfig,
         steps_of_epoch: usize,
         begun: usize,
         before: Option<TrainingClock>,
     ) -> Self {
+        let of_epochs = steps_of_epoch.saturating_mul(config.epochs);
+        let left = of_epochs.saturating_sub(begun);
         let begun = before.map_or(begun, |before| before.steps);
         let clock = config.max_minutes.map(|minutes| {
             let started = Instant::now();
@@ -46,7 +50,7 @@ impl Schedule {
                 reserved: before.map_or(0.0, |before| before.validation_seconds),
             }
         });
-        let of_epochs = steps_of_epoch.saturating_mul(config.epochs).max(1);
+        let of_epochs = begun.saturating_add(left).max(1);
         let steps = config.steps.map_or(of_epochs, |steps| steps.min(of_epochs));
         Self {
             highest: config.learning_rate,
@@ -54,6 +58,7 @@ impl Schedule {
             warmup: config.warmup.min(steps.div_ceil(LONGEST_WARMUP)),
             begun,
             limit: config.steps,
+            is_counted: config.steps.is_some() || before.is_some() || clock.is_some(),
             clock,
         }
     }
@@ -94,10 +99,10 @@ impl Schedule {
         }
     }
 
-    /// The time and the steps so far, where there is a limit of either.
+    /// The time and the steps so far, where there is or was a limit of either.
     pub(super) fn clock(&self) -> Option<TrainingClock> {
         let clock = self.clock.as_ref();
-        (self.limit.is_some() || clock.is_some()).then(|| TrainingClock {
+        self.is_counted.then(|| TrainingClock {
             seconds: clock.map_or(0.0, Clock::seconds),
             validation_seconds: clock.map_or(0.0, |clock| clock.reserved),
             steps: self.begun,
@@ -213,8 +218,14 @@ mod tests {
         let clock = limited.clock();
         assert_eq!(clock.map(|clock| clock.steps), Some(7));
         // With more epochs it goes on from there.
-        let resumed = Schedule::new(&config(4, None), 5, 10, clock);
+        let mut resumed = Schedule::new(&config(4, None), 5, 10, clock);
         assert_eq!((resumed.begun(), resumed.left()), (7, usize::MAX));
+        // Two epochs of five steps are left, and the cosine ends with them, as that of 17 steps.
+        let mut whole = Schedule::new(&config(1, None), 17, 7, None);
+        (0..5).for_each(|_| assert_eq!(resumed.step(), whole.step()));
+        // Resumed again, it knows the number of its steps.
+        let again = Schedule::new(&config(4, None), 5, 15, resumed.clock());
+        assert_eq!((again.begun(), again.steps), (12, 17));
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
-        config.select.check(valid.longest_target())?;
+        config.select.check(|| valid.longest_target())?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let mut state = State::new(model, &config);
         let mut journal = run.journal(resume_from, config.select)?;

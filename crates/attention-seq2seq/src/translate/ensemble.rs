@@ -9,7 +9,7 @@ use crate::vocab::Vocab;
 impl Translator {
     /// Joins translators to one: at each step the probability of a token is the mean of theirs. Recurrent models and
     /// Transformers may mix, and vocabularies may have their tokens in another order. Settings that are no model's own
-    /// are those of the first, and outputs may have the tokens of the longest limit.
+    /// are the first one's, and outputs may have the tokens of the longest limit.
     ///
     /// # Errors
     /// [`Error::Config`] if there is no translator, or the tokens of vocabularies or the ways to split a text into
@@ -43,10 +43,6 @@ impl Translator {
         let ids = |side: &str, vocabs: [&Vocab; 2], tokenizers: [Tokenizer; 2]| {
             let refuse = |expected: String, found: String| {
                 let what = format!("the {side} tokens of model {number}");
-                let expected = format!(
-                    "{expected}, as in the first model of the ensemble (models of the same training pairs have the \
-                     same tokens: train both with --valid)"
-                );
                 Err(Error::config(&what, &expected, found))
             };
             let [expected, found] = tokenizers.each_ref().map(ToString::to_string);
@@ -56,6 +52,7 @@ impl Translator {
                 } else {
                     ""
                 };
+                let expected = format!("{expected}, as in the first model of the ensemble");
                 return refuse(expected, found + others);
             }
             let [vocab, other] = vocabs;
@@ -65,10 +62,12 @@ impl Translator {
                     let named = |token: Option<&str>, none: &str| {
                         token.map_or_else(|| none.to_string(), |token| format!("{token:?}"))
                     };
-                    refuse(
+                    let expected = format!(
+                        "{}, as in the first model of the ensemble (models of the same training pairs have the same \
+                         tokens: train both with --valid)",
                         named(missing, "no other tokens"),
-                        named(further, "no such token"),
-                    )
+                    );
+                    refuse(expected, named(further, "no such token"))
                 }
             }
         };

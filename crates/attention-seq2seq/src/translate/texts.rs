@@ -35,12 +35,20 @@ impl Translator {
 
     /// Reads pairs from a file, or from the standard input, which is `-`: in the columns and tokens of the training
     /// file, and its format unless the file's ending tells another, or as source TAB target where the model was trained
-    /// on a task. They may have any number of tokens, and any
-    /// tokens.
+    /// on a task. They may have any number of tokens, and any tokens.
     ///
     /// # Errors
     /// Those of [`PairFile::read`] and [`PairFile::pairs`].
     pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
+        let options = self.pair_options(&file)?;
+        PairFile::read(file)?.pairs(&options)
+    }
+
+    /// How [`read_pairs`](Self::read_pairs) reads a file of this name.
+    ///
+    /// # Errors
+    /// Those of [`PairFileOptions::of_other`].
+    pub fn pair_options(&self, file: impl AsRef<Path>) -> Result<PairFileOptions> {
         let options = match &self.config.data {
             DataSource::Files { options, .. } => options.clone(),
             DataSource::Task { task, .. } => PairFileOptions {
@@ -48,8 +56,7 @@ impl Translator {
                 ..PairFileOptions::new(task.tokenization(), task.tokenization())
             },
         };
-        let options = options.of_other(&file, None)?;
-        PairFile::read(file)?.pairs(&options)
+        options.of_other(file, None)
     }
 
     /// Joins source tokens to a text.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{fail, manifest, succeed};
+use crate::program::{fail, manifest, run, succeed, written};
 
 /// The output of a training on `file`, with the same words to validate on.
 #[track_caller]
@@ -11,9 +11,10 @@ fn train(folder: &Path, file: &str, content: &[u8]) -> String {
     fs::write(folder.join(file), content).unwrap();
     fs::write(folder.join("valid.dict"), "cat K AE1 T\n").unwrap();
     let args = "--valid valid.dict --input-format dict --out run --overwrite --hidden 8 --embedding 4 --epochs 1";
-    let args = match file.ends_with(".txt") {
-        true => args.to_string(),
-        false => args.replace("--input-format dict", ""),
+    let args = if file.ends_with(".txt") {
+        args.to_string()
+    } else {
+        args.replace("--input-format dict", "")
     };
     let args = format!("train --data {file} {args} --threads 1");
     succeed(folder, &args.split_whitespace().collect::<Vec<_>>())
@@ -71,8 +72,24 @@ fn what_stands_behind_words_is_left_out_and_named() {
             ["AE1", "AO1", "D", "G", "K", "T"],
             "{file}"
         );
+        // A later file is told by itself, and by the same line on the standard error.
+        let pair = ["score", "cat", "K AE1 T", "--model", "run"];
+        let scored = succeed(folder, &pair);
         let known = ["translate", "cat", "--model", "run", "--dictionary", file];
-        assert_eq!(succeed(folder, &known), "K AE1 T\n", "{file}");
+        for (args, stdout) in [
+            (&known[..], "K AE1 T\n"),
+            (&["score", "--data", file, "--model", "run"], &scored),
+            (&["eval", "--data", file, "--model", "run"], ""),
+        ] {
+            let told = [args, &["--input-format", "dict"]].concat();
+            let args = if args[0] == "eval" { &told } else { args };
+            let [found, noted] = written(args, &run(folder, args), 0);
+            assert!(found.starts_with(stdout), "{args:?}: {found}");
+            assert!(
+                noted.starts_with(&format!("{}\n", line.unwrap())),
+                "{args:?}: {noted}"
+            );
+        }
     }
 }
 
@@ -112,8 +129,21 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
     )
     .unwrap();
+    // By its ending it is columns, whatever they hold.
+    fs::write(
+        folder.join("numbers.tsv"),
+        "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
+    )
+    .unwrap();
+    succeed(
+        folder,
+        &["train", "--data", "numbers.tsv", "--print-config"],
+    );
     fs::write(folder.join("mfa"), "cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n").unwrap();
     fs::write(folder.join("digit.dict"), "sa s A\neu 2 s\n").unwrap();
+    let most = "cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n";
+    fs::write(folder.join("most.txt"), most).unwrap();
+    fs::write(folder.join("spaces.txt"), "cat K AE1 T\n").unwrap();
     for (file, message) in [
         (
             "cmudict-0.7b",
@@ -131,6 +161,14 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         (
             "mfa",
             "the format of mfa: expected --input-format dict (what",
+        ),
+        (
+            "most.txt",
+            "the format of most.txt: expected --input-format dict (what",
+        ),
+        (
+            "spaces.txt",
+            "found 1 column divided by TAB (a dictionary, as --input-format dict",
         ),
         (
             "digit.dict",

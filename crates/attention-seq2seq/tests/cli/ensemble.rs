@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{fail, succeed, train_args};
+use crate::program::{fail, run, succeed, train_args};
 
 /// The log-probabilities of the tokens of an output.
 fn scores(folder: &Path, pair: [&str; 2], models: &[&str]) -> Vec<f64> {
@@ -94,11 +94,21 @@ fn two_seeds_of_one_file_translate_as_one() {
         check_mean(folder, ["abca", "dcba"], ["1", other]);
     }
     let models = ["--model", "1", "--model", "2", "--model", "3"];
-    let evaluation = succeed(folder, &[&["eval"], &models[..]].concat());
-    assert!(
-        evaluation.contains(" sources: exact match "),
-        "{evaluation}"
-    );
+    for data in [&[][..], &["--data", "pairs.tsv"]] {
+        let output = run(folder, &[&["eval"], &models[..], data].concat());
+        let [figures, notes] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        assert!(figures.contains(" sources: exact match "), "{figures}");
+        let learned = |it: &str| {
+            notes.contains(&format!(
+                "the model in {it} has learned from some of these pairs"
+            ))
+        };
+        assert_eq!(
+            ["1", "2", "3"].map(learned),
+            [false, data.is_empty(), data.is_empty()]
+        );
+    }
 
     fs::write(
         folder.join("others.tsv"),
@@ -111,5 +121,15 @@ fn two_seeds_of_one_file_translate_as_one() {
         folder,
         &others,
         "have the same tokens: train both with --valid), found ",
+    );
+    // Other kinds of tokens, which no file of pairs would make the same.
+    let args = "train --data others.tsv --hidden 4 --embedding 4 --epochs 1 --threads 1 --source-tokens chars \
+                --target-tokens spaces --out 5";
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+    let others = ["translate", "ab", "--model", "4", "--model", "5"];
+    fail(
+        folder,
+        &others,
+        "the target tokens of model 2: expected chars of nfc, as in the first model of the ensemble, found spaces of nfc",
     );
 }

@@ -72,11 +72,15 @@ pub(crate) fn quiet(args: &[&str], output: Output, code: i32) -> String {
 
 /// The standard error without the notes that outputs were cut off: a model of few epochs does not end all of its own.
 pub(crate) fn faults(stderr: &[u8]) -> String {
-    let is_fault = |line: &&str| {
-        !(line.starts_with("note: ") && line.contains("output") && line.ends_with(RAISES_IT))
+    let is_note = |line: &str| {
+        line.contains(" and phonemes")
+            || line.starts_with("note: ") && line.contains("output") && line.ends_with(RAISES_IT)
     };
     let stderr = text(stderr);
-    stderr.split_inclusive('\n').filter(is_fault).collect()
+    stderr
+        .split_inclusive('\n')
+        .filter(|line| !is_note(line))
+        .collect()
 }
 
 /// The end of the note that an output was cut off.

@@ -57,13 +57,18 @@ fn printed_settings_are_a_file_of_the_same_settings() {
     let of_task = ["reverse", "--train-pairs", "20", "--clip", "0.3"];
     let of_file = ["--data", "pairs.tsv", "--columns", "3,1", "--cell", "lstm"];
     let transformer = ["copy", "--model", "transformer", "--heads", "2"];
-    for args in [&of_task[..], &of_file, &transformer] {
+    let of_steps = ["copy", "--train-pairs", "7", "--steps", "8000"];
+    for args in [&of_task[..], &of_file, &transformer, &of_steps] {
         let all = printed(folder, args);
         fs::write(folder.join("all.toml"), &all).unwrap();
         let data = if args[0] == "--data" { 2 } else { 1 };
         let again = [&args[..data], &["--config", "all.toml"]].concat();
         assert_eq!(printed(folder, &again), all, "{args:?}");
     }
+    // Steps hold for any other pairs, too: without epochs, which would win.
+    let all = printed(folder, &of_steps);
+    assert!(!all.contains("epochs = "), "{all}");
+    check_line(&all, "steps = 8000");
 }
 
 #[test]
@@ -115,16 +120,18 @@ fn a_later_layer_says_how_long_to_train() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let of_task = ["copy", "--train-pairs", "100", "--batch-size", "10"];
-    let epochs = |args: &[&str]| printed(folder, &[&of_task, args].concat());
-    check_line(&epochs(&["--steps", "41"]), "epochs = 5");
+    let length = |args: &[&str]| -> String {
+        let printed = printed(folder, &[&of_task, args].concat());
+        let is_length = |line: &&str| line.starts_with("epochs = ") || line.starts_with("steps = ");
+        printed.lines().filter(is_length).collect()
+    };
+    assert_eq!(length(&["--steps", "41"]), "steps = 41");
     fs::write(folder.join("x.toml"), "steps = 80\n").unwrap();
-    check_line(&epochs(&["--config", "x.toml"]), "epochs = 8");
-    check_line(
-        &epochs(&["--config", "x.toml", "--epochs", "2"]),
-        "epochs = 2",
-    );
+    assert_eq!(length(&["--config", "x.toml"]), "steps = 80");
+    let both = ["--config", "x.toml", "--epochs", "2"];
+    assert_eq!(length(&both), "epochs = 2");
     // A preset of 16 epochs.
-    check_line(&epochs(&["--preset", "g2p", "--steps", "30"]), "epochs = 3");
+    assert_eq!(length(&["--preset", "g2p", "--steps", "30"]), "steps = 30");
 }
 
 #[test]

@@ -105,6 +105,29 @@ fn words_are_divided_and_joined_again() {
 
 #[cfg(feature = "subwords")]
 #[test]
+fn an_ensemble_has_the_subwords_of_the_same_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    phrases(folder);
+    train(folder, &["--subwords", "30", "--out", "a"]);
+    let lines = fs::read_to_string(folder.join("phrases.tsv")).unwrap();
+    let others = lines.replace("lowest", "lightest");
+    fs::write(folder.join("phrases.tsv"), others).unwrap();
+    train(folder, &["--subwords", "30", "--out", "b"]);
+    let args = ["translate", "low", "--model", "a", "--model", "b"];
+    let subwords = "30 subwords of nfc";
+    fail(
+        folder,
+        &args,
+        &format!(
+            "the source tokens of model 2: expected {subwords}, as in the first model of the ensemble, found {subwords} \
+             of other texts"
+        ),
+    );
+}
+
+#[cfg(feature = "subwords")]
+#[test]
 fn a_side_whose_tokens_are_given_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -5,6 +5,7 @@ use attention_seq2seq::{
 };
 use attention_tests::parameters;
 use burn::module::Module;
+use burn::nn::DropoutConfig;
 use burn::optim::{AdamConfig, GradientsParams};
 use rand::RngExt;
 
@@ -104,6 +105,49 @@ fn dropout_is_for_training_only() {
     );
     let valid = model.valid().forward(&batch_on(&all, &device().inner()));
     assert_close("valid", &read(valid), &without, 1e-6);
+}
+
+#[test]
+fn the_decoder_drops_if_what_it_drops_or_the_layer_behind_trains() {
+    let config = || {
+        config()
+            .with_layers(2)
+            .with_dropout(0.5)
+            .with_embedding_dropout(0.5)
+            .with_layer_dropout(0.5)
+    };
+    let whole = drawn_model(AttentionKind::Additive, &config(), 11);
+    let all = examples(&[(3, 2), (5, 4)], &config(), 12);
+    let batch = batch_on(&all, &device().inner());
+    for part in ["embedding", "input", "upper", "output", "none"] {
+        let mut model = whole.clone().to_device(&device()).fork(&device().inner());
+        let (plain, trained) = (&mut model.decoder, &whole.decoder);
+        let mut dropout = DropoutConfig::new(0.0).init();
+        for layer in [
+            &mut plain.embedding_dropout,
+            &mut plain.recurrent.dropout,
+            &mut plain.dropout,
+        ] {
+            *layer = dropout.clone();
+        }
+        dropout.prob = 0.5;
+        match part {
+            "embedding" => plain.embedding = trained.embedding.clone(),
+            "input" => plain.recurrent.layers[0] = trained.recurrent.layers[0].clone(),
+            "upper" => plain.recurrent.layers[1] = trained.recurrent.layers[1].clone(),
+            "output" => plain.output = trained.output.clone(),
+            _ => {}
+        }
+        match part {
+            "embedding" | "input" => plain.embedding_dropout = dropout,
+            "upper" => plain.recurrent.dropout = dropout,
+            _ => plain.dropout = dropout,
+        }
+        let logits = || read(model.forward(&batch));
+        assert_eq!(logits() != logits(), part != "none", "{part}");
+        let loss = || read(model.loss(&batch, 0.0).loss);
+        assert_eq!(loss() != loss(), part != "none", "{part}");
+    }
 }
 
 /// Copies of up to four of three letters.

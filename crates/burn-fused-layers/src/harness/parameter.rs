@@ -6,7 +6,7 @@
 
 use std::any::Any;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamMapper};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::Linear;
 use burn::tensor::{DType, Tensor};
 
@@ -29,6 +29,8 @@ pub fn of_linear(layer: &Linear) -> (Tensor<2>, Option<Tensor<1>>) {
 }
 
 /// The shape of the parameter's value, which is not computed: `[in, out]` of any linear layer.
+///
+/// A `load_mapper` gets zeros, in the shape of a record and `[1; D]`.
 pub fn shape<const D: usize>(parameter: &Param<Tensor<D>>) -> [usize; D] {
     let shape = parameter.lazy_shape();
     if parameter.is_initialized() {
@@ -36,11 +38,14 @@ pub fn shape<const D: usize>(parameter: &Param<Tensor<D>>) -> [usize; D] {
     }
     // Before the initialization Burn (0.22.1) has the shape in records, `[out, in]` of `LinearLayout::Col`.
     let record = Tensor::<D>::zeros([1; D], &parameter.lazy_device()).expand(shape);
-    mapper(parameter).on_load(record).dims()
+    let (_, _, mapper) = with_zeros(parameter).consume();
+    mapper.on_load(record).dims()
 }
 
 /// The parameter with another value. What it was initialized with, or would be, is not computed. All else stays:
 /// whether it requires gradients, the layout in records, a reparameterization such as LoRA, whose base the value is.
+///
+/// The value is on the parameter's device. A `load_mapper` gets zeros of shape `[1; D]`.
 pub fn with_value<const D: usize>(
     parameter: Param<Tensor<D>>,
     value: Tensor<D>,
@@ -49,28 +54,27 @@ pub fn with_value<const D: usize>(
     Module::map(parameter, &mut Replace(Some(Box::new(value))))
 }
 
-/// Replaces the value of the first parameter, which is a base; those of its reparameterization follow.
+/// Replaces the value of the first parameter, which is a base; the parameters of its reparameterization follow.
 struct Replace(Option<Box<dyn Any>>);
 
 impl ModuleMapper for Replace {
     fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let value = self.0.take().and_then(|value| value.downcast().ok());
+        let value = self.0.take();
+        let value = value.and_then(|value| value.downcast::<Tensor<D>>().ok());
         let Some(value) = value else {
             return parameter;
         };
-        let record = mapper(&parameter).on_save(*value);
-        let id = parameter.id;
-        parameter.transform_for_load(record, id)
+        let (id, zeros, mapper) = with_zeros(&parameter).consume();
+        let value = value.set_require_grad(zeros.is_require_grad());
+        Param::from_mapped_value(id, value, mapper)
     }
 }
 
-/// The change of the parameter's value between module and record.
-fn mapper<const D: usize>(parameter: &Param<Tensor<D>>) -> ParamMapper<Tensor<D>> {
-    // Burn (0.22.1) gives it with a value alone: any other one leaves the parameter uninitialized.
-    let other = Tensor::zeros([1; D], &parameter.lazy_device());
-    let loaded = parameter.clone().transform_for_load(other, parameter.id);
-    let (_, _, mapper) = loaded.consume();
-    mapper
+/// The parameter with a value of zeros: Burn (0.22.1) gives the mapper and the requirement of gradients with a value
+/// alone, and the parameter's own may not be initialized.
+fn with_zeros<const D: usize>(parameter: &Param<Tensor<D>>) -> Param<Tensor<D>> {
+    let zeros = Tensor::zeros([1; D], &parameter.lazy_device());
+    parameter.clone().transform_for_load(zeros, parameter.id)
 }
 
 /// Whether a parameter of the module is reparameterized, as by LoRA.

@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor};
 use super::layer::initializer;
 use super::padding::without_padding;
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
-use crate::dropout::{drop_elements, drops};
+use crate::dropout::dropout_beside;
 use crate::harness::checks::assert_positive;
 
 /// Configuration of [`Recurrent`] layers.
@@ -165,11 +165,7 @@ impl Recurrent {
             let weights = once(layer).chain(reversed).map(|layer| &layer.input.weight);
             let below_dropped = below.take().map(|outputs| {
                 let devices = weights.map(|weight| weight.device());
-                if drops(&self.dropout, devices.chain([outputs.device()])) {
-                    drop_elements(outputs, self.dropout.prob)
-                } else {
-                    outputs
-                }
+                dropout_beside(&self.dropout, outputs, devices)
             });
             let reversed = reversed.map(|layer| (layer, steps.clone().reversed()));
             let mut outputs = Vec::with_capacity(2);

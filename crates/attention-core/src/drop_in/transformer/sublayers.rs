@@ -5,7 +5,7 @@ use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConf
 use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, activation::ActivationConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::{Activation as Function, linear};
+use burn_fused_layers::{Activation as Function, dropout_beside, linear};
 
 use crate::drop_in::cache::Cached;
 use crate::drop_in::{MhaCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
@@ -115,8 +115,10 @@ pub(super) fn feed_forward(network: &PositionWiseFeedForward, rows: Tensor<3>) -
         Activation::Gelu(_) => Function::Gelu,
         Activation::Relu(_) => Function::Relu,
         other => {
-            let hidden = network.dropout.forward(other.forward(hidden));
-            return apply(&network.linear_outer, hidden);
+            let outer = &network.linear_outer;
+            let devices = [outer.weight.device()];
+            let hidden = dropout_beside(&network.dropout, other.forward(hidden), devices);
+            return apply(outer, hidden);
         }
     };
     let (output, dropout) = (&network.linear_outer, &network.dropout);

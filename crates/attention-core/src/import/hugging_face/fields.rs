@@ -53,8 +53,10 @@ impl Fields {
 
     /// The same with `value` in the field `name`, unless it has one.
     pub(super) fn or(self, name: &str, value: Value) -> Self {
-        let own = self.value(name).cloned();
-        self.with(name, Some(own.unwrap_or(value)))
+        if self.value(name).is_some() {
+            return self;
+        }
+        self.with(name, Some(value))
     }
 
     /// The same with the fields of another object in the place of its own.

@@ -91,11 +91,19 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String
         }
         None => Ok(None),
     };
-    let global = match (of_kind(FULL)?, fields.object("rope_scaling")?, &parameters) {
+    let (full, scaling) = (of_kind(FULL)?, fields.object("rope_scaling")?);
+    let is_unnamed = |scaling: &Fields| {
+        let has_name = scaling.value("rope_type").is_some();
+        !has_name && !scaling.is_empty() && (full.is_none() || scaling.has("type"))
+    };
+    if let Some(scaling) = scaling.as_ref().filter(|scaling| is_unnamed(scaling)) {
+        let expected = "the kind of scaling, as version 5 of `transformers` ignores `type` here";
+        return Err(scaling.missing("rope_type", expected));
+    }
+    let global = match (full, scaling, &parameters) {
         (global, None, _) => global,
         (Some(global), Some(scaling), _) => Some(global.updated(scaling)),
-        // The type of what is changed, whatever the older field `type` says.
-        (None, Some(scaling), None) => Some(scaling.or("rope_type", "default".into())),
+        (None, Some(scaling), None) => Some(scaling),
         (None, Some(_), Some(parameters)) => {
             return Err(parameters.missing(FULL, "an object, which `rope_scaling` changes"));
         }

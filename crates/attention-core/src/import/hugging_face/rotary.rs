@@ -7,8 +7,8 @@ use crate::{Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, Yarn
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];
 
-/// The most angles of a table for a text: sines of 512 MiB.
-const MAX_ANGLES: usize = 1 << 27;
+/// The angles of the longest text at least, whatever the config says: sines of 512 MiB. Tables grow with the texts.
+const MIN_ANGLES: usize = 1 << 27;
 
 /// The length of texts in training, where it is another one than `max_position_embeddings`.
 const ORIGINAL: &str = "original_max_position_embeddings";
@@ -72,7 +72,7 @@ pub(super) fn rotary_of(
         Some(parameters) => scaling(parameters, max_positions, theta)?,
         None => RotaryScaling::None,
     };
-    let max_positions = max_positions.max(MAX_ANGLES / (head_size / 2));
+    let max_positions = max_positions.max(MIN_ANGLES / (head_size / 2));
     Ok(RotaryConfig::new(head_size, max_positions)
         .with_theta(theta)
         .with_layout(RotaryLayout::HalfSplit)

@@ -18,7 +18,7 @@ pub(super) struct Tables {
     angles: Arc<Angles>,
     dtype: DType,
     max_positions: usize,
-    /// Those of each device, with or without autodiff.
+    /// The tables of each device, without autodiff: constants beside any rows.
     made: Arc<Mutex<Vec<OnDevice>>>,
 }
 
@@ -52,9 +52,10 @@ impl Tables {
         rows: [usize; 2],
         device: &Device,
     ) -> [Tensor<3>; 2] {
+        let device = &device.clone().inner();
         let needed = positions.end(self.max_positions, rows[1]);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = made.iter().position(|of| is_same(&of.device, device));
+        let found = made.iter().position(|of| of.device == *device);
         let at = found.unwrap_or_else(|| {
             made.push(OnDevice {
                 device: device.clone(),
@@ -97,14 +98,4 @@ impl Debug for Tables {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write!(formatter, "Tables(max_positions: {})", self.max_positions)
     }
-}
-
-/// Whether tensors of two devices go together: Burn's `==` of devices leaves autodiff out.
-fn is_same(one: &Device, other: &Device) -> bool {
-    #[cfg(feature = "autodiff")]
-    let is_same_context =
-        one.gradient_checkpointing_strategy() == other.gradient_checkpointing_strategy();
-    #[cfg(not(feature = "autodiff"))]
-    let is_same_context = one.is_autodiff() == other.is_autodiff();
-    one == other && is_same_context
 }

@@ -89,7 +89,6 @@ fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
         load_gemma3(folder, device)
     });
 
-    // The older name of a type is not the name of what is changed.
     let older = |scaling: Value| {
         of_gemma3(json!({
             "rope_parameters": null,
@@ -99,19 +98,34 @@ fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
         }))
     };
     let plain = older(Value::Null);
-    let named = older(json!({ "type": "linear", "factor": 2.0 }));
-    assert_same("type", &named, &plain);
-    assert_ne!(older(linear.clone()), plain);
+    assert_same("empty", &older(json!({})), &plain);
+    assert_ne!(older(linear), plain);
+}
 
-    let copy = changed(
-        "gemma3",
-        json!({ "rope_scaling": linear, "rope_parameters": {} }),
-    );
-    let error = load_gemma3(copy.path(), &device::plain()[0])
-        .unwrap_err()
-        .to_string();
-    let expected = "`rope_parameters.full_attention`: expected an object, which `rope_scaling` changes, got none";
-    assert!(error.ends_with(expected), "{error}");
+#[test]
+fn a_rope_scaling_that_would_be_ignored_is_refused() {
+    let default = nested(json!({ "rope_type": "default", "rope_theta": 3000.0 }));
+    let linear = json!({ "rope_type": "linear", "factor": 2.0 });
+    let older = json!({ "type": "linear", "factor": 2.0 });
+    let no_kind = "`rope_scaling.rope_type`: expected the kind of scaling, \
+                   as version 5 of `transformers` ignores `type` here, got none";
+    for (parameters, scaling, expected) in [
+        (Value::Null, older.clone(), no_kind),
+        (Value::Null, json!({ "factor": 2.0 }), no_kind),
+        (default, older, no_kind),
+        (
+            json!({}),
+            linear,
+            "`rope_parameters.full_attention`: expected an object, which `rope_scaling` changes, got none",
+        ),
+    ] {
+        let fields = json!({ "rope_scaling": scaling, "rope_parameters": parameters });
+        let copy = changed("gemma3", fields);
+        let error = load_gemma3(copy.path(), &device::plain()[0])
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod generation;
 mod language_model;
 mod masked_language_model;
 mod models;
+mod norms;
 mod padding;
 mod position_bias;
 pub(crate) mod references;

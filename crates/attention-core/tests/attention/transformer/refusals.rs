@@ -222,7 +222,7 @@ fn positions_beyond_a_table() {
             let mut cache = model.cache();
             model.cached(tokens.clone(), NewRows::All, &mut cache);
             refuses(
-                "within 0 .. 32 expected, as the table is, got 32 ..= 32",
+                "within 0 .. 32 expected, as configured, got 32 ..= 32",
                 || {
                     let token = tokens.clone().narrow(1, 0, 1);
                     model.cached(token, NewRows::All, &mut cache)
@@ -237,13 +237,10 @@ fn positions_beyond_a_table() {
         let config = TokenEmbeddingConfig::new(VOCAB, HIDDENS)
             .with_positions(PositionEmbeddingConfig::Sinusoidal { max_positions: 4 });
         let embedding = config.init(device);
-        refuses(
-            "within 0 .. 4 expected, as the table is, got 2 ..= 4",
-            || {
-                let tokens = tensor(&text(1, [2, 3]), device);
-                embedding.forward(tokens, &Positions::consecutive(2))
-            },
-        );
+        refuses("within 0 .. 4 expected, as configured, got 2 ..= 4", || {
+            let tokens = tensor(&text(1, [2, 3]), device);
+            embedding.forward(tokens, &Positions::consecutive(2))
+        });
     });
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::explain::ExplainConfig;
 use attention_seq2seq::page::{EvaluatedModel, Page, ReportConfig};
 use attention_seq2seq::{
-    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFile,
-    PairFormat, Result, RunConfig, SearchConfig, TokenErrors, Translator, UnknownTokens,
+    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
+    Result, RunConfig, RunDir, SearchConfig, TokenErrors, Translator, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
@@ -17,6 +17,7 @@ use super::machine::among_threads;
 use super::model::Model;
 use super::output::{note, say, tokens};
 use super::pages;
+use super::pairs::read_file;
 use super::unknown::{MOST_UNKNOWN, reading};
 
 /// The most sources in a report, where no other number is given: about a megabyte for words.
@@ -153,7 +154,7 @@ impl EvalArgs {
         match (&self.data, &config.data) {
             (Some(file), DataSource::Files { options, .. }) => {
                 let options = options.of_other(file, self.input_format.clone())?;
-                Corpus::to_validate(&PairFile::read(file)?, &options)
+                Corpus::to_validate(&read_file(file, &options)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
                 what: "--data".to_string(),
@@ -167,9 +168,34 @@ impl EvalArgs {
                     config.check_data(corpus.checksum(), self.model.folder(), expected)?;
                 }
                 corpus.forget_train();
+                self.note_learned(config)?;
                 Ok(corpus)
             }
         }
+    }
+
+    /// Names the further models that the first's validation pairs are no fair test of.
+    fn note_learned(&self, config: &RunConfig) -> Result<()> {
+        let split = |config: &RunConfig| match &config.data {
+            DataSource::Files { train, valid, .. } => {
+                Some((train.clone(), valid.is_none().then_some(config.train.seed)))
+            }
+            DataSource::Task { .. } => None,
+        };
+        let Some((file, Some(seed))) = split(config) else {
+            return Ok(());
+        };
+        for folder in self.model.further().chain(&self.compare) {
+            let other = split(&RunDir::new(folder).load_config()?);
+            if other.is_some_and(|(of, by)| of == file && by != Some(seed)) {
+                note(format_args!(
+                    "note: the model in {} has learned from some of these pairs, which the first left out of its \
+                     training (--data evaluates others; training with --valid keeps them apart)",
+                    folder.display()
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn print(&self, evaluations: &[(Evaluation, &Translator)]) -> Result<()> {
@@ -217,10 +243,11 @@ impl EvalArgs {
         }
         if !evaluation.unknown_targets().is_empty() {
             let wrong = match evaluation.out_of_reach() {
-                1 => "1 source".to_string(),
-                count => format!("{count} sources"),
+                0 => String::new(),
+                1 => " (1 source can only be wrong)".to_string(),
+                count => format!(" ({count} sources can only be wrong)"),
             };
-            let reading = format!("which no output has ({wrong} can only be wrong)");
+            let reading = format!("which no output has{wrong}");
             say(named("target", &reading, evaluation.unknown_targets()))?;
         }
         for wrong in evaluation.worst() {
@@ -264,6 +291,7 @@ fn named(side: &str, reading: &str, found: &[String]) -> String {
     let named: Vec<String> = named.map(|token| format!("{token:?}")).collect();
     let others = match found.len().saturating_sub(MOST_UNKNOWN) {
         0 => String::new(),
+        1 => " and 1 other".to_string(),
         others => format!(" and {others} others"),
     };
     format!(

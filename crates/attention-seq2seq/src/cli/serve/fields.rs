@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
+use super::unique::Unique;
+
 /// The fields of an object that are not read yet. One that is null counts as left out.
 pub(super) struct Fields {
     /// The path of the object, which ends in a dot unless it is empty.
@@ -25,9 +27,10 @@ pub(super) enum Fault {
 type Result<T> = std::result::Result<T, Fault>;
 
 impl Fields {
-    /// The fields of a body, all of which have to be among `known`.
+    /// The fields of a body. Each comes once, and is among `known`.
     pub(super) fn of_body(body: &[u8], known: &[&str]) -> Result<Self> {
-        let body = serde_json::from_slice(body).map_err(|error| Fault::Form(error.to_string()))?;
+        let body = serde_json::from_slice::<Unique>(body);
+        let Unique(body) = body.map_err(|error| Fault::Form(error.to_string()))?;
         Self::of_value(body, "", known)
     }
 
@@ -101,17 +104,20 @@ impl Fields {
             return Ok(None);
         };
         let (least, most) = (range.start(), range.end());
-        let expected = format!("a whole number from {least} to {most}");
         let path = self.name(name);
-        match value.as_u64().map(usize::try_from) {
-            None => Err(wrong_form(&path, &expected, &value)),
-            Some(Ok(count)) if range.contains(&count) => Ok(Some(count)),
-            Some(Ok(count)) if count < *least => Err(Fault::Range(format!(
-                "{path}: expected {least} to {most}, found {value}"
-            ))),
-            Some(_) => Err(Fault::Range(format!(
+        let count = value.as_u64();
+        match count.and_then(|count| usize::try_from(count).ok()) {
+            Some(count) if range.contains(&count) => Ok(Some(count)),
+            _ if value.as_f64().is_some_and(|it| it > *most as f64) => Err(Fault::Range(format!(
                 "{path}: expected at most {most}, found {value}"
             ))),
+            _ if value.as_f64().is_some_and(|it| it < *least as f64) => Err(Fault::Range(format!(
+                "{path}: expected {least} to {most}, found {value}"
+            ))),
+            _ => {
+                let expected = format!("a whole number from {least} to {most}");
+                Err(wrong_form(&path, &expected, &value))
+            }
         }
     }
 
@@ -145,7 +151,7 @@ pub(super) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
 }
 
 /// The beginning of a text that is long.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{} ..", &text[..end]),

@@ -13,6 +13,7 @@ mod request;
 mod routes;
 mod server;
 mod translate;
+mod unique;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

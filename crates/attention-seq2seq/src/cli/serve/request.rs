@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::fields::{Fault, Fields, required};
 
-/// A request, of a JSON body, for a model whose outputs have so many tokens at most.
+/// A request, of a JSON body, for a model whose outputs have at most `max_len` tokens.
 pub(super) trait Request: Sized {
     fn read(body: &[u8], max_len: usize) -> Result<Self, Fault>;
 }

@@ -64,7 +64,6 @@ impl TrainArgs {
         for file in [Some(&train), valid.as_ref()].into_iter().flatten() {
             guesses.extend(file.recognized(&options.format)?);
         }
-        guesses.dedup();
         guesses.extend(settings.guesses(&options, self.preset));
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
         let source = DataSource::Files {
@@ -125,7 +124,7 @@ impl TrainArgs {
     }
 }
 
-/// A line for each side of which many tokens occur once: often these are not the tokens that were meant.
+/// A line for each side where many tokens occur once: often these are not the tokens that were meant.
 pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<Item = String> {
     /// The part of all tokens that is many, as its reciprocal.
     const MANY: usize = 4;
@@ -136,9 +135,10 @@ pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<
     let notes = sides.into_iter().zip(train.once());
     notes.filter_map(|((side, tokens), once)| {
         let all = tokens - Vocab::SPECIAL_TOKENS;
+        let occur = if once == 1 { "occurs" } else { "occur" };
         (once > 0 && MANY * once >= all).then(|| {
             format!(
-                "note: {once} of {all} {side} tokens occur once, and little is learned of them: see --{side}-tokens, \
+                "note: {once} of {all} {side} tokens {occur} once, and little is learned of them: see --{side}-tokens, \
                  --min-count, --subwords"
             )
         })

@@ -14,7 +14,7 @@ impl Settings {
     /// How to read a file: as it is set, and else as the preset, the file's name and its content tell.
     ///
     /// # Errors
-    /// [`Error::Config`] for a setting of another format, and those of [`PairFile::format`] and [`PairFile::guess_of`].
+    /// [`Error::Config`] for a setting of another format, and as [`PairFile::format`] and [`PairFile::guess_of`].
     pub(super) fn options(
         &self,
         path: &Path,
@@ -80,7 +80,6 @@ impl Settings {
             let (source, target) = (options.source_tokens, options.target_tokens);
             let by_what = match preset.map(Preset::texts).unwrap_or_default() {
                 [TextKind::Any, TextKind::Any] => "guessed",
-                [_, TextKind::Any] => "of the preset, and guessed",
                 _ => "of the preset",
             };
             lines.push(format!(

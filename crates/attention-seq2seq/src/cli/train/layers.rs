@@ -17,7 +17,7 @@ impl Settings {
         Ok(of_file.overlaid(self))
     }
 
-    /// These settings, those that are not given as the preset has them for so many pairs. The file of a preset
+    /// These settings, those that are not given as the preset has them for this number of pairs. The file of a preset
     /// has no setting of the data.
     pub(super) fn over_preset(&self, preset: Option<Preset>, pairs: usize) -> Self {
         let of_preset = preset.map(|preset| preset.settings(pairs));
@@ -141,7 +141,8 @@ impl Settings {
         let all = Self {
             model: Some(run.model.kind()),
             attention: Some(run.attention),
-            epochs: Some(train.epochs),
+            // Either says how long to train, on any number of pairs.
+            epochs: train.steps.is_none().then_some(train.epochs),
             steps: train.steps,
             batch_size: Some(train.batch_size),
             learning_rate: Some(train.learning_rate),

@@ -202,9 +202,8 @@ impl TrainArgs {
             ..defaults
         };
         config.check()?;
-        let valid = corpus.valid_chunks().flatten();
-        let longest = valid.map(|pair| pair.target.len()).max();
-        config.train.select.check(longest.unwrap_or(0))?;
+        let longest = || corpus.longest_valid_target();
+        config.train.select.check(longest)?;
         Ok(Prepared {
             config,
             corpus,

@@ -24,15 +24,15 @@ impl Preset {
     /// The number of pairs from which on a preset for many is taken, where there are two.
     const MANY: usize = 30_000;
 
-    /// The settings to learn from so many pairs, the others by default.
+    /// The settings to learn from this number of pairs, the others by default.
     pub(super) fn settings(self, pairs: usize) -> Settings {
         toml::from_str(self.text(pairs)).expect("a preset is a file of settings")
     }
 
-    /// The kinds of sources and targets, of which it knows the tokens.
+    /// The kinds of sources and targets, whose tokens it knows.
     pub(super) fn texts(self) -> [TextKind; 2] {
         match self {
-            Self::G2p => [Letters, Any],
+            Self::G2p => [Letters, Words],
             Self::Dates | Self::Inflection => [Letters, Letters],
             Self::Translation => [Words, Words],
             Self::Small => [Any, Any],

@@ -54,7 +54,7 @@ pub(super) const KEPT_BY_RESUME: [&str; 36] = [
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary, of which numbers and
+    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary, whose numbers and
     /// brackets between a word and its phonemes are left out) or jsonl (a JSON object a line) [default: as the ending
     /// of --data tells, .dict or .jsonl, CMUdict's own name, or a first line with `;;;`; else tsv].
     #[arg(

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use attention_seq2seq::{Result, Translator};
 
+use crate::cli::pairs::read_pairs;
+
 /// The targets of each source of a file, in their order, as tokens.
 pub(super) struct Dictionary(HashMap<Vec<String>, Vec<Vec<String>>>);
 
@@ -13,7 +15,7 @@ impl Dictionary {
     /// Those of [`Translator::read_pairs`].
     pub(super) fn read(file: &Path, translator: &Translator) -> Result<Self> {
         let mut entries = HashMap::<Vec<String>, Vec<Vec<String>>>::new();
-        for pair in translator.read_pairs(file)? {
+        for pair in read_pairs(file, translator)? {
             let targets = entries.entry(pair.source).or_default();
             if !targets.contains(&pair.target) {
                 targets.push(pair.target);

@@ -29,12 +29,13 @@ impl Line {
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
         let is_known = answerer.knows(&tokens);
-        let read = match is_known {
-            true => ReadTokens {
+        let read = if is_known {
+            ReadTokens {
                 tokens,
                 ..ReadTokens::default()
-            },
-            false => answerer.read(text)?,
+            }
+        } else {
+            answerer.read(text)?
         };
         Ok(Self {
             text: text.to_string(),

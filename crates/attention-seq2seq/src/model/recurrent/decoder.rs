@@ -11,7 +11,8 @@ use burn_fused_layers::recurrent::{
     CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
 use burn_fused_layers::{
-    ClassTargets, EmbeddingTable, PackedLinear, dropout, linear, linear_cross_entropy_of_parts,
+    ClassTargets, EmbeddingTable, PackedLinear, dropout_beside, linear,
+    linear_cross_entropy_of_parts,
 };
 
 use super::gates::{TokenGates, weights_after};
@@ -230,15 +231,19 @@ impl<A: StatefulAttention> Decoder<A> {
             .unzip();
         let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
         let [_, size] = features.dims();
-        let features = dropout(&self.dropout, features).reshape([2, rows, size]);
+        let features = self.dropped(features).reshape([2, rows, size]);
         linear_cross_entropy_of_parts(features, self.output.weight.val(), bias, targets)
     }
 
     /// The logits of the next tokens, `[rows, vocab_size]`, from the features of steps.
     pub(crate) fn logits(&self, features: Vec<Features>) -> Tensor<2> {
         let features = features.into_iter().map(Features::joined);
-        let features = dropout(&self.dropout, Tensor::cat(features.collect(), 0));
+        let features = self.dropped(Tensor::cat(features.collect(), 0));
         apply(&self.output, features)
+    }
+
+    fn dropped(&self, features: Tensor<2>) -> Tensor<2> {
+        dropout_beside(&self.dropout, features, [self.output.weight.device()])
     }
 }
 
@@ -266,10 +271,17 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
 
         let mut of_tokens = Some(self.of_tokens.rows(tokens));
         let mut below = context.clone();
-        for ((cell, gates), state) in self.cells.iter().zip(&self.gates).zip(&mut states) {
+        let Recurrent {
+            layers, dropout, ..
+        } = &self.decoder.recurrent;
+        let prepared = self.cells.iter().zip(&self.gates).zip(layers);
+        for (((cell, gates), layer), state) in prepared.zip(&mut states) {
             let gates = match of_tokens.take() {
                 Some(of_tokens) => of_tokens + gates.forward(below),
-                None => gates.forward(dropout(&self.decoder.recurrent.dropout, below)),
+                None => {
+                    let devices = [layer.input.weight.device()];
+                    gates.forward(dropout_beside(dropout, below, devices))
+                }
             };
             *state = cell.forward(gates, state.clone());
             below = state.hidden.clone();

@@ -2,12 +2,13 @@
 
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
-use burn_fused_layers::{EmbeddingTable, PackedLinear, dropout, drops, linear};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, drop_elements, drops, linear};
 
 /// The projections of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenGates {
-    dropout: Dropout,
+    /// The probability to drop a feature of an embedding, if the module trains.
+    dropout: Option<f64>,
     /// The projections of all tokens or, where there is a layer, their embeddings.
     table: EmbeddingTable,
     /// From embeddings to gates.
@@ -30,8 +31,9 @@ impl TokenGates {
         let [vocab_size, size] = table.dims();
         let weight = layer.weight.val().narrow(0, 0, size);
         let bias = layer.bias.as_ref().map(|bias| bias.val());
-        let dropout = dropout.clone();
-        if drops(&dropout, [table.device(), weight.device()]) || vocab_size > tokens {
+        let devices = [table.device(), weight.device()];
+        let dropout = drops(dropout, devices).then_some(dropout.prob);
+        if dropout.is_some() || vocab_size > tokens {
             Self {
                 dropout,
                 table: embedding.clone(),
@@ -49,8 +51,12 @@ impl TokenGates {
     /// The projections of `tokens`, `[batch]`.
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let rows = self.table.rows(tokens);
+        let rows = match self.dropout {
+            Some(probability) => drop_elements(rows, probability),
+            None => rows,
+        };
         match &self.layer {
-            Some(layer) => layer.forward(dropout(&self.dropout, rows)),
+            Some(layer) => layer.forward(rows),
             None => rows,
         }
     }

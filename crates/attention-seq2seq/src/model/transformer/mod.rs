@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use decoding::{StepState, TransformerDecoding};
 use positions::sinusoids;
 
-/// A Transformer: an encoder and a decoder of self-attention, of which the second also attends to the source, by a
-/// score of its own.
+/// A Transformer: an encoder and a decoder of self-attention. The decoder also attends to the source, by a score
+/// of its own.
 ///
 /// Positions are sinusoids, added to the embeddings, so that there is no longest text. Normalizations stand before each
 /// sublayer. The encoder reads the end of a source as a token, from which it knows how far each other is from the end.

@@ -12,6 +12,8 @@ pub(super) struct Entry<'a> {
     pub(super) has_tab: bool,
     /// Whether the first cell behind a TAB is one field, and others follow.
     pub(super) has_cell: bool,
+    /// What stands behind the fields, from a field that begins with `#`.
+    pub(super) comment: &'a str,
 }
 
 impl<'a> Entry<'a> {
@@ -23,7 +25,8 @@ impl<'a> Entry<'a> {
         if is_of('#') || first.starts_with("##") || first.starts_with(";;;") || first == ";;" {
             return None;
         }
-        let line = trim(without_comment(line));
+        let (line, comment) = line.split_at(comment_at(line));
+        let line = trim(line);
         let Some((head, tail)) = line.split_once('\t') else {
             let mut rest = fields(line);
             return Some(Self {
@@ -31,11 +34,15 @@ impl<'a> Entry<'a> {
                 rest: rest.collect(),
                 has_tab: false,
                 has_cell: false,
+                comment,
             });
         };
         let mut word: Vec<&str> = fields(head).collect();
-        let columns = word[1..].iter().rev().take_while(|it| is_column(it));
-        let mut rest = word.split_off(word.len() - columns.count());
+        let is_output =
+            |at: usize| word[at].starts_with('[') && word[word.len() - 1].ends_with(']');
+        let are_columns = |&at: &usize| is_output(at) || word[at..].iter().all(|it| is_column(it));
+        let columns = (1..word.len()).find(are_columns).unwrap_or(word.len());
+        let mut rest = word.split_off(columns);
         let mut cells = tail
             .split('\t')
             .filter(|cell| fields(cell).next().is_some());
@@ -46,6 +53,7 @@ impl<'a> Entry<'a> {
             rest,
             has_tab: true,
             has_cell: is_field && cells.next().is_some(),
+            comment,
         })
     }
 
@@ -61,22 +69,20 @@ impl<'a> Entry<'a> {
 }
 
 /// The parts of a text that spaces and TABs divide.
-fn fields(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn fields(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t']).filter(|field| !field.is_empty())
 }
 
-/// A line before the field that begins with `#`, unless that is the first.
-fn without_comment(line: &str) -> &str {
-    let begins = |&(at, _): &(usize, &str)| line[..at].ends_with([' ', '\t']);
-    match line.match_indices('#').find(begins) {
-        Some((at, _)) => &line[..at],
-        None => line,
-    }
+/// The end of a line before the field that begins with `#`, unless that is the first.
+fn comment_at(line: &str) -> usize {
+    let begins = |&at: &usize| line[..at].ends_with([' ', '\t']);
+    let mut signs = line.match_indices('#').map(|(at, _)| at);
+    signs.find(begins).unwrap_or(line.len())
 }
 
-/// Whether a field is a number with a point or an exponent, which is no phoneme anywhere.
+/// Whether a field is a number with a point, an exponent or a minus, which is no phoneme anywhere.
 pub(super) fn is_decimal(field: &str) -> bool {
-    let is_written = |it: &str| it.contains("e-") || it.contains("E-") || it.contains('.');
+    let is_written = |it: &str| it.contains(['.', '-', '+']);
     let is_number = field.ends_with(|it: char| it.is_ascii_digit()) && field.parse::<f64>().is_ok();
     is_number && is_written(field)
 }
@@ -87,7 +93,7 @@ pub(super) fn is_integer(field: &str) -> bool {
 }
 
 /// Whether a field is in brackets, as HTK writes the output of a word.
-pub(super) fn is_bracket(field: &str) -> bool {
+fn is_bracket(field: &str) -> bool {
     field.len() > 1 && field.starts_with('[') && field.ends_with(']')
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Entry, is_bracket, is_decimal, is_integer};
+use super::entry::{Entry, fields, is_decimal, is_integer};
 use crate::pair_file::line::{LineError, LineResult};
 
 /// The columns between words and phonemes, and the lines that are comments.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::pair_file) struct Layout {
     /// Whether a word may have spaces, and ends at a TAB.
     pub(super) has_long_words: bool,
@@ -18,6 +18,8 @@ pub(in crate::pair_file) struct Layout {
     pub(super) integers: usize,
     /// Whether outputs in brackets stand behind words.
     pub(super) has_brackets: bool,
+    /// The phonemes that are integers.
+    pub(super) digits: HashSet<String>,
     /// The lines that begin with `#` and are comments.
     pub(super) comments: HashSet<usize>,
 }
@@ -28,7 +30,7 @@ struct Evidence<'a> {
     /// The number of entries.
     entries: usize,
     with_tab: usize,
-    /// Those with numbers, of which one has a point.
+    /// Entries with numbers, one of them with a point.
     with_decimals: usize,
     /// Fields that are phonemes, whatever the layout is.
     phonemes: HashSet<&'a str>,
@@ -37,6 +39,8 @@ struct Evidence<'a> {
     /// Words of several fields before a TAB.
     long: Vec<(usize, Vec<&'a str>)>,
     with_bracket: HashMap<&'a str, usize>,
+    /// What stands behind entries from a `#` on.
+    behind: Vec<(usize, &'a str)>,
     /// Entries whose word begins with `#`.
     signed: Vec<(usize, Entry<'a>)>,
 }
@@ -57,11 +61,14 @@ impl Layout {
             }
         }
         layout.comments = evidence.comments()?;
+        evidence.check_behind()?;
         layout.has_brackets = evidence.has_brackets()?;
         evidence.check_long_words()?;
         layout.has_long_words = !evidence.long.is_empty();
         layout.has_numbered_words = evidence.has_numbered_words();
         layout.integers = evidence.integers(layout.decimals)?;
+        let digits = evidence.phonemes.into_iter().filter(|it| is_integer(it));
+        layout.digits = digits.map(str::to_owned).collect();
         Ok(layout)
     }
 
@@ -87,8 +94,15 @@ impl Layout {
         });
         let phonemes = entry.rest.split_off(left_out);
         let word = entry.word.join(" ");
+        let is_phoneme = |last: &str| left_out < self.decimals || self.digits.contains(last);
+        let unclear = entry.rest.iter().skip(1).last();
+        if let Some(last) = unclear.filter(|it| is_integer(it) && is_phoneme(it)) {
+            let expected = format!("{} numbers behind a word, or one", self.decimals);
+            let found = format!("{last} behind {word:?}, which may be a phoneme");
+            return Err(LineError::new(expected, found));
+        }
         if let Some(number) = phonemes.iter().find(|field| is_decimal(field)) {
-            let found = format!("the number {number} among those of {word:?}");
+            let found = format!("the number {number} in the entry of {word:?}");
             return Err(LineError::new("phonemes", found));
         }
         if phonemes.is_empty() {
@@ -112,25 +126,37 @@ impl Layout {
         if self.has_brackets {
             left_out.push("an output in brackets (as HTK has it)".to_owned());
         }
-        let words = match self.has_long_words {
-            true => "words that end at a TAB",
-            false => "words",
+        let words = if self.has_long_words {
+            "words that end at a TAB"
+        } else {
+            "words"
         };
-        match left_out.is_empty() {
-            true => format!("{words} and phonemes"),
-            false => format!(
-                "{words} and phonemes; left out behind words: {}",
-                left_out.join(", ")
-            ),
+        let mut described = format!("{words} and phonemes");
+        if !left_out.is_empty() {
+            described += "; left out behind words: ";
+            described += &left_out.join(", ");
         }
+        match self.comments.len() {
+            0 => {}
+            1 => described += "; left out: 1 line whose word begins with # (a comment)",
+            count => {
+                described +=
+                    &format!("; left out: {count} lines whose words begin with # (comments)");
+            }
+        }
+        described
     }
 }
 
 impl<'a> Entry<'a> {
-    /// Drops the output of HTK, and returns it.
+    /// Drops the output of HTK, and returns its first field.
     fn drop_bracket(&mut self) -> Option<&'a str> {
-        let is_output = self.rest.len() > 1 && is_bracket(self.rest[0]);
-        is_output.then(|| self.rest.remove(0))
+        let first = self.rest.first().copied()?;
+        let is_open = first.len() > 1 && first.starts_with('[');
+        let end = self.rest.iter().position(|it| it.ends_with(']'));
+        let end = end.filter(|end| is_open && end + 1 < self.rest.len())?;
+        self.rest.drain(..=end);
+        Some(first)
     }
 }
 
@@ -149,6 +175,9 @@ impl<'a> Evidence<'a> {
         let numbers = entry.numbers();
         let last = entry.rest[..numbers].iter().rposition(|it| is_decimal(it));
         self.phonemes.extend(&entry.rest[numbers..]);
+        if !entry.comment.is_empty() {
+            self.behind.push((line, entry.comment));
+        }
         self.with_decimals += usize::from(last.is_some());
         if entry.word.len() > 1 {
             self.long.push((line, entry.word.clone()));
@@ -157,6 +186,21 @@ impl<'a> Evidence<'a> {
             self.with_integer.push((line, entry));
         }
         last.map_or(0, |last| last + 1)
+    }
+
+    /// Refuses a `#` before nothing but phonemes.
+    fn check_behind(&self) -> Result<(), (usize, LineError)> {
+        let are_phonemes = |behind: &str| {
+            let fields: Vec<&str> = fields(behind).skip(1).collect();
+            !fields.is_empty() && fields.iter().all(|it| self.phonemes.contains(it))
+        };
+        match self.behind.iter().find(|(_, behind)| are_phonemes(behind)) {
+            None => Ok(()),
+            Some((line, behind)) => {
+                let expected = "a comment behind #, which is no phoneme";
+                Err((*line, LineError::new(expected, format!("{behind:?}"))))
+            }
+        }
     }
 
     fn has_brackets(&self) -> Result<bool, (usize, LineError)> {
@@ -187,7 +231,7 @@ impl<'a> Evidence<'a> {
                 known if 2 * known >= fields => {}
                 known => {
                     let text = [&entry.word[..], &entry.rest].concat().join(" ");
-                    let found = format!("{text:?}, of which {known} of {fields} are phonemes");
+                    let found = format!("{text:?} ({known} of {fields} are phonemes)");
                     let expected = "`# ` before a comment, or a word and phonemes of other lines";
                     return Err((line, LineError::new(expected, found)));
                 }
@@ -220,7 +264,8 @@ impl<'a> Evidence<'a> {
         self.are_counted(numbered)
     }
 
-    /// The number of integers that are left out behind a word, in a file with so many numbers that have a point.
+    /// The number of integers that are left out behind a word, in a file whose words have up to `decimals` numbers, one
+    /// of them with a point.
     fn integers(&self, decimals: usize) -> Result<usize, (usize, LineError)> {
         // A TAB, a number and more in one cell are phonemes, unless every word has a number.
         let is_everywhere = self.with_integer.len() + self.with_decimals == self.entries;
@@ -238,10 +283,12 @@ impl<'a> Evidence<'a> {
         }
         let numbers = self.with_integer.iter();
         let numbers = numbers.map(|(_, entry)| (&entry.word[..], entry.rest[0]));
-        if is_everywhere && decimals == 0 && self.are_counted(numbers) {
+        let is_one_number = self.with_integer.iter().any(|(_, it)| it.numbers() == 1);
+        if is_everywhere && decimals == 0 && is_one_number && self.are_counted(numbers) {
             return Ok(1);
         }
-        let are_phonemes = !is_everywhere && all(&|it| self.phonemes.contains(it));
+        let are_told = unclear.iter().all(|(_, it)| it.has_tab && !it.has_cell);
+        let are_phonemes = are_told || !is_everywhere && all(&|it| self.phonemes.contains(it));
         if are_phonemes && (decimals == 0 || !all(&is_one)) {
             return Ok(0);
         }
@@ -257,7 +304,8 @@ impl<'a> Evidence<'a> {
         Err((*line, LineError::new(expected, found)))
     }
 
-    /// Whether every word has a number that counts its pronunciations; of a part of a dictionary most are 1.
+    /// Whether every word of several entries has a number that counts its pronunciations; of a part of a dictionary most
+    /// are 1.
     fn are_counted<'w>(&self, numbers: impl Iterator<Item = (&'w [&'a str], &'a str)>) -> bool
     where
         'a: 'w,
@@ -271,6 +319,6 @@ impl<'a> Evidence<'a> {
             in_order += usize::from(number == count.to_string());
             ones += usize::from(number == "1");
         }
-        all > 0 && all == self.entries && (in_order == all || 2 * ones > all)
+        all > 1 && all == self.entries && (in_order == all || 2 * ones > all)
     }
 }

@@ -68,11 +68,24 @@ fn words_and_phonemes_are_divided_by_spaces_or_tabs() {
         "cat K AE1 T\ncats  K AE1 T S\nread R IY1 D\nread(2) R EH1 D\n",
         "cat\tK AE1 T\ncats\t K  AE1 T S\nread\tR IY1 D\nread(2)\tR EH1 D\n",
         "cat\tK\tAE1\tT\ncats\tK\tAE1\tT\tS\nread\tR\tIY1\tD\nread(2)\tR\tEH1\tD\n",
-        "## a list\n##of words\n;;; all\ncat K AE1 T\t# a pet\n#many of them\ncats\tK AE1 T S\nread R IY1 D\n;; \n\
+        "## a list\n##of words\n;;; all\ncat K AE1 T\t# a pet\ncats\tK AE1 T S\nread R IY1 D\n;; \n\
          read(2) R EH1 D",
     ] {
         check(content, "words and phonemes", &PAIRS);
     }
+}
+
+#[test]
+fn lines_without_known_phonemes_whose_words_begin_with_a_number_sign_are_counted() {
+    let pairs = [PAIRS[0], PAIRS[1]];
+    let layout = "words and phonemes; left out: 1 line whose word begins with # (a comment)";
+    check("cat K AE1 T\n#HASH  HH\ncats K AE1 T S\n", layout, &pairs);
+    check(
+        "#many of them\ncat 1 K AE1 T\n# all\n#HASH-MARK  HH M\ncats 1 K AE1 T S\n",
+        "words and phonemes; left out behind words: the number of a pronunciation (as NLTK has it); left out: 2 lines \
+         whose words begin with # (comments)",
+        &pairs,
+    );
 }
 
 #[test]
@@ -88,6 +101,8 @@ fn probabilities_are_left_out() {
     let layout =
         "words and phonemes; left out behind words: a number (a probability, as Kaldi has it)";
     check(kaldi, layout, &PAIRS);
+    let logarithms = "cat -0.3 K AE1 T\ncats 0 K AE1 T S\nread -1 R IY1 D\nread -2e+00 R EH1 D\n";
+    check(logarithms, layout, &PAIRS);
     for content in [
         "cat 1.0\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.7\tR IY1 D\nread 0.3\tR EH1 D\n",
         "cat\t1.0\tK AE1 T\ncats\t1.0\tK AE1 T S\nread\t0.7\tR IY1 D\nread\t0.3\tR EH1 D\n",
@@ -120,6 +135,9 @@ fn numbers_of_pronunciations_are_left_out() {
     let long = layout.replacen("words", "words that end at a TAB", 1);
     let words = [("the cat", "K"), ("read", "R"), ("read", "D")];
     check("the cat 1\tK\nread 1\tR\nread 2\tD\n", &long, &words);
+    // One entry counts nothing.
+    let layout = "words that end at a TAB and phonemes";
+    check("apollo 1\tK\n", layout, &[("apollo 1", "K")]);
 }
 
 #[test]
@@ -131,6 +149,13 @@ fn outputs_in_brackets_are_left_out() {
         "[noise] NSN\num [um] [spn]\n",
         layout,
         &[("[noise]", "NSN"), ("um", "[spn]")],
+    );
+    let words = "FOO [FOO BAR] f u\nnew york\t[New York]\tn\nnew ham [New Ham]\th [\n";
+    let long = layout.replacen("words", "words that end at a TAB", 1);
+    check(
+        words,
+        &long,
+        &[("FOO", "f u"), ("new york", "n"), ("new ham", "h [")],
     );
     let layout = "words and phonemes; left out behind words: a number (a probability, as Kaldi has it), an output in \
                   brackets (as HTK has it)";
@@ -171,6 +196,12 @@ fn a_phoneme_that_is_a_digit_stays() {
         "words and phonemes",
         &[("eu", "2 s"), ("sa", "s A")],
     );
+    check("un\t1 n\n", "words and phonemes", &[("un", "1 n")]);
+    check(
+        "eu\t2 s\nun\t3 n\n",
+        "words and phonemes",
+        &[("eu", "2 s"), ("un", "3 n")],
+    );
     check(
         "eu 2\nsa s A\n",
         "words and phonemes",
@@ -190,13 +221,38 @@ fn lines_that_can_be_read_in_two_ways_are_refused() {
             "two 2 T1\n",
             "cmu.dict:1: expected the number of a pronunciation",
         ),
+        // One entry counts nothing.
+        (
+            "un 1 n\n",
+            "cmu.dict:1: expected the number of a pronunciation",
+        ),
+        (
+            "'bout B AW1 T\n#HASH-MARK  HH AW1 M\n",
+            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#HASH-MARK HH AW1",
+        ),
         (
             "cat 0.5 K AE1 T\nsa s A\neu 2 s\n",
             "cmu.dict:3: expected the number of a pronunciation",
         ),
         (
+            "cat 0.9 0.2 1.0 1.0 K\ndog 0.9 2 9 s\n",
+            "cmu.dict:2: expected 4 numbers behind a word, or one, found 9 behind \"dog\", which may be a phoneme",
+        ),
+        (
+            "cat 0.9 0.2 K 2\ndog 0.9 2 s\n",
+            "cmu.dict:2: expected 2 numbers behind a word, or one, found 2 behind",
+        ),
+        (
+            "cat 1 1 1 1 K\ndog 1 1 1 1 D\n",
+            "cmu.dict:1: expected the number of a pronunciation",
+        ),
+        (
+            "cat k # t\ntag t g\ndog d # good\n",
+            "cmu.dict:1: expected a comment behind #, which is no phoneme, found \"# t\"",
+        ),
+        (
             "cat K AE1 0.5 T\n",
-            "cmu.dict:1: expected phonemes, found the number 0.5 among those of \"cat\"",
+            "cmu.dict:1: expected phonemes, found the number 0.5 in the entry of \"cat\"",
         ),
         (
             "cat K AE1 T 0.5\n",
@@ -222,7 +278,7 @@ fn lines_that_can_be_read_in_two_ways_are_refused() {
         (
             "a a B\n#a list a of words\n",
             "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#a list a of \
-             words\", of which 1 of 4 are phonemes",
+             words\" (1 of 4 are phonemes)",
         ),
         (
             "um [spn] ah\nuh ah [spn]\n",

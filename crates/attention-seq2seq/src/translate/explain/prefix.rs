@@ -17,8 +17,9 @@ impl Translator {
     /// Checks the settings of an explanation, before a source is read or waits.
     ///
     /// # Errors
-    /// [`Error::Config`] for the first setting that is out of its range, or a prefix with more tokens than an output
-    /// may have; [`Error::UnknownToken`] for a token of the prefix that is not in the vocabulary.
+    /// [`Error::Config`] for the first setting that is out of its range, a prefix with more tokens than an output may
+    /// have, or `<eos>` at its end where that is a token of the model's data, too; [`Error::UnknownToken`] for a token
+    /// of the prefix that is not in the vocabulary.
     pub fn check_explanation(&self, config: &ExplainConfig) -> Result<()> {
         self.prefix_of(config).map(drop)
     }
@@ -31,6 +32,10 @@ impl Translator {
             Some((last, tokens)) if last == END => (tokens.to_vec(), true),
             Some(_) => (config.prefix.clone(), false),
         };
+        if is_whole && self.vocabs.target.id(END).is_some() {
+            let expected = "no `<eos>` at its end, which is a token of this model's data";
+            return Err(Error::config("the prefix", expected, "one"));
+        }
         self.vocabs.target.try_encode(&tokens)?;
         let most = config.search.max_len.unwrap_or(self.max_len);
         if tokens.len() > most {

@@ -82,6 +82,28 @@ fn a_prefix_that_no_output_has_is_an_error() {
     }
 }
 
+#[test]
+fn an_end_that_is_also_a_token_of_the_data_is_refused() {
+    let (_folder, mut translator) = lively();
+    let tokens = ["x".to_string(), "<eos>".to_string()];
+    translator.vocabs.target = Vocab::build([&tokens[..]]);
+    for prefix in [&["<eos>"][..], &["x", "<eos>"]] {
+        let error = translator.check_explanation(&config(prefix)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the prefix: expected no `<eos>` at its end, which is a token of this model's data, found one"
+        );
+    }
+    let forced = config(&["<eos>", "x"]);
+    let explanation = translator.explain("bed", &forced).unwrap();
+    let outputs = &explanation.outputs;
+    assert!(
+        outputs
+            .iter()
+            .all(|it| it.tokens().starts_with(&forced.prefix))
+    );
+}
+
 /// The explanation, which is to stop at the question after so many, and the number of questions.
 fn explained_until(
     translator: &Translator,

@@ -131,9 +131,24 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
             "unknown field `beams`",
         ),
         (
-            r#"{"texts": ["a"], "search": {"beam": -1}}"#,
+            r#"{"texts": ["a"], "search": {"mass": 1}, "texts": ["b"]}"#,
             400,
-            "search.beam: expected a whole number from 1 to 64, found -1",
+            "field `texts` came twice",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 2, "beam": 2}}"#,
+            400,
+            "field `beam` came twice",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": -1}}"#,
+            422,
+            "search.beam: expected 1 to 64, found -1",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 123456789012345678901}}"#,
+            422,
+            "search.beam: expected at most 64, found 1.23456789",
         ),
         (r#"{"texts": []}"#, 422, "at least one"),
         (
@@ -223,7 +238,7 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
 
     assert_eq!(server.translate(&["abc"]).len(), 1);
     server.assert_counted(&[
-        r#"seq2seq_requests_total{kind="translate",status="400"} 14"#,
+        r#"seq2seq_requests_total{kind="translate",status="400"} 15"#,
         r#"seq2seq_requests_total{kind="translate",status="413"} 3"#,
         r#"seq2seq_requests_total{kind="translate",status="200"} 1"#,
         "seq2seq_batch_sources_count 1",
