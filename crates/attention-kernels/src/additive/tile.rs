@@ -88,14 +88,20 @@ pub(super) fn tile_scores<E: Real, S: Simd<E>>(
             target.store(simd, sums);
         }};
     }
-    // A block of keys has as many vectors as the instruction set makes of it.
-    match (KEY_LANES / S::LANES, tile.len() == QUERY_TILE) {
-        (1, true) => store!(QUERY_TILE, 1),
-        (1, false) => store!(1, 1),
-        (2, true) => store!(QUERY_TILE, 2),
-        (2, false) => store!(1, 2),
-        (_, true) => store!(QUERY_TILE, 4),
-        (_, false) => store!(1, 4),
+    macro_rules! store_tile {
+        ($vectors:expr) => {
+            if tile.len() == QUERY_TILE {
+                store!(QUERY_TILE, $vectors)
+            } else {
+                store!(1, $vectors)
+            }
+        };
+    }
+    // A block of keys has as many vectors as the instruction set makes of it; the others are not compiled.
+    match const { KEY_LANES / S::LANES } {
+        1 => store_tile!(1),
+        2 => store_tile!(2),
+        _ => store_tile!(4),
     }
 }
 
