@@ -14,7 +14,7 @@ use crate::ops::{
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
-        runs_on: |_, _, _| true,
+        runs_on: |_, dtype, _| cfg!(feature = "f64") || dtype != DType::F64,
         fastest: None,
         mask: to_host,
         may_wait: true,

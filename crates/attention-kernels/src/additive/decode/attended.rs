@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 use cpu_kernels::softmax::softmax;
 
 use super::Group;
@@ -30,6 +30,33 @@ pub(super) struct GroupWeights<'a, E> {
     packed: Vec<E>,
 }
 
+/// The arguments of [`GroupWeights::compute`], which is compiled once for each instruction set.
+struct Weighing<'a, 'b, E> {
+    weights: &'b mut GroupWeights<'a, E>,
+    group: &'b Group<'a, E>,
+    lse: Option<&'b mut [LogSumExp]>,
+}
+
+impl<E: Real> Job<E> for Weighing<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(mut self, simd: S) {
+        let all = self.weights;
+        let (span, blocks) = all.start(self.group);
+        all.scores(simd, self.group, span, blocks);
+        let keys = all.first..all.first + all.stride;
+        for (row, mask) in all.masks.iter().enumerate() {
+            let weights = &mut all.weights[row * all.stride..(row + 1) * all.stride];
+            mask.fill(&keys, weights, -E::INFINITY);
+            let normalization = softmax(simd, weights);
+            if let Some(lse) = &mut self.lse {
+                lse[row] = normalization.log_sum_exp();
+            }
+        }
+    }
+}
+
 impl<'a, E: Real> GroupWeights<'a, E> {
     /// Computes the weights, and writes the logarithm of the sum of `e^score` for each query.
     #[inline(always)]
@@ -37,19 +64,14 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        mut lse: Option<&mut [LogSumExp]>,
+        lse: Option<&mut [LogSumExp]>,
     ) {
-        let (span, blocks) = self.start(group);
-        self.scores(simd, group, span, blocks);
-        let keys = self.first..self.first + self.stride;
-        for (row, mask) in self.masks.iter().enumerate() {
-            let weights = &mut self.weights[row * self.stride..(row + 1) * self.stride];
-            mask.fill(&keys, weights, -E::INFINITY);
-            let normalization = softmax(simd, weights);
-            if let Some(lse) = &mut lse {
-                lse[row] = normalization.log_sum_exp();
-            }
-        }
+        let weights = self;
+        simd.call(Weighing {
+            weights,
+            group,
+            lse,
+        });
     }
 
     /// Writes the weights, `[queries, keys]`, 0 where masked.
