@@ -1,7 +1,7 @@
 //! The scores of some queries with several blocks of keys.
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::{Job, Simd};
+use cpu_kernels::simd::Simd;
 
 use super::pack::{PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use super::tile::{KeyBlock, Target, tile_scores};
@@ -10,9 +10,6 @@ use crate::tiles::KEY_LANES;
 use crate::{HeadIndex, Rows};
 
 /// Scores to write, those of packed queries with packed keys of one head.
-///
-/// The evaluations of `tanh` are most of what there is to compile: here it is done once for each instruction set, and
-/// not in every kernel.
 pub(super) struct BlockScores<'a, E> {
     pub weights: &'a UnitWeights<E>,
     pub queries: &'a PackedQueries<'a, E>,
@@ -34,15 +31,7 @@ pub(super) struct BlockScores<'a, E> {
 impl<E: Real> BlockScores<'_, E> {
     #[inline(always)]
     pub(super) fn compute<S: Simd<E>>(self, simd: S) {
-        simd.call(self);
-    }
-}
-
-impl<E: Real> Job<E> for BlockScores<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<E>>(self, simd: S) {
+        let masks = self.masks;
         let [.., units] = self.keys.shape();
         let blocks = self.packed.chunks_exact(packed_block_len(units));
         for (column, packed) in (0..self.width).step_by(KEY_LANES).zip(blocks) {
@@ -52,9 +41,13 @@ impl<E: Real> Job<E> for BlockScores<'_, E> {
             let block = KeyBlock::new(self.keys, self.at, first, packed);
             for tile in query_tiles(self.queries.len()) {
                 let to = &mut self.to[tile.start * self.stride + column..];
-                let masks = self.masks.get(tile.clone()).unwrap_or_default();
-                if !masks.is_empty() && !masks.iter().any(|mask| mask.meets(&block_keys)) {
-                    for row in to.chunks_mut(self.stride).take(masks.len()) {
+                let of_tile = if masks.is_empty() {
+                    masks
+                } else {
+                    &masks[tile.clone()]
+                };
+                if !masks.is_empty() && !of_tile.iter().any(|mask| mask.meets(&block_keys)) {
+                    for row in to.chunks_mut(self.stride).take(of_tile.len()) {
                         row[..width].fill(E::ZERO);
                     }
                     continue;
@@ -66,7 +59,7 @@ impl<E: Real> Job<E> for BlockScores<'_, E> {
                     factor: self.factor,
                 };
                 tile_scores(simd, self.weights, self.queries, tile, &block, target);
-                for (row, mask) in to.chunks_mut(self.stride).zip(masks) {
+                for (row, mask) in to.chunks_mut(self.stride).zip(of_tile) {
                     mask.fill(&block_keys, &mut row[..width], E::ZERO);
                 }
             }

@@ -22,6 +22,7 @@
 
 mod blocks;
 pub(crate) mod decode;
+mod exact;
 mod gradient;
 mod inputs;
 mod pack;

@@ -77,7 +77,10 @@ impl<E: Real> Scratch<E> {
         self.weight_sums.clear();
         self.weight_sums.resize(padded, E::ZERO);
         self.keys.resize(KEY_LANES * padded, E::ONE);
-        self.sum(simd, group, scores, to.keys);
+        match to.keys {
+            Some(to_keys) => self.sum::<S, All>(simd, group, scores, to_keys),
+            None => self.sum::<S, QueriesOnly>(simd, group, scores, &mut []),
+        }
         if let Some(queries) = to.queries {
             let rows = queries.chunks_exact_mut(units);
             for (to, sums) in rows.zip(self.query_sums.chunks_exact(padded)) {
@@ -91,12 +94,12 @@ impl<E: Real> Scratch<E> {
 
     /// Sums the terms of queries and weight here, and adds those of the keys where they belong.
     #[inline(always)]
-    fn sum<S: Simd<E>>(
+    fn sum<S: Simd<E>, W: Sums>(
         &mut self,
         simd: S,
         group: &Group<E>,
         scores: &ScoreGradients<E>,
-        mut to_keys: Option<&mut [E]>,
+        to_keys: &mut [E],
     ) {
         let padded = self.weights.len();
         for first_key in scores.keys.clone().step_by(KEY_LANES) {
@@ -109,29 +112,14 @@ impl<E: Real> Scratch<E> {
                     first_key,
                     gradient: &scores.gradient[row * scores.stride + column..][..keys.len()],
                 };
-                match &mut to_keys {
-                    Some(to_keys) => {
-                        self.evaluate::<S, All>(simd, group, block, magnitude, to_keys)
+                match self.query_magnitudes[row].with(magnitude) {
+                    Evaluation::Near => self.add_block::<S, Near, W>(simd, group, block, to_keys),
+                    Evaluation::Bounded => {
+                        self.add_block::<S, Bounded, W>(simd, group, block, to_keys);
                     }
-                    None => self.evaluate::<S, QueriesOnly>(simd, group, block, magnitude, &mut []),
+                    Evaluation::Exact => self.add_block::<S, Exact, W>(simd, group, block, to_keys),
                 }
             }
-        }
-    }
-
-    #[inline(always)]
-    fn evaluate<S: Simd<E>, W: Sums>(
-        &mut self,
-        simd: S,
-        group: &Group<E>,
-        block: Block<E>,
-        keys: Magnitude,
-        to_keys: &mut [E],
-    ) {
-        match self.query_magnitudes[block.row].with(keys) {
-            Evaluation::Near => self.add_block::<S, Near, W>(simd, group, block, to_keys),
-            Evaluation::Bounded => self.add_block::<S, Bounded, W>(simd, group, block, to_keys),
-            Evaluation::Exact => self.add_block::<S, Exact, W>(simd, group, block, to_keys),
         }
     }
 
@@ -158,11 +146,12 @@ impl<E: Real> Scratch<E> {
             let weight = simd.load(&self.weights[unit..]);
             let mut query_sum = simd.load(&self.query_sums[at..]);
             let mut weight_sum = simd.load(&self.weight_sums[unit..]);
-            for (lane, &gradient) in gradient.iter().enumerate() {
+            let keys = self.keys.chunks_exact(padded);
+            for (lane, (&gradient, key)) in gradient.iter().zip(keys).enumerate() {
                 if gradient == E::ZERO {
                     continue;
                 }
-                let key = simd.load(&self.keys[lane * padded + unit..]);
+                let key = simd.load(&key[unit..]);
                 let negative_tanh = T::negative_tanh(simd, half_query, key, || Units {
                     query,
                     key: inputs.keys.row(group.key, first_key + lane),
