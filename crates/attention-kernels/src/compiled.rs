@@ -1,4 +1,4 @@
-//! The kernels, compiled for `f32` and `f64`.
+//! The kernels, compiled for `f32` and, with the feature `f64`, for `f64`.
 
 use cpu_kernels::{Buffer, Level, Real};
 
@@ -8,7 +8,7 @@ use crate::dot::DotProductScore;
 use crate::stream::{self, Attention, AttentionOutputs, Gradients, LogSumExp};
 use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
 
-/// `f32` or `f64`, with the kernels of attention compiled for it.
+/// `f32` or `f64`, with the kernels of attention compiled for it: without the feature `f64` those in `f64` panic.
 #[allow(
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 
 use crate::rows::Row;
 use crate::soft_cap::soft_cap;
@@ -174,32 +174,41 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
         });
         [bias, relative]
     }
+}
 
-    /// Changes the scores of `queries` and `keys`, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times
-    /// which is a natural logit, and become natural logits. The derivatives of the soft-cap go to `slopes`, of the same
-    /// layout, unless that is empty.
+/// Scores of `queries` and `keys` to change, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times which is a
+/// natural logit, and become natural logits. Compiled once for each instruction set.
+pub(crate) struct Modification<'a, E> {
+    pub modifiers: &'a ScoreModifiers<'a, E>,
+    pub natural: E,
+    pub at: HeadIndex,
+    pub queries: Range<usize>,
+    /// How many the head has.
+    pub num_queries: usize,
+    pub keys: Range<usize>,
+    pub scores: &'a mut [E],
+    /// Where the derivatives of the soft-cap go, of the same layout, unless it is empty.
+    pub slopes: &'a mut [E],
+}
+
+impl<E: Real> Job<E> for Modification<'_, E> {
+    type Output = ();
+
     #[inline(always)]
-    pub(crate) fn apply<S: Simd<E>>(
-        &self,
-        simd: S,
-        natural: E,
-        (at, queries, num_queries): (HeadIndex, Range<usize>, usize),
-        keys: Range<usize>,
-        scores: &mut [E],
-        slopes: &mut [E],
-    ) {
+    fn run<S: Simd<E>>(self, simd: S) {
+        let (modifiers, keys) = (self.modifiers, self.keys);
         let whole = keys.len().next_multiple_of(S::LANES);
-        let mut slopes = slopes.chunks_mut(KEY_STRIDE);
+        let mut slopes = self.slopes.chunks_mut(KEY_STRIDE);
         let [mut wide, mut wide_relative] = [Vec::new(), Vec::new()];
-        for (row, query) in scores.chunks_mut(KEY_STRIDE).zip(queries) {
-            let mut factor = natural;
-            if let Some(cap) = self.soft_cap {
+        for (row, query) in self.scores.chunks_mut(KEY_STRIDE).zip(self.queries) {
+            let mut factor = self.natural;
+            if let Some(cap) = modifiers.soft_cap {
                 let slopes = slopes.next().map(|slopes| &mut slopes[..whole]);
                 let slopes = slopes.unwrap_or_default();
                 soft_cap(simd, cap, factor, &mut row[..whole], slopes);
                 factor = E::ONE;
             }
-            match self.biases(at, [query, num_queries], keys.clone()) {
+            match modifiers.biases(self.at, [query, self.num_queries], keys.clone()) {
                 [Some(bias), Some(relative)] => {
                     let biases = [bias.read(&mut wide), relative.read(&mut wide_relative)];
                     add_biases(factor, biases, row);

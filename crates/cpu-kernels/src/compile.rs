@@ -1,7 +1,7 @@
 //! Kernels compiled in the crate that has them.
 
-/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them for `f32` and `f64`: those
-/// that are marked as `#[gradient]` with the crate's feature `gradients` alone.
+/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them: those for `f64` with the
+/// crate's feature `f64` alone, those that are marked as `#[gradient]` with its feature `gradients` alone.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! compiled {
@@ -15,27 +15,31 @@ macro_rules! compiled {
         }
 
         $crate::compiled!(
-            impl f32 { $($(#[$mark])? fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
+            impl f32 { $($([$mark])? fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
         );
         $crate::compiled!(
-            impl f64 { $($(#[$mark])? fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
+            impl f64 { $([f64 $($mark)?] fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
         );
     };
     (impl $float:ident {
-        $($(#[$mark:ident])? fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)*
+        $($([$($mark:ident)*])? fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)*
     }) => {
         impl Compiled for $float {
             $(fn $name($($argument: $type),*) $(-> $output)? {
-                $crate::compiled!(check $($mark)?);
+                $($($crate::compiled!(needs $mark);)*)?
                 $kernel($($argument),*)
             })*
         }
     };
-    (check) => {};
-    // What comes after it is no code.
-    (check gradient) => {
+    // Without the feature, what comes after it is no code.
+    (needs gradient) => {
         if !cfg!(feature = "gradients") {
             panic!("expected the feature `gradients`: without it kernels have no backward pass");
+        }
+    };
+    (needs f64) => {
+        if !cfg!(feature = "f64") {
+            panic!("expected the feature `f64`: without it no kernel computes in f64");
         }
     };
 }

@@ -1,4 +1,4 @@
-//! The kernels, compiled for `f32` and `f64`.
+//! The kernels, compiled for `f32` and, with the feature `f64`, for `f64`.
 
 use crate::activate::{self, ActivationGradients, ActivationInputs};
 use crate::cross_entropy::{self, CrossEntropyGradients, CrossEntropyInputs};
@@ -10,7 +10,7 @@ use crate::recurrent::{
 };
 use crate::simd::Level;
 
-/// `f32` or `f64`, with the kernels of layers compiled for it.
+/// `f32` or `f64`, with the kernels of layers compiled for it: without the feature `f64` those in `f64` panic.
 #[allow(
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"

@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 
 use super::pack::query_tiles;
 use super::panel::Panel;
@@ -164,24 +164,55 @@ impl<'a, E: Real> Operand<'a, E> {
     }
 }
 
+/// The arguments of [`ScoreGradients::add`], which is compiled once for each instruction set.
+struct Addition<'a, 'b, E> {
+    scores: &'a ScoreGradients<'a, E>,
+    wanted: Wanted,
+    queries: &'a mut Operand<'b, E>,
+    keys: &'a mut Operand<'b, E>,
+    weight: &'a mut [E],
+}
+
+impl<E: Real> Job<E> for Addition<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Self {
+            scores,
+            wanted,
+            queries,
+            keys,
+            weight,
+        } = self;
+        match (wanted.queries || wanted.shared, wanted.keys) {
+            (true, true) => scores.add_sums::<S, All>(simd, queries, keys, weight),
+            (true, false) => scores.add_sums::<S, QueriesOnly>(simd, queries, keys, weight),
+            (false, true) => scores.add_sums::<S, KeysOnly>(simd, queries, keys, weight),
+            (false, false) => {}
+        }
+    }
+}
+
 impl<E: Real> ScoreGradients<'_, E> {
     /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums of the gradients that are
     /// wanted, those of the weight to `weight`, `[units]`.
     #[inline(always)]
-    pub(super) fn add<S: Simd<E>>(
+    pub(super) fn add<'b, S: Simd<E>>(
         &self,
         simd: S,
         wanted: Wanted,
-        queries: &mut Operand<E>,
-        keys: &mut Operand<E>,
+        queries: &mut Operand<'b, E>,
+        keys: &mut Operand<'b, E>,
         weight: &mut [E],
     ) {
-        match (wanted.queries || wanted.shared, wanted.keys) {
-            (true, true) => self.add_sums::<S, All>(simd, queries, keys, weight),
-            (true, false) => self.add_sums::<S, QueriesOnly>(simd, queries, keys, weight),
-            (false, true) => self.add_sums::<S, KeysOnly>(simd, queries, keys, weight),
-            (false, false) => {}
-        }
+        simd.call(Addition {
+            scores: self,
+            wanted,
+            queries,
+            keys,
+            weight,
+        });
     }
 
     #[inline(always)]

@@ -20,7 +20,9 @@
 //! those bounds take slower evaluations, of which the last takes `tanh` of `q + k` itself. What a term comes to depends
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
+mod blocks;
 pub(crate) mod decode;
+mod exact;
 mod gradient;
 mod inputs;
 mod pack;

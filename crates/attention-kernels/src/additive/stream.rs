@@ -7,14 +7,12 @@ use cpu_kernels::simd::{Level, Simd};
 use cpu_kernels::slices::add;
 use cpu_kernels::{Buffer, Real};
 
+use super::blocks::BlockScores;
 use super::decode;
 use super::gradient::{Operand, ScoreGradients};
 use super::inputs::AdditiveAttentionInputs;
-use super::pack::{
-    HeadKeys, PackedQueries, UnitWeights, packed_block_len, packed_shape, query_tiles,
-};
+use super::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, packed_shape};
 use super::score::AdditiveScoreInputs;
-use super::tile::{KeyBlock, Target, tile_scores};
 use crate::HeadIndex;
 use crate::heads::Heads;
 use crate::stream::{
@@ -193,21 +191,20 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         let packed = keys.packed.unwrap_or(&keys.own);
         let log2_e = std::f64::consts::LOG2_E;
         let factor = E::from_f64(self.weights.factor().to_f64() * log2_e);
-        for first in tile.clone().step_by(KEY_LANES) {
-            let block = (first - keys.range.start) / KEY_LANES;
-            let packed = &packed[block * block_len..(block + 1) * block_len];
-            let block = KeyBlock::new(self.inputs.keys, keys.at, first, packed);
-            let column = first - tile.start;
-            for tile in query_tiles(queries.packed.len()) {
-                let target = Target {
-                    to: &mut out[tile.start * KEY_STRIDE + column..],
-                    stride: KEY_STRIDE,
-                    width: KEY_LANES,
-                    factor,
-                };
-                tile_scores(simd, &self.weights, &queries.packed, tile, &block, target);
-            }
+        BlockScores {
+            weights: &self.weights,
+            queries: &queries.packed,
+            keys: self.inputs.keys,
+            at: keys.at,
+            first: tile.start,
+            packed: &packed[(tile.start - keys.range.start) / KEY_LANES * block_len..],
+            masks: &[],
+            to: out,
+            stride: KEY_STRIDE,
+            width: tile.len().next_multiple_of(KEY_LANES),
+            factor,
         }
+        .compute(simd);
     }
 
     #[inline(always)]

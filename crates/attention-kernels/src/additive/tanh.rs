@@ -5,7 +5,7 @@
 //! (`cargo bench -p attention-benches --bench bets`).
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 
 use super::range::{Bounds, Evaluation, Magnitude, NEAR, bounded};
 use crate::rows::Row;
@@ -128,11 +128,33 @@ impl Tanh for Exact {
         key: S::V,
         units: impl FnOnce() -> Units<'a, E>,
     ) -> S::V {
-        let units = units();
-        let Units { query, first, .. } = units;
+        let bounded = Bounded::negative_tanh_of_near(simd, half_query, key);
+        let mut negative_tanh = [E::ZERO; UNIT_LANES];
+        simd.store(bounded, &mut negative_tanh);
+        simd.call(FromSums {
+            units: units(),
+            negative_tanh: &mut negative_tanh,
+        });
+        simd.load(&negative_tanh)
+    }
+}
+
+/// `-tanh` to replace where it is to be evaluated from the sums of elements. Compiled once for each instruction set.
+struct FromSums<'a, 'b, E> {
+    units: Units<'a, E>,
+    /// As [`Bounded`] evaluates it.
+    negative_tanh: &'b mut [E; UNIT_LANES],
+}
+
+impl<E: Real> Job<E> for FromSums<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Units { query, key, first } = self.units;
         let range = first.min(query.len())..query.len().min(first + S::LANES);
         let mut both = [[E::ZERO; UNIT_LANES]; 2];
-        for (row, to) in [query, units.key].into_iter().zip(&mut both) {
+        for (row, to) in [query, key].into_iter().zip(&mut both) {
             row.part(range.clone()).copy_to(&mut to[..range.len()]);
         }
         let [query, other] = &both;
@@ -144,8 +166,9 @@ impl Tanh for Exact {
         }
         let r = complement(simd, simd.add(simd.load(query), simd.load(other)));
         let exact = simd.sub(simd.add(r, r), simd.splat(E::ONE));
-        let bounded = Bounded::negative_tanh(simd, half_query, key, || units);
-        simd.select(simd.less(simd.zero(), simd.load(&inside)), bounded, exact)
+        let bounded = simd.load(self.negative_tanh);
+        let is_inside = simd.less(simd.zero(), simd.load(&inside));
+        simd.store(simd.select(is_inside, bounded, exact), self.negative_tanh);
     }
 }
 

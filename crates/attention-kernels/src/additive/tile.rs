@@ -5,9 +5,10 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
+use super::exact::ExactTerms;
 use super::pack::{PackedQueries, UnitWeights};
 use super::range::{Evaluation, Magnitude};
-use super::tanh::{Bounded, Exact, Near, Tanh, complement, exact_lanes};
+use super::tanh::{Bounded, Near, Tanh};
 use crate::rows::Row;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
 use crate::{HeadIndex, Rows};
@@ -38,7 +39,7 @@ impl<'a, E: Real> KeyBlock<'a, E> {
     }
 
     /// Some units of the keys themselves, `[units][KEY_LANES]`; 0 for keys that are not there.
-    fn units(&self, range: Range<usize>) -> [[E; KEY_LANES]; UNIT_CHUNK] {
+    pub(super) fn units(&self, range: Range<usize>) -> [[E; KEY_LANES]; UNIT_CHUNK] {
         let [_, _, num_keys, _] = self.keys.shape();
         let mut units = [[E::ZERO; KEY_LANES]; UNIT_CHUNK];
         for lane in 0..KEY_LANES.min(num_keys - self.first) {
@@ -88,14 +89,20 @@ pub(super) fn tile_scores<E: Real, S: Simd<E>>(
             target.store(simd, sums);
         }};
     }
-    // A block of keys has as many vectors as the instruction set makes of it.
-    match (KEY_LANES / S::LANES, tile.len() == QUERY_TILE) {
-        (1, true) => store!(QUERY_TILE, 1),
-        (1, false) => store!(1, 1),
-        (2, true) => store!(QUERY_TILE, 2),
-        (2, false) => store!(1, 2),
-        (_, true) => store!(QUERY_TILE, 4),
-        (_, false) => store!(1, 4),
+    macro_rules! store_tile {
+        ($vectors:expr) => {
+            if tile.len() == QUERY_TILE {
+                store!(QUERY_TILE, $vectors)
+            } else {
+                store!(1, $vectors)
+            }
+        };
+    }
+    // A block of keys has as many vectors as the instruction set makes of it; the others are not compiled.
+    match const { KEY_LANES / S::LANES } {
+        1 => store_tile!(1),
+        2 => store_tile!(2),
+        _ => store_tile!(4),
     }
 }
 
@@ -105,6 +112,12 @@ impl<E: Real> Target<'_, E> {
         let factor = simd.splat(self.factor);
         for (q, sums) in sums.into_iter().enumerate() {
             let row = &mut self.to[q * self.stride..][..self.width];
+            if let Ok(row) = <&mut [E; KEY_LANES]>::try_from(&mut *row) {
+                for (row, sums) in row.chunks_exact_mut(S::LANES).zip(sums) {
+                    simd.store(simd.mul(factor, sums), row);
+                }
+                continue;
+            }
             for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
                 simd.store_partial(simd.mul(factor, sums), row);
             }
@@ -132,7 +145,7 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
 }
 
 /// The terms that are added up.
-trait Terms {
+pub(super) trait Terms {
     /// Adds the terms of the units `chunk` to the sums.
     fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
         simd: S,
@@ -166,7 +179,24 @@ fn sums_of<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
                 M::add::<E, S, Bounded, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
             }
             Evaluation::Exact => {
-                add_exact::<E, S, M, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
+                let mut elements = [[E::ZERO; KEY_LANES]; Q];
+                for (sums, elements) in sums.iter().zip(&mut elements) {
+                    for (&sum, to) in sums.iter().zip(elements.chunks_exact_mut(S::LANES)) {
+                        simd.store(sum, to);
+                    }
+                }
+                simd.call(ExactTerms {
+                    weights,
+                    queries,
+                    keys,
+                    chunk,
+                    sums: &mut elements,
+                });
+                for (sums, elements) in sums.iter_mut().zip(&elements) {
+                    for (sum, from) in sums.iter_mut().zip(elements.chunks_exact(S::LANES)) {
+                        *sum = simd.load(from);
+                    }
+                }
             }
         }
         for q in 0..Q {
@@ -189,7 +219,7 @@ fn sums_of<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
 
 /// `1 / d` of one unit, for query `q` and vector `n`.
 #[inline(always)]
-fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
+pub(super) fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
     simd: S,
     weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
@@ -207,7 +237,7 @@ fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
 ///
 /// Time with a quotient for each unit by time with these, for a decoding step and for attention of 128 queries: 1.22
 /// and 1.18 (`cargo bench -p attention-benches --bench bets`).
-struct Quotients;
+pub(super) struct Quotients;
 
 impl Terms for Quotients {
     #[inline(always)]
@@ -227,12 +257,13 @@ impl Terms for Quotients {
             .zip(keys.chunks_exact(2 * KEY_LANES));
         for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
             let (inverse_1, inverse_2) = (simd.splat(inverse[0]), simd.splat(inverse[1]));
-            for n in 0..N {
-                let key_1 = simd.load(&keys[n * S::LANES..]);
-                let key_2 = simd.load(&keys[KEY_LANES + n * S::LANES..]);
-                for q in 0..Q {
-                    let d1 = simd.mul_add(simd.splat(queries[q]), key_1, inverse_1);
-                    let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, inverse_2);
+            for q in 0..Q {
+                let (query_1, query_2) = (simd.splat(queries[q]), simd.splat(queries[Q + q]));
+                for n in 0..N {
+                    let key_1 = simd.load(&keys[n * S::LANES..]);
+                    let key_2 = simd.load(&keys[KEY_LANES + n * S::LANES..]);
+                    let d1 = simd.mul_add(query_1, key_1, inverse_1);
+                    let d2 = simd.mul_add(query_2, key_2, inverse_2);
                     let d1 = T::denominator(simd, d1);
                     let d2 = T::denominator(simd, d2);
                     sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
@@ -255,7 +286,7 @@ impl Terms for Quotients {
 }
 
 /// `-w / m tanh`.
-struct Products;
+pub(super) struct Products;
 
 impl Terms for Products {
     #[inline(always)]
@@ -284,67 +315,9 @@ impl Terms for Products {
 }
 
 /// Some units of a row, zeros after them.
-fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; UNIT_CHUNK] {
+pub(super) fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; UNIT_CHUNK] {
     let mut units = [E::ZERO; UNIT_CHUNK];
     let len = range.len();
     row.part(range).copy_to(&mut units[..len]);
     units
-}
-
-/// As [`Terms::add`], in the same order; where some elements are evaluated from their sum, their pair of units is.
-#[inline(always)]
-fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
-    simd: S,
-    weights: &UnitWeights<E>,
-    queries: &QueryTile<E, Q>,
-    keys: &KeyBlock<E>,
-    chunk: Range<usize>,
-    sums: &mut [[S::V; N]; Q],
-) {
-    let key_units = keys.units(chunk.clone());
-    let query_units: [[E; UNIT_CHUNK]; Q] =
-        std::array::from_fn(|q| copy_units(queries.rows[q], chunk.clone()));
-    for first in chunk.clone().step_by(2) {
-        let both = first..chunk.end.min(first + 2);
-        let within = both.start - chunk.start..both.end - chunk.start;
-        let before = *sums;
-        M::add::<E, S, Exact, Q, N>(simd, weights, queries, keys, both.clone(), sums);
-        for q in 0..Q {
-            let query = &query_units[q][within.clone()];
-            let pairs = query.iter().zip(&key_units[within.clone()]);
-            let mut exact = None;
-            for lanes in pairs.clone().filter_map(|(x, keys)| exact_lanes(*x, keys)) {
-                let either: &mut [E; KEY_LANES] = exact.get_or_insert([E::ZERO; KEY_LANES]);
-                for (either, lane) in either.iter_mut().zip(lanes) {
-                    *either += lane;
-                }
-            }
-            let Some(exact) = exact else {
-                continue;
-            };
-            let mut direct = before[q];
-            for (unit, (x, key)) in both.clone().zip(pairs) {
-                for (n, direct) in direct.iter_mut().enumerate() {
-                    let sum = simd.add(simd.splat(*x), simd.load(&key[n * S::LANES..]));
-                    let relative = simd.splat(weights.relative[unit]);
-                    let mut r = complement(simd, sum);
-                    if weights.are_large {
-                        r = simd.sub(simd.add(r, r), simd.splat(E::ONE));
-                    }
-                    *direct = simd.mul_add(relative, r, *direct);
-                    if weights.excess[unit] != E::ZERO {
-                        // What will be taken back of every sum was not added to this one.
-                        let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);
-                        let excess = simd.splat(weights.excess[unit]);
-                        *direct = simd.neg_mul_add(excess, r, *direct);
-                    }
-                }
-            }
-            for n in 0..N {
-                let flags = simd.load(&exact[n * S::LANES..]);
-                let take = simd.less(simd.zero(), flags);
-                sums[q][n] = simd.select(take, direct[n], sums[q][n]);
-            }
-        }
-    }
 }

@@ -9,6 +9,7 @@ use super::attention::Attention;
 use super::pack::FiniteRows;
 use super::score::TileScore;
 use crate::heads::HeadPair;
+use crate::modifiers::Modification;
 use crate::tiles::{KEY_PANEL, KEY_STRIDE, KEY_TILE};
 
 /// Some queries and some keys of one head.
@@ -66,12 +67,16 @@ impl Tile {
         let at = self.head.query;
         if !attention.modifiers.keeps_scores() {
             let natural = attention.score.unit().to_f64() * std::f64::consts::LN_2;
-            let queries = (at, self.queries.clone(), attention.score.sizes().queries);
-            let keys = self.keys.clone();
-            let natural = E::from_f64(natural);
-            attention
-                .modifiers
-                .apply(simd, natural, queries, keys, scores, slopes);
+            simd.call(Modification {
+                modifiers: &attention.modifiers,
+                natural: E::from_f64(natural),
+                at,
+                queries: self.queries.clone(),
+                num_queries: attention.score.sizes().queries,
+                keys: self.keys.clone(),
+                scores: &mut *scores,
+                slopes,
+            });
         }
         if count < whole {
             for row in scores.chunks_mut(KEY_STRIDE).take(self.queries.len()) {

@@ -187,14 +187,21 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
                 }
             };
         }
+        // `if const`: what no instruction set of these registers uses is not compiled.
         // SAFETY: the caller vouches for a block of this height and width.
         unsafe {
-            match width {
-                1 => of_width!(1),
-                2 => of_width!(2),
-                3 if block_vectors::<E, S>() > 2 => of_width!(3),
-                _ if block_vectors::<E, S>() > 2 => of_width!(4),
-                _ => unreachable!("a block is at most as wide as the registers allow"),
+            if const { block_vectors::<E, S>() > 2 } {
+                match width {
+                    1 => of_width!(1),
+                    2 => of_width!(2),
+                    3 => of_width!(3),
+                    _ => of_width!(4),
+                }
+            } else {
+                match width {
+                    1 => of_width!(1),
+                    _ => of_width!(2),
+                }
             }
         }
     }

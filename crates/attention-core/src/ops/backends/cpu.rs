@@ -13,7 +13,7 @@ use crate::ops::{
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
-        runs_on: |_, _, _| true,
+        runs_on: |_, dtype, _| cfg!(feature = "f64") || dtype != DType::F64,
         may_wait: true,
         statistics: DType::F64,
         additive_attention: Some(Kernel {

@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 use cpu_kernels::softmax::softmax;
 
 use super::Group;
-use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len, query_tiles};
-use crate::additive::tile::{KeyBlock, Target, tile_scores};
+use crate::additive::blocks::BlockScores;
+use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len};
 use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
 use crate::stream::LogSumExp;
-use crate::tiles::KEY_LANES;
+use crate::tiles::{DECODE_BLOCKS, KEY_LANES};
 
 /// The weights of all queries of a group, and what it takes to compute them.
 #[derive(Default)]
@@ -25,9 +25,36 @@ pub(super) struct GroupWeights<'a, E> {
     pub weights: Vec<E>,
     masks: Vec<QueryMask<'a>>,
     queries: PackedQueries<'a, E>,
-    /// A block of keys, and the same packed.
+    /// A block of keys, and some packed ones.
     key_block: Vec<E>,
     packed: Vec<E>,
+}
+
+/// The arguments of [`GroupWeights::compute`], which is compiled once for each instruction set.
+struct Weighing<'a, 'b, E> {
+    weights: &'b mut GroupWeights<'a, E>,
+    group: &'b Group<'a, E>,
+    lse: Option<&'b mut [LogSumExp]>,
+}
+
+impl<E: Real> Job<E> for Weighing<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(mut self, simd: S) {
+        let all = self.weights;
+        let (span, blocks) = all.start(self.group);
+        all.scores(simd, self.group, span, blocks);
+        let keys = all.first..all.first + all.stride;
+        for (row, mask) in all.masks.iter().enumerate() {
+            let weights = &mut all.weights[row * all.stride..(row + 1) * all.stride];
+            mask.fill(&keys, weights, -E::INFINITY);
+            let normalization = softmax(simd, weights);
+            if let Some(lse) = &mut self.lse {
+                lse[row] = normalization.log_sum_exp();
+            }
+        }
+    }
 }
 
 impl<'a, E: Real> GroupWeights<'a, E> {
@@ -37,19 +64,14 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        mut lse: Option<&mut [LogSumExp]>,
+        lse: Option<&mut [LogSumExp]>,
     ) {
-        let (span, blocks) = self.start(group);
-        self.scores(simd, group, span, blocks);
-        let keys = self.first..self.first + self.stride;
-        for (row, mask) in self.masks.iter().enumerate() {
-            let weights = &mut self.weights[row * self.stride..(row + 1) * self.stride];
-            mask.fill(&keys, weights, -E::INFINITY);
-            let normalization = softmax(simd, weights);
-            if let Some(lse) = &mut lse {
-                lse[row] = normalization.log_sum_exp();
-            }
-        }
+        let weights = self;
+        simd.call(Weighing {
+            weights,
+            group,
+            lse,
+        });
     }
 
     /// Writes the weights, `[queries, keys]`, 0 where masked.
@@ -112,27 +134,39 @@ impl<'a, E: Real> GroupWeights<'a, E> {
             at: group.key,
             attended: span,
         };
-        if score.packed.is_none() {
-            self.packed.resize(packed_block_len(units), E::ZERO);
-        }
-        for (column, block) in (0..).step_by(KEY_LANES).zip(blocks) {
-            let packed = match score.packed_blocks(group.key, block..block + 1) {
+        let block_len = packed_block_len(units);
+        let blocks_at_once = match score.packed {
+            Some(_) => blocks.len(),
+            None => blocks.len().min(DECODE_BLOCKS),
+        };
+        for first in blocks.clone().step_by(blocks_at_once.max(1)) {
+            let some = first..blocks.end.min(first + blocks_at_once);
+            let column = first * KEY_LANES - self.first;
+            let width = some.len() * KEY_LANES;
+            let packed = match score.packed_blocks(group.key, some.clone()) {
                 Some(packed) => packed,
                 None => {
-                    head.pack(simd, block, &mut self.key_block, &mut self.packed);
+                    self.packed.resize(some.len() * block_len, E::ZERO);
+                    for (block, to) in some.zip(self.packed.chunks_exact_mut(block_len)) {
+                        head.pack(simd, block, &mut self.key_block, to);
+                    }
                     &self.packed
                 }
             };
-            let keys = KeyBlock::new(inputs.keys, group.key, block * KEY_LANES, packed);
-            for tile in query_tiles(group.len()) {
-                let target = Target {
-                    to: &mut self.weights[tile.start * self.stride + column..],
-                    stride: self.stride,
-                    width: KEY_LANES,
-                    factor: score.weights.factor(),
-                };
-                tile_scores(simd, &score.weights, &self.queries, tile, &keys, target);
+            BlockScores {
+                weights: &score.weights,
+                queries: &self.queries,
+                keys: inputs.keys,
+                at: group.key,
+                first: first * KEY_LANES,
+                packed,
+                masks: &[],
+                to: &mut self.weights[column..],
+                stride: self.stride,
+                width,
+                factor: score.weights.factor(),
             }
+            .compute(simd);
         }
     }
 }

@@ -146,11 +146,12 @@ impl<E: Real> Scratch<E> {
             let weight = simd.load(&self.weights[unit..]);
             let mut query_sum = simd.load(&self.query_sums[at..]);
             let mut weight_sum = simd.load(&self.weight_sums[unit..]);
-            for (lane, &gradient) in gradient.iter().enumerate() {
+            let keys = self.keys.chunks_exact(padded);
+            for (lane, (&gradient, key)) in gradient.iter().zip(keys).enumerate() {
                 if gradient == E::ZERO {
                     continue;
                 }
-                let key = simd.load(&self.keys[lane * padded + unit..]);
+                let key = simd.load(&key[unit..]);
                 let negative_tanh = T::negative_tanh(simd, half_query, key, || Units {
                     query,
                     key: inputs.keys.row(group.key, first_key + lane),

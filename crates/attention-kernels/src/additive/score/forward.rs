@@ -8,8 +8,8 @@ use cpu_kernels::threads::{for_each, for_each_with};
 use cpu_kernels::{Buffer, Real};
 
 use super::inputs::{AdditiveScoreInputs, OPERATION};
-use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
-use crate::additive::tile::{KeyBlock, Target, tile_scores};
+use crate::additive::blocks::BlockScores;
+use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len};
 use crate::heads::HeadPair;
 use crate::mask::QueryMask;
 use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
@@ -118,7 +118,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             mask,
             ..
         } = self.inputs;
-        let [_, _, num_keys, units] = keys.shape();
+        let [_, _, num_keys, _] = keys.shape();
         let at = self.head.query;
         let mut packed_queries = PackedQueries::default();
         let rows = self.queries.clone().map(|query| queries.row(at, query));
@@ -127,34 +127,19 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             .queries
             .map(|query| mask.of_query(at, query, num_keys))
             .collect();
-        let is_masked = !mask.is_none();
-        let packed_blocks = self.packed.chunks_exact(packed_block_len(units));
-        for (block, packed) in packed_blocks.enumerate() {
-            let first = block * KEY_LANES;
-            let block_keys = first..num_keys.min(first + KEY_LANES);
-            let block = KeyBlock::new(*keys, self.head.key, first, packed);
-            for tile in query_tiles(masks.len()) {
-                let masks = &masks[tile.clone()];
-                let scores = &mut self.scores[tile.start * num_keys..tile.end * num_keys];
-                if is_masked && !masks.iter().any(|mask| mask.meets(&block_keys)) {
-                    for row in scores.chunks_exact_mut(num_keys) {
-                        row[block_keys.clone()].fill(E::ZERO);
-                    }
-                    continue;
-                }
-                let target = Target {
-                    to: &mut scores[first..],
-                    stride: num_keys,
-                    width: block_keys.len(),
-                    factor: self.weights.factor(),
-                };
-                tile_scores(simd, self.weights, &packed_queries, tile, &block, target);
-                if is_masked {
-                    for (row, mask) in scores.chunks_exact_mut(num_keys).zip(masks) {
-                        mask.fill(&block_keys, &mut row[block_keys.clone()], E::ZERO);
-                    }
-                }
-            }
+        BlockScores {
+            weights: self.weights,
+            queries: &packed_queries,
+            keys: *keys,
+            at: self.head.key,
+            first: 0,
+            packed: self.packed,
+            masks: if mask.is_none() { &[] } else { &masks },
+            to: self.scores,
+            stride: num_keys,
+            width: num_keys,
+            factor: self.weights.factor(),
         }
+        .compute(simd);
     }
 }

@@ -1,7 +1,7 @@
 //! The keys that one query attends to.
 
 use cpu_kernels::Real;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Job, Simd};
 
 use super::Decode;
 use crate::gather::{AttendedKeys, Gathered};
@@ -22,10 +22,44 @@ pub(super) struct ScoredKeys<E> {
     biases: [Vec<E>; 2],
 }
 
+/// The arguments of [`ScoredKeys::score`], which is compiled once for each instruction set.
+struct Scoring<'a, 'b, E> {
+    keys: &'a mut ScoredKeys<E>,
+    attention: &'a Decode<'b, E>,
+    head: HeadPair,
+    query: usize,
+}
+
+impl<E: Real> Job<E> for Scoring<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let (attention, head) = (self.attention, self.head);
+        self.keys.score_inlined(simd, attention, head, self.query);
+    }
+}
+
 impl<E: Real> ScoredKeys<E> {
     /// Lists the keys that are not masked and their scores.
     #[inline(always)]
     pub(super) fn score<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        attention: &Decode<E>,
+        head: HeadPair,
+        query: usize,
+    ) {
+        simd.call(Scoring {
+            keys: self,
+            attention,
+            head,
+            query,
+        });
+    }
+
+    #[inline(always)]
+    fn score_inlined<S: Simd<E>>(
         &mut self,
         simd: S,
         attention: &Decode<E>,

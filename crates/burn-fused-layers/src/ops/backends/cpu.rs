@@ -1,5 +1,7 @@
 //! The kernels of `cpu-kernels`, for backends whose tensors lie in this process's memory.
 
+use burn::tensor::DType;
+
 use crate::harness::host::CpuBackend;
 use crate::harness::kernel::{Kernel, TrainedKernel};
 use crate::ops::layer_backend::LayerKernels;
@@ -7,11 +9,16 @@ use crate::ops::{
     activate, activate_linear, dropout_factors, linear, linear_cross_entropy, normalize, recurrent,
     select_rows,
 };
+use crate::paths::Operation;
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
     LayerKernels {
-        runs_on: |_, _, _| true,
+        runs_on: |_, dtype, operation| {
+            // These two are compiled where they are called.
+            let needs_none = matches!(operation, Operation::DropoutFactors | Operation::SelectRows);
+            cfg!(feature = "f64") || dtype != DType::F64 || needs_none
+        },
         linear: Some(Kernel {
             forward: linear::cpu::forward,
             backward: linear::cpu::backward,
