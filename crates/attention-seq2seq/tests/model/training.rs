@@ -120,7 +120,7 @@ fn the_decoder_drops_if_what_it_drops_or_the_layer_behind_trains() {
     let all = examples(&[(3, 2), (5, 4)], &config(), 12);
     let batch = batch_on(&all, &device().inner());
     for part in ["embedding", "input", "upper", "output", "none"] {
-        let mut model = whole.clone().to_device(&device()).fork(&device().inner());
+        let mut model = whole.valid();
         let (plain, trained) = (&mut model.decoder, &whole.decoder);
         let mut dropout = DropoutConfig::new(0.0).init();
         for layer in [

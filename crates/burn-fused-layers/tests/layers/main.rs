@@ -6,6 +6,7 @@ mod linear;
 mod linear_cross_entropy;
 mod normalize;
 mod packed_weights;
+mod parameters;
 mod recurrent;
 mod recurrent_conversions;
 mod recurrent_onnx;

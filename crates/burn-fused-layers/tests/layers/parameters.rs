@@ -14,8 +14,9 @@ fn a_value_is_the_one_that_was_given() {
                 .set_require_grad(trains)
                 .save_mapper(|value| value * 0.5)
                 .load_mapper(|record| record + 1.0);
-            let expected = Array::draw(1, &[3, 7]);
-            let changed = with_value(parameter.clone(), expected.f32(device));
+            let value = Array::draw(1, &[3, 7]).f32::<2>(device);
+            let expected = Array::read(value.clone());
+            let changed = with_value(parameter.clone(), value);
             assert_eq!(changed.id, parameter.id);
             assert_eq!(changed.is_require_grad(), parameter.is_require_grad());
             let record = changed.transform_for_save().into_value();
