@@ -60,8 +60,8 @@ impl ColorScale {
             .map_or(NOT_FINITE, |position| self.color_at(position))
     }
 
-    /// The colours of [`index`](Self::index): shades from the lower end to the higher, and a colour for weights that are
-    /// not finite.
+    /// The colours of [`index`](Self::index): shades from the lower end to the higher, and a colour for weights that
+    /// are not finite.
     pub(crate) fn palette(&self) -> Vec<Rgb> {
         let shades = (0..=LAST_SHADE).map(|shade| f64::from(shade) / f64::from(LAST_SHADE));
         let colors = shades.map(|position| self.color_at(position));

@@ -199,7 +199,7 @@ impl HeatmapGrid {
     }
 
     /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight; in a
-    /// figure of more than 40,000 weights pointing at a row shows its query, and the key and weight of its largest cell.
+    /// figure of more than 40,000 weights pointing at a row shows its query, and key and weight of its largest cell.
     ///
     /// # Errors
     ///

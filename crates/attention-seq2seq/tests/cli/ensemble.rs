@@ -130,6 +130,6 @@ fn two_seeds_of_one_file_translate_as_one() {
     fail(
         folder,
         &others,
-        "the target tokens of model 2: expected chars of nfc, as in the first model of the ensemble, found spaces of nfc",
+        "target tokens of model 2: expected chars of nfc, as in the first model of the ensemble, found spaces of nfc",
     );
 }

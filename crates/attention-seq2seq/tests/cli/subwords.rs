@@ -120,7 +120,7 @@ fn an_ensemble_has_the_subwords_of_the_same_texts() {
         folder,
         &args,
         &format!(
-            "the source tokens of model 2: expected {subwords}, as in the first model of the ensemble, found {subwords} \
+            "source tokens of model 2: expected {subwords}, as in the first model of the ensemble, found {subwords} \
              of other texts"
         ),
     );

@@ -202,8 +202,8 @@ impl TrainArgs {
             ..defaults
         };
         config.check()?;
-        let longest = || corpus.longest_valid_target();
-        config.train.select.check(longest)?;
+        let select = config.train.select;
+        select.check(|| corpus.longest_valid_target())?;
         Ok(Prepared {
             config,
             corpus,
@@ -219,8 +219,7 @@ impl TrainArgs {
         let mut config = run.load_config()?;
         self.check_same_data(run, &config.data)?;
         let vocabs = run.load_vocabs(&config.model)?;
-        let train = &mut config.train;
-        let changed = &self.settings;
+        let (train, changed) = (&mut config.train, &self.settings);
         if changed.epochs.is_some_and(|epochs| epochs > train.epochs) {
             train.steps = None;
         }
@@ -354,7 +353,6 @@ fn finish(
             Err(error)
         })?;
     }
-
     // From here on only who reads it misses anything.
     if log == Log::Quiet {
         return Ok(());

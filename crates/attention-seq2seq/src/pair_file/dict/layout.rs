@@ -304,8 +304,8 @@ impl<'a> Evidence<'a> {
         Err((*line, LineError::new(expected, found)))
     }
 
-    /// Whether every word of several entries has a number that counts its pronunciations; of a part of a dictionary most
-    /// are 1.
+    /// Whether every word of several entries has a number that counts its pronunciations; in a part of a dictionary
+    /// most are 1.
     fn are_counted<'w>(&self, numbers: impl Iterator<Item = (&'w [&'a str], &'a str)>) -> bool
     where
         'a: 'w,

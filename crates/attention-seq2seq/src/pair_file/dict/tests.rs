@@ -228,7 +228,7 @@ fn lines_that_can_be_read_in_two_ways_are_refused() {
         ),
         (
             "'bout B AW1 T\n#HASH-MARK  HH AW1 M\n",
-            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#HASH-MARK HH AW1",
+            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#HASH-MARK",
         ),
         (
             "cat 0.5 K AE1 T\nsa s A\neu 2 s\n",
