@@ -14,7 +14,6 @@
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
-//! | L2 | [`DECODE_BLOCKS`] | decoding with additive scores: 8 blocks of 256 units are 128 KiB |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! L1 must thus hold [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
@@ -86,10 +85,6 @@ pub(crate) const DECODE_HEADS: usize = 4;
 
 /// Blocks of keys in a task that packs them at least: one is little work beside handing it out.
 pub(crate) const PACKED_BLOCKS: usize = 4;
-
-/// Blocks of keys that decoding packs before it computes their scores, where they are not packed already: 8 of 256 units
-/// are 128 KiB. Fewer are more calls, more would leave L2.
-pub(crate) const DECODE_BLOCKS: usize = 8;
 
 /// Gathered rows that are multiplied at once with another, so that their sums do not wait for each other.
 pub(crate) const GATHER_ROWS: usize = 4;

@@ -12,7 +12,7 @@ use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len};
 use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
 use crate::stream::LogSumExp;
-use crate::tiles::{DECODE_BLOCKS, KEY_LANES};
+use crate::tiles::KEY_LANES;
 
 /// The weights of all queries of a group, and what it takes to compute them.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct GroupWeights<'a, E> {
     pub weights: Vec<E>,
     masks: Vec<QueryMask<'a>>,
     queries: PackedQueries<'a, E>,
-    /// A block of keys, and some packed ones.
+    /// A block of keys, and the same packed.
     key_block: Vec<E>,
     packed: Vec<E>,
 }
@@ -134,22 +134,17 @@ impl<'a, E: Real> GroupWeights<'a, E> {
             at: group.key,
             attended: span,
         };
-        let block_len = packed_block_len(units);
-        let blocks_at_once = match score.packed {
-            Some(_) => blocks.len(),
-            None => blocks.len().min(DECODE_BLOCKS),
-        };
-        for first in blocks.clone().step_by(blocks_at_once.max(1)) {
-            let some = first..blocks.end.min(first + blocks_at_once);
+        // A block at a time where they have to be packed, so that it is in L1 when it is read.
+        let step = score.packed.map_or(1, |_| blocks.len().max(1));
+        for first in blocks.clone().step_by(step) {
+            let some = first..blocks.end.min(first + step);
             let column = first * KEY_LANES - self.first;
             let width = some.len() * KEY_LANES;
-            let packed = match score.packed_blocks(group.key, some.clone()) {
+            let packed = match score.packed_blocks(group.key, some) {
                 Some(packed) => packed,
                 None => {
-                    self.packed.resize(some.len() * block_len, E::ZERO);
-                    for (block, to) in some.zip(self.packed.chunks_exact_mut(block_len)) {
-                        head.pack(simd, block, &mut self.key_block, to);
-                    }
+                    self.packed.resize(packed_block_len(units), E::ZERO);
+                    head.pack(simd, first, &mut self.key_block, &mut self.packed);
                     &self.packed
                 }
             };
