@@ -37,12 +37,11 @@ pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> 
 /// Whether nothing but columns of a dictionary stand between the first word of a line and its last cell.
 fn has_columns(line: &str) -> bool {
     let cells: Vec<&str> = line.split('\t').map(trim).collect();
+    // NLTK's and Kaldi's numbers may be 1 in every line.
+    let is_column = |it: &str| is_column(it) || it == "1";
     match &cells[..] {
         [head, _] => head.contains(' ') && head.split(' ').skip(1).all(is_column),
-        // NLTK's and Kaldi's numbers may be 1 in every line.
-        [_, columns @ .., _] => {
-            !columns.is_empty() && columns.iter().all(|it| is_column(it) || *it == "1")
-        }
+        [_, columns @ .., _] => !columns.is_empty() && columns.iter().all(|it| is_column(it)),
         _ => false,
     }
 }

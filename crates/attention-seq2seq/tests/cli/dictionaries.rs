@@ -143,6 +143,7 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
     fs::write(folder.join("digit.dict"), "sa s A\neu 2 s\n").unwrap();
     let most = "cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n";
     fs::write(folder.join("most.txt"), most).unwrap();
+    fs::write(folder.join("ones"), "cat 1\tK AE1 T\ndog 1\tD AO1 G\n").unwrap();
     fs::write(folder.join("spaces.txt"), "cat K AE1 T\n").unwrap();
     for (file, message) in [
         (
@@ -161,6 +162,10 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         (
             "mfa",
             "the format of mfa: expected --input-format dict (what",
+        ),
+        (
+            "ones",
+            "the format of ones: expected --input-format dict (what",
         ),
         (
             "most.txt",

@@ -10,6 +10,8 @@ pub(super) struct Entry<'a> {
     /// The fields behind it.
     pub(super) rest: Vec<&'a str>,
     pub(super) has_tab: bool,
+    /// Whether a number with a point or a bracket stands before that TAB.
+    pub(super) has_column: bool,
     /// Whether the first cell behind a TAB is one field, and others follow.
     pub(super) has_cell: bool,
     /// What stands behind the fields, from a field that begins with `#`.
@@ -33,6 +35,7 @@ impl<'a> Entry<'a> {
                 word: rest.by_ref().take(1).collect(),
                 rest: rest.collect(),
                 has_tab: false,
+                has_column: false,
                 has_cell: false,
                 comment,
             });
@@ -47,9 +50,11 @@ impl<'a> Entry<'a> {
             .split('\t')
             .filter(|cell| fields(cell).next().is_some());
         let is_field = cells.next().is_some_and(|cell| fields(cell).count() == 1);
+        let has_column = !rest.is_empty();
         rest.extend(fields(tail));
         Some(Self {
             word,
+            has_column,
             rest,
             has_tab: true,
             has_cell: is_field && cells.next().is_some(),

@@ -30,6 +30,9 @@ struct Evidence<'a> {
     /// The number of entries.
     entries: usize,
     with_tab: usize,
+    /// Entries with a number that has a point before a TAB, and entries with 0 or 1 there.
+    with_column: usize,
+    with_zero_or_one: usize,
     /// Entries with numbers, one of them with a point.
     with_decimals: usize,
     /// Fields that are phonemes, whatever the layout is.
@@ -81,7 +84,7 @@ impl Layout {
         let Some(mut entry) = Entry::of(text).filter(|_| !self.comments.contains(&line)) else {
             return Ok(None);
         };
-        if self.has_numbered_words && entry.word.len() > 1 {
+        if self.has_numbered_words && entry.word.len() > 1 && !entry.has_column {
             entry.word.pop();
         }
         entry.drop_bracket();
@@ -179,7 +182,10 @@ impl<'a> Evidence<'a> {
             self.behind.push((line, entry.comment));
         }
         self.with_decimals += usize::from(last.is_some());
+        self.with_column += usize::from(entry.has_column);
         if entry.word.len() > 1 {
+            let is_end = matches!(entry.word.last(), Some(&("0" | "1")));
+            self.with_zero_or_one += usize::from(is_end && !entry.has_column);
             self.long.push((line, entry.word.clone()));
         }
         if numbers > 0 && last.is_none() {
@@ -255,13 +261,15 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether every word before a TAB ends with the number of its pronunciation.
+    /// Whether every word before a TAB ends with the number of its pronunciation, or a probability.
     fn has_numbered_words(&self) -> bool {
         let numbered = self.long.iter().filter_map(|(_, word)| {
             let (number, word) = word.split_last()?;
             is_integer(number).then_some((word, *number))
         });
-        self.are_counted(numbered)
+        let are_probabilities =
+            self.with_column > 0 && self.with_column + self.with_zero_or_one == self.entries;
+        are_probabilities || self.are_counted(numbered)
     }
 
     /// The number of integers that are left out behind a word, in a file whose words have up to `decimals` numbers, one

@@ -103,6 +103,12 @@ fn probabilities_are_left_out() {
     check(kaldi, layout, &PAIRS);
     let logarithms = "cat -0.3 K AE1 T\ncats 0 K AE1 T S\nread -1 R IY1 D\nread -2e+00 R EH1 D\n";
     check(logarithms, layout, &PAIRS);
+    let ones = "cat 1\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.3\tR IY1 D\nread 0\tR EH1 D\n";
+    check(
+        ones,
+        &layout.replacen("words", "words that end at a TAB", 1),
+        &PAIRS,
+    );
     for content in [
         "cat 1.0\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.7\tR IY1 D\nread 0.3\tR EH1 D\n",
         "cat\t1.0\tK AE1 T\ncats\t1.0\tK AE1 T S\nread\t0.7\tR IY1 D\nread\t0.3\tR EH1 D\n",
