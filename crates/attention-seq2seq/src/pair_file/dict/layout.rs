@@ -98,7 +98,7 @@ impl Layout {
         let phonemes = entry.rest.split_off(left_out);
         let word = entry.word.join(" ");
         let is_phoneme = |last: &str| left_out < self.decimals || self.digits.contains(last);
-        let unclear = entry.rest.iter().skip(1).last();
+        let unclear = entry.rest.iter().skip(1).next_back();
         if let Some(last) = unclear.filter(|it| is_integer(it) && is_phoneme(it)) {
             let expected = format!("{} numbers behind a word, or one", self.decimals);
             let found = format!("{last} behind {word:?}, which may be a phoneme");
