@@ -72,6 +72,9 @@ fn passes(device: &Device) -> Result<bool> {
 
 #[cfg(not(feature = "check"))]
 fn passes(_: &Device) -> Result<bool> {
-    let expected = "a program that is built with the feature check (--features check)";
-    Err(Error::config("devices --check", expected, "one without it"))
+    Err(Error::Config {
+        what: "devices --check".to_string(),
+        expected: "a program that is built with the feature check (--features check)".to_string(),
+        found: "one without it".to_string(),
+    })
 }
