@@ -150,8 +150,9 @@ const NAMES: &[(&str, &str)] = &[
     ("Residual.norm", ""),
     ("FeedForward.input", "linear1."),
     ("FeedForward.output", "linear2."),
-    ("Norm.gamma", "weight"),
-    ("Norm.beta", "bias"),
+    ("LayerNorm.gamma", "weight"),
+    ("LayerNorm.beta", "bias"),
+    ("RmsNorm.gamma", "weight"),
     // Rows of one matrix, in this order.
     ("MultiHeadAttention.query", "in_proj_"),
     ("MultiHeadAttention.key", "in_proj_"),
