@@ -24,6 +24,7 @@ fn examples() -> Vec<PathBuf> {
 fn start(example: &Path, folder: &Path) -> Child {
     Command::new(example)
         .current_dir(folder)
+        .env("BURN_DEVICE", "flex")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
