@@ -1,8 +1,8 @@
 //! Which path an operation takes: its kernel, where there is one, or its definition.
 //!
 //! `ATTENTION_KERNELS=off` runs every operation by its definition, `ATTENTION_KERNELS=-linear,-additive_score` some of
-//! them; `on` is the default. At level `debug` the log says which path an operation took and why, once for each class of
-//! shapes.
+//! them; `on` is the default. At level `debug` the log says which path an operation took and why, once for each class
+//! of shapes.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Bool, DType, Int, IntDType, Tensor};
 use burn_fused_layers::harness::checks::Argument;
+use burn_fused_layers::is_in_host_memory;
 
 use super::{Mask, both, expand_to_common};
 use crate::rank::reshape;
@@ -145,11 +146,14 @@ impl Lengths {
     }
 }
 
-/// Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make Burn 0.22.1
-/// panic when fusion is on.
+/// Lengths are compared with the numbers of keys, which a narrow type cannot hold. Unsigned ones become signed: with
+/// Burn 0.22.1's fusion their comparison panics, and on the host the cast of a number that does not fit.
 fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     match lens.dtype() {
         DType::I32 | DType::I64 => lens,
+        DType::U32 | DType::U64 if is_in_host_memory(&lens.device()) => {
+            lens.clamp(0, i32::MAX).cast(IntDType::I32)
+        }
         DType::U32 => none_negative(lens.cast(IntDType::I32)),
         DType::U64 => none_negative(lens.cast(IntDType::I64)),
         _ => lens.cast(IntDType::I32),

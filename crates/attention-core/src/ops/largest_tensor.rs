@@ -42,9 +42,9 @@ fn check(
     }
     let [batch, heads, queries, keys] = pairs;
     Err(format!(
-        "{operation}: without its kernel, a tensor of {batch} x {heads} x {queries} queries and {keys} keys takes {bytes} \
-         bytes, and a buffer of the device holds {limit}: expected fewer examples or queries at a time, or the kernel \
-         (f32, and ATTENTION_KERNELS not off)"
+        "{operation}: without its kernel, a tensor of {batch} x {heads} x {queries} queries and {keys} keys takes \
+         {bytes} bytes, and a buffer of the device holds {limit}: expected fewer examples or queries at a time, or the \
+         kernel (f32, and ATTENTION_KERNELS not off)"
     ))
 }
 

@@ -9,7 +9,7 @@ use crate::mask::QueryMask;
 use crate::tiles::KEY_LANES;
 use crate::{HeadIndex, Rows};
 
-/// Scores to write, those of packed queries with packed keys of one head.
+/// Scores of packed queries and packed keys of one head, to write.
 pub(super) struct BlockScores<'a, E> {
     pub weights: &'a UnitWeights<E>,
     pub queries: &'a PackedQueries<'a, E>,

@@ -83,7 +83,7 @@ fn to_safetensors(model: &impl Module, metadata: String) -> Result<Vec<u8>> {
 struct StateDict {
     /// The field of each module on the way, with the module's type, and its name in PyTorch.
     path: Vec<(String, String)>,
-    /// The shape of each, and its elements, in parts where it has those of several parameters.
+    /// The shape of each, and its elements, a part for each parameter that it joins.
     tensors: BTreeMap<String, (Vec<usize>, Vec<Tensor<1>>)>,
 }
 

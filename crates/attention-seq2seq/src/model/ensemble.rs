@@ -11,7 +11,7 @@ pub(crate) struct EnsembleDecoding<'a> {
 
 struct Member<'a> {
     decoding: Box<dyn Decoding + 'a>,
-    /// Its ids of tokens, by those of the first member, where they may differ.
+    /// Its token ids by the ids of the first member, where they may differ.
     ids: Option<&'a [u32]>,
     /// The column of each candidate of the first member.
     columns: Vec<usize>,

@@ -10,7 +10,7 @@ use crate::tokens::trim;
 /// The format of these lines.
 ///
 /// # Errors
-/// [`Error::Config`] if most lines have numbers or brackets where a dictionary may have them: they would be the targets,
+/// [`Error::Config`] if most lines have numbers or brackets where a dictionary may have them: they would be targets,
 /// or part of sources.
 pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> Result<PairFormat> {
     let mut lines = lines

@@ -93,8 +93,8 @@ fn a_bad_line_is_named_by_its_number() {
         (
             &b"a\tb\na b\n"[..],
             2,
-            "expected a target in column 2, found 1 column divided by TAB (a dictionary, as --input-format dict reads it, \
-             may be divided by spaces)",
+            "expected a target in column 2, found 1 column divided by TAB (a dictionary, as --input-format dict reads \
+             it, may be divided by spaces)",
         ),
         (
             b"a\tb\r\n\r\nc\td\r\n",

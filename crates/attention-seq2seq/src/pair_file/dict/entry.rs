@@ -14,7 +14,7 @@ pub(super) struct Entry<'a> {
     pub(super) has_column: bool,
     /// Whether the first cell behind a TAB is one field, and others follow.
     pub(super) has_cell: bool,
-    /// What stands behind the fields, from a field that begins with `#`.
+    /// The comment behind the fields, from a field that begins with `#`.
     pub(super) comment: &'a str,
 }
 

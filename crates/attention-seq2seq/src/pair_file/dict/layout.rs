@@ -42,7 +42,7 @@ struct Evidence<'a> {
     /// Words of several fields before a TAB.
     long: Vec<(usize, Vec<&'a str>)>,
     with_bracket: HashMap<&'a str, usize>,
-    /// What stands behind entries from a `#` on.
+    /// The comments behind entries, from a `#` on.
     behind: Vec<(usize, &'a str)>,
     /// Entries whose word begins with `#`.
     signed: Vec<(usize, Entry<'a>)>,
