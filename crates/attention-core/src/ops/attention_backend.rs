@@ -42,8 +42,11 @@ pub struct Kernels<B: Backend> {
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) rotate: Option<Kernel<B, RotateInputs<B>, Angles<B>, 1>>,
-    pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
+    pub(super) pack_additive_keys: Option<PackKeys<B>>,
 }
+
+/// Keys as the additive kernel reads them.
+type PackKeys<B> = fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>;
 
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
@@ -71,5 +74,16 @@ impl<B: Backend> Kernels<B> {
     {
         let has = || (self.runs_on)(&like.device(), like.dtype(), operation);
         paths::chosen::<A, K>(operation, kernel, like, has)
+    }
+
+    /// What packs keys like these, if the kernel runs that reads them packed.
+    pub(super) fn packs<A>(&self, keys: &FloatTensor<A>) -> Option<PackKeys<B>>
+    where
+        A: Backend + BackendTypes<Device = Device<B>>,
+    {
+        let operation = Operation::AdditiveAttention;
+        let runs = || (self.runs_on)(&keys.device(), keys.dtype(), operation);
+        self.pack_additive_keys
+            .filter(|_| operation.is_on() && runs())
     }
 }

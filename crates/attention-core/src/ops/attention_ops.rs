@@ -109,10 +109,7 @@ pub trait AttentionOps: AttentionBackend {
     fn pack_additive_keys(
         #[extension_type] inputs: PackAdditiveKeysInputs<Self>,
     ) -> FloatTensor<Self> {
-        match Self::KERNELS
-            .pack_additive_keys
-            .filter(|_| Operation::AdditiveAttention.is_on())
-        {
+        match Self::KERNELS.packs::<Self>(&inputs.keys) {
             Some(pack) => pack(inputs),
             None => inputs.keys,
         }

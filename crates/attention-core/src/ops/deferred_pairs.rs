@@ -7,7 +7,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn_fused_layers::harness::deferred_gradients::{Deposit, GradientSlot, downcast, marker};
 use cpu_kernels::Level;
 
-use super::host::{AttentionElement, CpuBackend, elements, rows, tensor, with_real, zeros};
+use super::host::{AttentionElement, CpuBackend, elements, rows, tensor, with_compiled, zeros};
 
 /// The slots of a memory's keys and values.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ impl<B: CpuBackend> Deposit<B> for DeferredPairs<B> {
         let mut pairs = downcast::<B, Self>(others);
         pairs.push(*self);
         let shared = B::readable(shared);
-        with_real!(shared.dtype(), E => {
+        with_compiled!(shared.dtype(), E => {
             let mut sum = zeros::<E>(&shared.shape());
             while let Some(last) = pairs.pop() {
                 let goes_along = |other: &Self| go_together::<B, E>(other, &last);

@@ -4,7 +4,7 @@ use attention_kernels::{AttentionReal, Mask, Rows};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 pub(super) use burn_fused_layers::harness::host::{
-    CpuBackend, CpuReal, elements, readable, tensor, unwritten, whole, with_real, zeros,
+    CpuBackend, CpuReal, elements, readable, tensor, unwritten, whole, with_compiled, zeros,
 };
 use burn_fused_layers::harness::host::{Elements, Strided, strided};
 use cpu_kernels::Half;

@@ -6,7 +6,7 @@ use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use burn_fused_layers::harness::tracked::tracked_inputs;
 use cpu_kernels::Level;
 
-use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
+use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_compiled};
 use super::mask::ResolvedMask;
 
 /// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
@@ -34,7 +34,7 @@ pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTens
         mask,
         num_queries,
     } = readable(inputs);
-    with_real!(keys.dtype(), E => {
+    with_compiled!(keys.dtype(), E => {
         let shape = AdditiveScoreInputs::<E>::packed_shape(keys.shape().dims());
         let rows = rows::<B, E>(&keys);
         let packed =

@@ -19,7 +19,7 @@ use crate::ops::fused::cpu::{
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten,
-    with_real, zeros,
+    with_compiled, zeros,
 };
 
 type Saved<B> = Attended<B, AdditiveAttentionInputs<B>>;
@@ -51,7 +51,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let seed = draw_seed::<B>(inputs.dropout, &inputs.queries);
     let [context_shape, statistics_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
-    let (context, statistics, weights) = with_real!(dtype, E => {
+    let (context, statistics, weights) = with_compiled!(dtype, E => {
         let mut context = unwritten::<E>(&context_shape);
         let mut statistics = unwritten::<f64>(&statistics_shape);
         let lse = statistics.as_chunks_mut().0;
@@ -93,7 +93,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let saved = Attended { inputs, ..saved };
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
-    with_real!(dtype, E => {
+    with_compiled!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
         let outputs = outputs::<B, E, _>(&saved, &context_gradient);
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {

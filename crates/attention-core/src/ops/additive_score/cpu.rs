@@ -10,7 +10,8 @@ use super::AdditiveScoreInputs;
 use crate::ops::fused::cpu::{gradient, gradient_buffers};
 use crate::ops::fused::pairs_shape;
 use crate::ops::host::{
-    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten, with_real,
+    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten,
+    with_compiled,
 };
 
 /// The inputs of the kernel.
@@ -32,7 +33,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let inputs = readable(inputs);
     let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
     let dtype = inputs.queries.dtype();
-    let scores = with_real!(dtype, E => {
+    let scores = with_compiled!(dtype, E => {
         let mut scores = unwritten::<E>(&shape);
         kernel::<B, E>(&inputs).forward(Level::current(), &mut scores);
         tensor::<B, E>(scores, shape, dtype, &inputs.queries)
@@ -56,7 +57,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         weight,
         ..
     } = &inputs;
-    with_real!(dtype, E => {
+    with_compiled!(dtype, E => {
         let [mut to_queries, mut to_keys, mut to_weight] =
             gradient_buffers::<B, E, 3>([queries, keys, weight], asked.wanted);
         let gradients = AdditiveScoreGradients {

@@ -54,8 +54,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn pack_additive_keys(inputs: PackAdditiveKeysInputs<Self>) -> FloatTensor<Self> {
-        let kernel = B::KERNELS.pack_additive_keys;
-        match kernel.filter(|_| Operation::AdditiveAttention.is_on()) {
+        match B::KERNELS.packs::<Self>(&inputs.keys) {
             Some(pack) => Self::from_inner(pack(off_graph::<B, C, _, 1>(inputs))),
             None => inputs.keys,
         }

@@ -18,8 +18,8 @@ use crate::ops::fused::cpu::{
 };
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
-    AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, with_real,
-    zeros,
+    AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten,
+    with_compiled, zeros,
 };
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
@@ -48,7 +48,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let seed = draw_seed::<B>(inputs.dropout, &inputs.queries);
     let [context_shape, statistics_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
-    let (context, statistics) = with_real!(dtype, E => {
+    let (context, statistics) = with_compiled!(dtype, E => {
         let mut context = unwritten::<E>(&context_shape);
         let mut statistics = unwritten::<f64>(&statistics_shape);
         let lse = statistics.as_chunks_mut().0;
@@ -80,7 +80,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
     let [of_queries, of_keys, of_values, of_modifiers @ ..] = asked.wanted;
-    with_real!(dtype, E => {
+    with_compiled!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
         let outputs = outputs::<B, E, _>(&saved, &context_gradient);
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {

@@ -7,7 +7,9 @@ use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::Level;
 
 use super::MaskedSoftmaxInputs;
-use crate::ops::host::{CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real};
+use crate::ops::host::{
+    CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_compiled,
+};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(
@@ -15,7 +17,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 ) -> (FloatTensor<B>, FloatTensor<B>) {
     let MaskedSoftmaxInputs { scores, mask } = readable(inputs);
     let (shape, dtype) = (scores.shape(), scores.dtype());
-    let weights = with_real!(dtype, E => {
+    let weights = with_compiled!(dtype, E => {
         let mut weights = unwritten::<E>(&shape);
         masked_softmax(Level::current(), &on_host(&mask), rows::<B, E>(&scores), &mut weights);
         tensor::<B, E>(weights, shape, dtype, &scores)
@@ -31,7 +33,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 1] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();
-    with_real!(dtype, E => {
+    with_compiled!(dtype, E => {
         let mut scores = unwritten::<E>(&weights.shape());
         let [w, g] = [&weights, &gradient].map(rows::<B, E>);
         masked_softmax_backward(Level::current(), w, g, &mut scores);

@@ -8,7 +8,7 @@ use cpu_kernels::Level;
 
 use super::{RotaryLayout, RotateInputs};
 use crate::ops::host::{
-    AttentionElement, CpuBackend, elements, readable, rows, tensor, unwritten, whole, with_real,
+    AttentionElement, CpuBackend, elements, readable, rows, tensor, unwritten, whole, with_compiled,
 };
 
 /// The angles of a call, for its backward pass.
@@ -48,7 +48,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
         sines,
         layout,
     };
-    let turned = with_real!(dtype, E => {
+    let turned = with_compiled!(dtype, E => {
         let mut turned = unwritten::<E>(&shape);
         rotation::<B, E>(&angles).turn(Level::current(), rows::<B, E>(&given), &mut turned);
         tensor::<B, E>(turned, shape, dtype, &given)
@@ -64,7 +64,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 1] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();
-    with_real!(dtype, E => {
+    with_compiled!(dtype, E => {
         let mut to_rows = unwritten::<E>(&gradient.shape());
         let received = rows::<B, E>(&gradient);
         rotation::<B, E>(&angles).turn_back(Level::current(), received, &mut to_rows);

@@ -133,6 +133,32 @@ macro_rules! with_real {
 
 pub use crate::with_real;
 
+/// [`with_real!`], for a body whose kernels are compiled for the types that the features choose: `$body` is not compiled
+/// for `f64` without the feature `f64` of the crate that calls it.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! with_compiled {
+    ($dtype:expr, $E:ident => $body:expr) => {
+        match $dtype {
+            #[cfg(feature = "f64")]
+            burn::tensor::DType::F64 => {
+                type $E = f64;
+                $body
+            }
+            #[cfg(not(feature = "f64"))]
+            burn::tensor::DType::F64 => {
+                panic!("a type that kernels are compiled for expected, got F64 without the feature `f64`")
+            }
+            _ => {
+                type $E = f32;
+                $body
+            }
+        }
+    };
+}
+
+pub use crate::with_compiled;
+
 /// Inputs whose tensors the kernels can read.
 pub fn readable<B, I, const N: usize>(inputs: I) -> I::On<B>
 where

@@ -5,7 +5,9 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{ActivationGradients, ActivationInputs, Level};
 
 use super::ActivateInputs;
-use crate::harness::host::{CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_real};
+use crate::harness::host::{
+    CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_compiled,
+};
 use crate::harness::kernel::{Asked, Gradient};
 
 /// The inputs of the kernel, of contiguous tensors.
@@ -27,7 +29,7 @@ pub(crate) fn forward<B: CpuBackend>(
         ..inputs
     };
     let shape = inputs.input.shape();
-    let output = with_real!(inputs.input.dtype(), E => {
+    let output = with_compiled!(inputs.input.dtype(), E => {
         let mut output = unwritten::<E>(&shape);
         kernel::<B, E>(&inputs).forward(Level::current(), &mut output);
         tensor::<B, E>(output, shape, E::DTYPE, &inputs.input)
@@ -43,7 +45,7 @@ pub(crate) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 2] {
     let gradient = B::contiguous(gradient);
     let like = &inputs.input;
-    with_real!(gradient.dtype(), E => {
+    with_compiled!(gradient.dtype(), E => {
         let of = asked.wanted.map(|is_wanted| is_wanted.then(|| unwritten::<E>(&like.shape())));
         let [mut of_input, mut of_factor] = of;
         let gradients = ActivationGradients {

@@ -7,7 +7,7 @@ use cpu_kernels::{Level, Matrix, ProductStart, column_sums, product, product_pac
 use super::LinearInputs;
 use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::{
-    CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_real,
+    CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_compiled,
 };
 use crate::harness::kernel::{Asked, Gradient};
 use crate::harness::shared_weight::SharedWeight;
@@ -23,7 +23,7 @@ pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>
         shared,
     } = &inputs;
     let ([rows, _], [_, columns]) = (input.shape().dims(), weight.shape().dims());
-    let output = with_real!(input.dtype(), E => {
+    let output = with_compiled!(input.dtype(), E => {
         let mut output = unwritten::<E>(&[rows, columns].into());
         let start = match bias.as_option() {
             Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
@@ -51,7 +51,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let [of_input, of_weight, of_bias] = asked.wanted;
     let gradient = B::contiguous(gradient);
     let [_, columns] = gradient.shape().dims();
-    with_real!(gradient.dtype(), E => {
+    with_compiled!(gradient.dtype(), E => {
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
             let mut elements = unwritten::<E>(&input.shape());

@@ -8,7 +8,7 @@ use cpu_kernels::{CrossEntropyGradients, Level};
 
 use super::LinearCrossEntropyInputs;
 use crate::harness::host::{
-    CpuBackend, CpuReal, elements, indices, matrix, readable, tensor, unwritten, with_real,
+    CpuBackend, CpuReal, elements, indices, matrix, readable, tensor, unwritten, with_compiled,
 };
 use crate::harness::kernel::{Asked, Gradient};
 
@@ -20,7 +20,7 @@ pub(crate) fn infer<B: CpuBackend>(
     inputs: LinearCrossEntropyInputs<B>,
 ) -> (FloatTensor<B>, IntTensor<B>) {
     let inputs = readable::<B, _, 3>(inputs);
-    with_real!(inputs.input.dtype(), E => run::<B, E>(&inputs, CrossEntropyGradients::NONE))
+    with_compiled!(inputs.input.dtype(), E => run::<B, E>(&inputs, CrossEntropyGradients::NONE))
 }
 
 /// The loss, the predictions and the gradients that are wanted, which need the logits that are there now.
@@ -34,7 +34,7 @@ pub(crate) fn forward<B: CpuBackend>(
         Some(&inputs.weight),
         inputs.bias.as_option(),
     ];
-    with_real!(inputs.input.dtype(), E => {
+    with_compiled!(inputs.input.dtype(), E => {
         let mut buffers: [_; 3] = std::array::from_fn(|n| {
             let tensor = tensors[n].filter(|_| wanted[n]);
             tensor.map(|tensor| unwritten::<E>(&tensor.shape()))
@@ -94,7 +94,7 @@ pub(crate) fn backward<B: CpuBackend>(
     _: Asked<3>,
 ) -> [Gradient<B>; 3] {
     let gradient = B::contiguous(gradient);
-    let factor = with_real!(gradient.dtype(), E => first::<B, E>(&gradient));
+    let factor = with_compiled!(gradient.dtype(), E => first::<B, E>(&gradient));
     saved.map(|unscaled| match unscaled {
         Some(gradient) if factor == 1.0 => Gradient::Whole(gradient),
         Some(gradient) => Gradient::Whole(B::float_mul_scalar(gradient, Scalar::from(factor))),

@@ -5,7 +5,9 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Level, NormalizationGradients, NormalizationInputs};
 
 use super::{NormalizeInputs, Normalized};
-use crate::harness::host::{CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_real};
+use crate::harness::host::{
+    CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_compiled,
+};
 use crate::harness::kernel::{Asked, Gradient};
 
 /// The inputs of the kernel, of contiguous tensors.
@@ -32,7 +34,7 @@ pub(crate) fn forward<B: CpuBackend>(
     let like = &inputs.input;
     let shape = like.shape();
     let [rows, _] = shape.dims();
-    let (output, statistics) = with_real!(like.dtype(), E => {
+    let (output, statistics) = with_compiled!(like.dtype(), E => {
         let mut output = unwritten::<E>(&shape);
         let mut statistics = unwritten::<E>(&[rows, 2].into());
         kernel::<B, E>(&inputs).forward(Level::current(), &mut output, &mut statistics);
@@ -54,7 +56,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let gradient = B::contiguous(gradient);
     // The bias has the shape of the gain.
     let tensors = [&inputs.input, &inputs.gain, &inputs.gain];
-    with_real!(gradient.dtype(), E => {
+    with_compiled!(gradient.dtype(), E => {
         let mut buffers: [_; 3] = std::array::from_fn(|n| {
             asked.wanted[n].then(|| unwritten::<E>(&tensors[n].shape()))
         });

@@ -11,7 +11,7 @@ use super::states::StateGradients;
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::{
-    CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_real,
+    CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_compiled,
 };
 use crate::harness::kernel::{Asked, Gradient};
 use crate::ops::deferred_rows::DeferredRows;
@@ -51,7 +51,7 @@ macro_rules! with_layer {
 pub(crate) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B> {
     let inputs = contiguous(inputs);
     let shape = states_shape(&inputs);
-    with_real!(inputs.gates.dtype(), E => {
+    with_compiled!(inputs.gates.dtype(), E => {
         let mut states = unwritten::<E>(&shape.into());
         let gates = elements::<B, E>(&inputs.gates);
         with_layer!(inputs, E, layer => layer.forward(Level::current(), gates, &mut states));
@@ -63,7 +63,7 @@ pub(crate) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B>
 pub(crate) fn forward<B: CpuBackend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<B>) {
     let mut inputs = contiguous(inputs);
     let shape @ [_, batch, steps, size] = states_shape(&inputs);
-    let (states, saved) = with_real!(inputs.gates.dtype(), E => {
+    let (states, saved) = with_compiled!(inputs.gates.dtype(), E => {
         let values = match inputs.cell {
             CellKind::Gru => GruInputs::<E>::SAVED,
             CellKind::Lstm => LstmInputs::<E>::SAVED,
@@ -124,7 +124,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let [batch, steps, width] = inputs.gates.shape().dims();
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
-    with_real!(states.dtype(), E => {
+    with_compiled!(states.dtype(), E => {
         // For weight and bias alone; an LSTM's is that of the input's share.
         let has_hidden = inputs.cell == CellKind::Gru && (of_weight || of_bias);
         let mut hidden = has_hidden.then(|| unwritten::<E>(&[rows, width].into()));

@@ -1,0 +1,160 @@
+//! Small calls, of which toy tasks and decoders consist: what one costs before its arithmetic counts. Beside the same
+//! of Burn's operations, Burn's multi-head attention, and PyTorch.
+//!
+//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
+
+use std::io;
+
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::composed;
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::{Report, print_measured};
+use attention_benches::tensors::{Call, call, call_of, finish, random};
+use attention_core::{
+    AdditiveAttentionConfig, DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttention,
+    NewRows,
+};
+use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig};
+use burn::tensor::{Device, Tensor};
+use serde_json::json;
+
+const HEADS: usize = 4;
+const KEYS: usize = 10;
+/// Batch and queries.
+const CALLS: [[usize; 2]; 2] = [[1, 1], [1, 8]];
+const UNITS: [usize; 2] = [8, 32];
+const KINDS: [&str; 4] = ["additive", "dot product", "multi-head", "cached step"];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let options = Options::from_command_line();
+    let mut baselines = Baselines::start("calls.py", threads);
+    let mut report = Report::start(threads);
+    report.add_baselines(&baselines);
+    for kind in KINDS {
+        for [batch, queries] in CALLS {
+            for units in UNITS {
+                for pass in ["forward", "forward + backward"] {
+                    let title = format!("{kind} b{batch} q{queries} k{KEYS} units {units}, {pass}");
+                    // A cache is for inference, and a step is of one token.
+                    let is_step = kind == "cached step";
+                    if is_step && (pass != "forward" || queries > 1) || !options.wants(&title) {
+                        continue;
+                    }
+                    println!("{title}");
+                    let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+                    for (backend, device) in options.devices() {
+                        let device = match pass {
+                            "forward" => device,
+                            _ => device.autodiff(),
+                        };
+                        for (name, call) in calls(kind, [batch, queries, units], &device) {
+                            let local = Local::new(format!("{name}, {backend}"), call);
+                            candidates.push(Box::new(local.on(&device)));
+                        }
+                    }
+                    if let Ok(baselines) = &mut baselines {
+                        let setup = json!({
+                            "kind": kind,
+                            "pass": pass,
+                            "batch": batch,
+                            "queries": queries,
+                            "keys": KEYS,
+                            "units": units,
+                            "heads": HEADS,
+                        });
+                        baselines.add_to(&mut candidates, "PyTorch eager", setup);
+                    }
+                    let results = compare(&mut candidates, options.rounds);
+                    drop(candidates);
+                    print_measured(&results);
+                    for result in &results {
+                        report.add(&title, pass, result);
+                    }
+                }
+            }
+        }
+    }
+    report.write(options.json.as_deref())
+}
+
+/// Ours and its peers; on a device that trains, with the gradients of inputs and weights.
+fn calls(
+    kind: &str,
+    [batch, queries, units]: [usize; 3],
+    device: &Device,
+) -> Vec<(&'static str, Call)> {
+    let inputs = [queries, KEYS, KEYS].map(|rows| random([batch, rows, units], device));
+    match kind {
+        "additive" => {
+            let ours = AdditiveAttentionConfig::new(units, units, units).init(device);
+            let score = ours.score.clone();
+            let layers = [&score.query, &score.key, &score.value];
+            let parameters = layers.map(|layer| layer.weight.val());
+            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, &Mask::none());
+            let by_operations = move |inputs| composed::additive(inputs, &score);
+            vec![
+                ("ours", call(inputs.clone(), &parameters, attend)),
+                ("composed", call(inputs, &parameters, by_operations)),
+            ]
+        }
+        "dot product" => {
+            let ours = DotProductAttentionConfig::new().init();
+            let inputs = inputs.map(|rows| random([batch, 1, rows.dims()[1], units], device));
+            let attend = move |[q, k, v]: [Tensor<4>; 3]| ours.forward(q, k, v, &Mask::none());
+            vec![
+                ("ours", call(inputs.clone(), &[], attend)),
+                ("composed", call(inputs, &[], composed::dot_product)),
+            ]
+        }
+        "multi-head" => {
+            let burns = MultiHeadAttentionConfig::new(units, HEADS)
+                .with_dropout(0.0)
+                .init(device);
+            let ours = MultiHeadAttention::from(burns.clone());
+            let layers = [&burns.query, &burns.key, &burns.value, &burns.output];
+            let parameters = layers.map(|layer| layer.weight.val());
+            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, &Mask::none());
+            let theirs =
+                move |[q, k, v]: [Tensor<3>; 3]| burns.forward(MhaInput::new(q, k, v)).context;
+            vec![
+                ("ours", call(inputs.clone(), &parameters, attend)),
+                ("Burn", call(inputs, &parameters, theirs)),
+            ]
+        }
+        _ => steps(inputs, device),
+    }
+}
+
+/// A token beside the [`KEYS`] that a cache holds, and by Burn's module, which projects all keys anew.
+fn steps([token, keys, _]: [Tensor<3>; 3], device: &Device) -> Vec<(&'static str, Call)> {
+    let [batch, _, units] = token.dims();
+    let burns = MultiHeadAttentionConfig::new(units, HEADS)
+        .with_dropout(0.0)
+        .init(device);
+    let ours = MultiHeadAttention::from(burns.clone());
+    let mut cache = KeyValueCache::with_capacity(KEYS + 1);
+    let step = move |rows: &Tensor<3>, cache: &mut KeyValueCache| {
+        let [q, k, v] = [(); 3].map(|()| rows.clone());
+        finish(ours.forward_cached(q, k, v, NewRows::All, cache));
+    };
+    step(&keys, &mut cache);
+    let lengths = vec![KEYS; batch];
+    let row = token.clone();
+    let cached = move || {
+        step(&row, &mut cache);
+        cache.truncate(&lengths);
+    };
+    let whole = Tensor::cat(vec![keys, token.clone()], 1);
+    let without = call_of(device, move || {
+        let input = MhaInput::new(token.clone(), whole.clone(), whole.clone());
+        burns.forward(input).context
+    });
+    vec![("ours", Box::new(cached)), ("Burn, all keys", without)]
+}
