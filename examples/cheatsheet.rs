@@ -12,15 +12,15 @@ use std::path::Path;
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
 use attention_core::import::load_additive_attention;
-use attention_core::transformer::{
-    GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
-};
 use attention_core::{
     AdditiveAttentionConfig, AttentionOutput, DotProductAttentionConfig, KeyValueCache, Mask,
     MultiHeadAttentionConfig, NewRows, drop_in, masked_softmax,
 };
 use attention_plot::HeatmapGrid;
+use attention_transformers::{
+    GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
+    TransformerLayerConfig,
+};
 use burn::module::Module;
 use burn::nn::attention::MhaInput;
 use burn::nn::gru::BiGruConfig;

@@ -13,11 +13,11 @@
 // ANCHOR: imports
 use std::error::Error;
 
-use attention_core::transformer::{
-    CausalModel, GenerateConfig, Generated, RandomSamplingConfig, Sampling,
-};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, Memory, NewRows};
 use attention_plot::HeatmapGrid;
+use attention_transformers::{
+    CausalModel, GenerateConfig, Generated, RandomSamplingConfig, Sampling,
+};
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;

@@ -1,7 +1,7 @@
 //! Burn's Transformer with one import changed.
 //!
 //! The same file, [`drop_in/model.rs`](drop_in/model.rs), is compiled twice: with `burn::nn::transformer`, and with
-//! `attention_core::drop_in::transformer` in its place. Both models begin with the same parameters and see the same
+//! `attention_transformers::burn_nn` in its place. Both models begin with the same parameters and see the same
 //! texts, so that their losses are the same to rounding; time and memory are not. Saves the losses over the time as
 //! SVG.
 //!
@@ -31,7 +31,7 @@ mod burns {
 }
 
 mod ours {
-    use attention_core::drop_in::transformer;
+    use attention_transformers::burn_nn;
 
     include!("drop_in/model.rs");
 }

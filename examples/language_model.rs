@@ -13,12 +13,12 @@
 use std::error::Error;
 use std::time::Instant;
 
-use attention_core::transformer::{
+use attention_core::{DotProductScore, DotProductScoreConfig, NewRows, Rotary, RotaryConfig};
+use attention_transformers::{
     FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, NormConfig,
     RandomSamplingConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig,
     TransformerLayerConfig,
 };
-use attention_core::{DotProductScore, DotProductScoreConfig, NewRows, Rotary, RotaryConfig};
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamWConfig, GradientsParams};

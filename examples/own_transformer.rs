@@ -12,11 +12,11 @@
 // ANCHOR: imports
 use std::error::Error;
 
-use attention_core::transformer::{CausalModel, GenerateConfig};
 use attention_core::{
     DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
     MultiHeadAttentionConfig, NewRows, Rotary, RotaryConfig,
 };
+use attention_transformers::{CausalModel, GenerateConfig};
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};

@@ -11,12 +11,12 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::Call;
-use attention_core::transformer::{
+use attention_core::{DotProductScore, Mask, Memory};
+use attention_transformers::{
     FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, PositionEmbedding,
     PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
     TransformerEncoderLayer, TransformerLayerConfig,
 };
-use attention_core::{DotProductScore, Mask, Memory};
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::linear;

@@ -11,11 +11,11 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::{call_of, numbers, random};
-use attention_core::drop_in::transformer as drop_in;
-use attention_core::transformer::{
+use attention_core::{Mask, MultiHeadAttention};
+use attention_transformers::burn_nn as drop_in;
+use attention_transformers::{
     FeedForwardActivation, NormOrder, TransformerEncoderConfig, TransformerLayerConfig,
 };
-use attention_core::{Mask, MultiHeadAttention};
 use burn::module::Module;
 use burn::nn::transformer as burns;
 use burn::tensor::{Device, Tensor};

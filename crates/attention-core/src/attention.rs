@@ -80,6 +80,17 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
+    /// The same around another score, which is made of this one.
+    pub fn map_score<T: ScoringFunction>(self, score: impl FnOnce(S) -> T) -> Attention<T> {
+        Attention {
+            score: score(self.score),
+            dropout: self.dropout,
+            normalizer: self.normalizer,
+            soft_cap: self.soft_cap,
+            sinks: self.sinks,
+        }
+    }
+
     /// The same with another normalizer than softmax.
     pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
         Self { normalizer, ..self }

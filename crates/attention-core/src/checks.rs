@@ -1,16 +1,7 @@
-//! Checks of configurations and inputs, with messages that name them.
+//! Checks of inputs, with messages that name them.
 
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
-
-/// # Panics
-/// If a number is infinite or NaN.
-pub(crate) fn assert_finite(config: &str, name: &str, number: f64) {
-    assert!(
-        number.is_finite(),
-        "{config}: {name} expected a finite number, got {number}"
-    );
-}
 
 /// # Panics
 /// If there are not as many examples of queries as of keys and values.

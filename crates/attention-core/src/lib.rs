@@ -28,13 +28,15 @@ mod multi_head_attention;
 mod normalizer;
 mod ops;
 mod owner;
+// For the layers of `attention-transformers`.
+#[doc(hidden)]
+pub mod padding;
 mod parameter;
 mod pooling;
 mod position;
 mod rank;
 mod score;
 mod stateful;
-pub mod transformer;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{

@@ -209,6 +209,27 @@ pub struct MultiHeadAttentionOutput {
 }
 
 impl<S: ScoringFunction> MultiHeadAttention<S> {
+    /// The number of heads of queries.
+    pub fn num_heads(&self) -> usize {
+        self.num_heads
+    }
+
+    /// The same heads around another score, which is made of this one.
+    pub fn map_score<T: ScoringFunction>(
+        self,
+        score: impl FnOnce(S) -> T,
+    ) -> MultiHeadAttention<T> {
+        MultiHeadAttention {
+            query: self.query,
+            key: self.key,
+            value: self.value,
+            output: self.output,
+            attention: self.attention.map_score(score),
+            num_heads: self.num_heads,
+            num_key_value_heads: self.num_key_value_heads,
+        }
+    }
+
     /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are those of the heads: a
     /// heads axis is `num_heads` or 1, extra keys are projected already.
     ///

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::import::hugging_face::load_llama;
 use attention_core::import::load_additive_attention;
 use attention_core::{AdditiveAttentionConfig, NewRows};
 use attention_tests::checkpoint::{CompressionMethod, View, dict, pickle, write_archive};
 use attention_tests::{Array, device, reference_path};
+use attention_transformers::hub::load_llama;
 use burn::tensor::{Int, Tensor};
 
 #[global_allocator]

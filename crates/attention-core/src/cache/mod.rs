@@ -91,17 +91,6 @@ impl KeyValueCache {
         }
     }
 
-    /// An empty cache, with a window where there is one.
-    ///
-    /// # Panics
-    /// If the window is 0.
-    pub(crate) fn of_window(window: Option<usize>) -> Self {
-        match window {
-            Some(window) => Self::new().with_window(window),
-            None => Self::new(),
-        }
-    }
-
     /// The number of tokens that each example has seen, evicted ones included; empty before the first call.
     pub fn lengths(&self) -> Vec<usize> {
         let lengths = self.examples.iter();
@@ -173,7 +162,7 @@ impl KeyValueCache {
     ///
     /// # Panics
     /// If there are other numbers of examples.
-    pub(crate) fn positions(
+    pub fn positions(
         &self,
         tokens: &[Range<usize>],
         num_rows: usize,

@@ -20,7 +20,7 @@ impl NewRows<'_> {
     ///
     /// # Panics
     /// If there are other numbers of examples, or more tokens than rows.
-    pub(crate) fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
+    pub fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
         let checked = |lens: &[usize]| {
             assert!(
                 lens.len() == batch,

@@ -42,13 +42,14 @@ impl MhaCache {
 
 /// Projected rows, which lie on the last axis but one.
 #[derive(Clone, Debug)]
-pub(super) struct Cached<const D: usize> {
+pub struct Cached<const D: usize> {
     rows: Option<Tensor<D>>,
     grows: bool,
 }
 
 impl<const D: usize> Cached<D> {
-    pub(super) fn growing() -> Self {
+    /// None yet; each call brings more.
+    pub fn growing() -> Self {
         Self {
             rows: None,
             grows: true,
@@ -66,7 +67,7 @@ impl<const D: usize> Cached<D> {
     ///
     /// # Panics
     /// If they grow, and there are no more rows than are known.
-    pub(super) fn forward(
+    pub fn forward(
         &mut self,
         rows: Tensor<3>,
         project: impl FnOnce(Tensor<3>) -> Tensor<D>,

@@ -1,5 +1,5 @@
 //! Burn's multi-head attention with the kernels of this library: the names and signatures of `burn::nn::attention`, so
-//! that one import changes; [`transformer`] has those of `burn::nn::transformer`.
+//! that one import changes. (The names of `burn::nn::transformer` are in `attention_transformers::burn_nn`.)
 //!
 //! ```
 //! // Before: use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig, ..};
@@ -38,9 +38,11 @@
 mod cache;
 mod input;
 mod multi_head_attention;
-pub mod transformer;
 
 pub use cache::MhaCache;
+// For `attention_transformers::burn_nn`.
+#[doc(hidden)]
+pub use cache::Cached;
 pub use input::MhaInput;
 pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionConfig};
 

@@ -19,7 +19,7 @@ pub(super) struct Checkpoint {
 }
 
 /// A tensor that is not read, of one of the files.
-pub(super) struct Found {
+pub struct Found {
     pub(super) stored: StoredTensor,
     file: usize,
 }

@@ -11,7 +11,7 @@ use tensor_files::shown;
 const MAX_BYTES: u64 = 100_000_000;
 
 /// The object that the file at `path` holds.
-pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, String> {
+pub fn read_object(path: &Path) -> Result<Map<String, Value>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut text = Vec::new();
     let read = file.take(MAX_BYTES + 1).read_to_end(&mut text);
@@ -29,7 +29,7 @@ pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, String> {
 }
 
 /// The kind of a value that was not expected, and the value where it is short.
-pub(super) fn kind(value: &Value) -> String {
+pub fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_string(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),

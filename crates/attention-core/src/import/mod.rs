@@ -14,14 +14,11 @@
 //! | D2L's `AdditiveAttention` | [`load_additive_attention`] |
 //! | D2L's `MultiHeadAttention`, `torch.nn.MultiheadAttention` | [`load_multi_head_attention`] |
 //! | `torch.nn.GRU`, `torch.nn.LSTM` | [`load_recurrent`] |
-//! | `torch.nn.TransformerEncoderLayer` | [`load_transformer_encoder_layer`] |
-//! | `torch.nn.TransformerEncoder` | [`load_transformer_encoder`] |
-//! | `torch.nn.TransformerDecoderLayer` | [`load_transformer_decoder_layer`] |
-//! | `torch.nn.TransformerDecoder` | [`load_transformer_decoder`] |
-//! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | the functions of [`hugging_face`] |
+//! | layers and stacks of `torch.nn.Transformer` | `attention_transformers::torch` |
+//! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | `attention_transformers::hub` |
+//! | modules of your own | [`StateDict`] |
 //!
-//! The last are made from a folder, whose config says all sizes. The others fill a module that was configured before:
-//! a state dict says no number of heads, no activation and no order of normalizations.
+//! A function fills a module that was configured before: a state dict says no number of heads.
 //!
 //! Models with rotary embedding differ in which features are a pair:
 //! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
@@ -47,9 +44,6 @@
 //! | `query`, `key`, `value`, `output` of [`MultiHeadAttention`](crate::MultiHeadAttention) | D2L's `W_q`, `W_k`, `W_v`, `W_o`; `torch.nn`'s `in_proj_weight` and `in_proj_bias`, the rows of three layers, and `out_proj` |
 //! | `layers.0.input`, `layers.0.hidden` of a GRU or an LSTM | `weight_ih_l0` and `bias_ih_l0`, `weight_hh_l0` and `bias_hh_l0` |
 //! | `reversed.0.input`, `reversed.0.hidden` | the same and `_reverse` |
-//! | `attention`, `cross_attention` of a Transformer's layer | `self_attn`, `multihead_attn` |
-//! | `feed_forward.input`, `feed_forward.output` | `linear1`, `linear2` |
-//! | `attention_residual.norm`, `cross_attention_residual.norm`, `feed_forward_residual.norm` | `norm1`, `norm2`, `norm3`; in an encoder `norm1` and `norm2` |
 //!
 //! Where only names differ, burn-store writes what PyTorch reads; D2L's `AdditiveAttention` takes three:
 //!
@@ -79,20 +73,19 @@
 
 mod additive;
 mod checkpoint;
-pub mod hugging_face;
 mod json;
 mod multi_head;
 mod recurrent;
 mod state_dict;
-mod transformer;
 
 pub use additive::load_additive_attention;
-pub use multi_head::load_multi_head_attention;
+pub use checkpoint::Found;
+pub use multi_head::{load_multi_head_attention, read_multi_head_attention};
 pub use recurrent::load_recurrent;
-pub use transformer::{
-    load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
-    load_transformer_encoder_layer,
-};
+pub use state_dict::{Place, StateDict};
+// For the configurations that `attention_transformers::hub` reads.
+#[doc(hidden)]
+pub use json::{kind, read_object};
 
 use std::path::{Path, PathBuf};
 
@@ -107,7 +100,8 @@ pub struct ImportError {
 }
 
 impl ImportError {
-    fn of(path: &Path) -> impl Fn(String) -> Self {
+    /// An error with a reason, for the file at `path`.
+    pub fn of(path: &Path) -> impl Fn(String) -> Self {
         move |reason| Self {
             path: path.to_path_buf(),
             reason,

@@ -38,12 +38,15 @@ pub fn load_multi_head_attention<S: ScoringFunction>(
 ) -> Result<MultiHeadAttention<S>, ImportError> {
     let path = path.as_ref();
     StateDict::open(path, prefix)
-        .and_then(|file| load(attention, &file, ""))
+        .and_then(|file| read_multi_head_attention(attention, &file, ""))
         .map_err(ImportError::of(path))
 }
 
-/// The attention whose tensors are called `at` and a name.
-pub(super) fn load<S: ScoringFunction>(
+/// [`load_multi_head_attention`] of a file that is open: the attention whose tensors are called `at` and a name.
+///
+/// # Errors
+/// Why not, without the name of the file.
+pub fn read_multi_head_attention<S: ScoringFunction>(
     attention: MultiHeadAttention<S>,
     file: &StateDict,
     at: &str,

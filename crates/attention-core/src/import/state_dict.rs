@@ -13,13 +13,12 @@ use burn_fused_layers::harness::wide::wide;
 use tensor_files::{ElementType, shown};
 
 use super::checkpoint::{Checkpoint, Found};
-use crate::transformer::Norm;
 
 /// The most names that an error tells.
 const NEAREST: usize = 5;
 
 /// The tensors of a checkpoint, of which those whose names start with a prefix are meant.
-pub(super) struct StateDict {
+pub struct StateDict {
     checkpoint: Checkpoint,
     prefix: String,
     /// The full names of the tensors that were asked for.
@@ -27,17 +26,20 @@ pub(super) struct StateDict {
 }
 
 /// Where the weight or bias of a linear layer stands: in a tensor of its own, or among the `rows` of a fused one.
-pub(super) struct Place {
-    pub(super) name: String,
-    pub(super) start: usize,
-    pub(super) rows: Option<usize>,
+pub struct Place {
+    /// The name of the tensor, after the prefix of the [`StateDict`].
+    pub name: String,
+    /// The first of the rows of a fused tensor that are this layer's.
+    pub start: usize,
+    /// All rows of a fused tensor; `None` where it is the layer's own.
+    pub rows: Option<usize>,
     /// Whether the weight is `[in, out]`, as of Hugging Face's `Conv1D`; PyTorch's is `[out, in]`.
-    pub(super) is_transposed: bool,
+    pub is_transposed: bool,
 }
 
 impl Place {
     /// A tensor of its own.
-    pub(super) fn whole(name: String) -> Self {
+    pub fn whole(name: String) -> Self {
         Self {
             name,
             start: 0,
@@ -47,14 +49,14 @@ impl Place {
     }
 
     /// `name.weight` and `name.bias`.
-    pub(super) fn weight_and_bias(name: &str) -> [Self; 2] {
+    pub fn weight_and_bias(name: &str) -> [Self; 2] {
         ["weight", "bias"].map(|kind| Self::whole(format!("{name}.{kind}")))
     }
 }
 
 impl StateDict {
     /// Opens the file at `path`, or all shards of the index there. No element is read before a layer asks for it.
-    pub(super) fn open(path: &Path, prefix: &str) -> Result<Self, String> {
+    pub fn open(path: &Path, prefix: &str) -> Result<Self, String> {
         Ok(Self {
             checkpoint: Checkpoint::open(path)?,
             prefix: prefix.to_string(),
@@ -62,18 +64,19 @@ impl StateDict {
         })
     }
 
-    pub(super) fn contains(&self, name: &str) -> bool {
+    /// Whether there is a tensor of this name.
+    pub fn contains(&self, name: &str) -> bool {
         self.checkpoint.contains(&self.full(name))
     }
 
     /// The names after the prefix.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.checkpoint.names_from(&self.prefix);
         names.map_while(|name| name.strip_prefix(&self.prefix))
     }
 
     /// The names after the prefix that no layer has asked for.
-    pub(super) fn unread(&self) -> Vec<&str> {
+    pub fn unread(&self) -> Vec<&str> {
         let asked = self.asked.borrow();
         let is_unread = |name: &&str| !asked.contains(&self.full(name));
         self.names().filter(is_unread).collect()
@@ -84,11 +87,7 @@ impl StateDict {
     }
 
     /// `linear` with the parameters at `[weight, bias]`.
-    pub(super) fn linear(
-        &self,
-        linear: Linear,
-        [weight, bias]: [Place; 2],
-    ) -> Result<Linear, String> {
+    pub fn linear(&self, linear: Linear, [weight, bias]: [Place; 2]) -> Result<Linear, String> {
         let [_, to] = shape(&linear.weight);
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
@@ -106,7 +105,7 @@ impl StateDict {
     }
 
     /// The weight of a linear layer, `[in, out]`, with the elements at `place`.
-    pub(super) fn weight(
+    pub fn weight(
         &self,
         param: Param<Tensor<2>>,
         place: &Place,
@@ -129,38 +128,14 @@ impl StateDict {
         self.load(param, &place.name, &found, as_it_is)
     }
 
-    /// `norm` with the gain `name.weight` and the bias `name.bias`, if it has one.
-    pub(super) fn norm(&self, norm: Norm, name: &str) -> Result<Norm, String> {
-        self.norm_of_offset(norm, name, 0.0)
-    }
-
-    /// `norm` with the gain `offset + name.weight`, and as [`norm`](Self::norm).
-    pub(super) fn norm_of_offset(
-        &self,
-        mut norm: Norm,
-        name: &str,
-        offset: f64,
-    ) -> Result<Norm, String> {
-        let [gain, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
-        norm.gamma = self.parameter_of_offset(norm.gamma, &gain, offset)?;
-        norm.beta = match norm.beta {
-            Some(beta) => Some(self.parameter(beta, &bias)?),
-            None => {
-                self.refuse(&bias, "the normalization has no bias")?;
-                None
-            }
-        };
-        Ok(norm)
-    }
-
     /// `embedding` with the rows `name.weight`.
-    pub(super) fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, String> {
+    pub fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, String> {
         let weight = self.parameter(embedding.weight, &format!("{name}.weight"))?;
         Ok(Embedding { weight })
     }
 
     /// A parameter with the elements of the tensor `name`, which has its shape.
-    pub(super) fn parameter<const D: usize>(
+    pub fn parameter<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
         name: &str,
@@ -170,7 +145,7 @@ impl StateDict {
     }
 
     /// [`parameter`](Self::parameter), with `offset` added in f32 at least.
-    pub(super) fn parameter_of_offset<const D: usize>(
+    pub fn parameter_of_offset<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
         name: &str,
@@ -187,7 +162,7 @@ impl StateDict {
     }
 
     /// Whether two tensors of one shape have the same elements.
-    pub(super) fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, String> {
+    pub fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, String> {
         let read = |name: &str| self.read(name, &self.find(name, shape)?);
         let [one, other] = names.map(read);
         Ok(one? == other?)
@@ -195,7 +170,7 @@ impl StateDict {
 
     /// # Errors
     /// If there is a tensor `name`.
-    pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
+    pub fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
         if self.contains(name) {
             let full = self.full(name);
             return Err(format!("expected no tensor `{full}`, since {reason}"));
@@ -204,7 +179,7 @@ impl StateDict {
     }
 
     /// The tensor `name`, whole, not yet read.
-    pub(super) fn find(&self, name: &str, shape: &[usize]) -> Result<Found, String> {
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<Found, String> {
         let full = self.full(name);
         let Some(found) = self.checkpoint.find(&full) else {
             return Err(self.missing(&full));
@@ -242,7 +217,7 @@ impl StateDict {
 
     /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
     /// The value it was initialized with, or would be, is not computed.
-    pub(super) fn load<const D: usize>(
+    pub fn load<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
         name: &str,

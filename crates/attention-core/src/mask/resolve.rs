@@ -26,7 +26,7 @@ impl Mask {
     /// # Panics
     /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
     /// another device.
-    pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
+    pub fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         let [_, _, queries, keys] = shape;
         let resolved = Resolved {
             pairs: [queries, keys],

@@ -9,8 +9,8 @@ use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::Positions;
-use crate::checks::assert_finite;
 use crate::functional::project;
+use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]

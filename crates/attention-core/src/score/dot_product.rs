@@ -4,7 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::assert_finite;
+use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`DotProductScore`].
 #[derive(Config, Debug)]

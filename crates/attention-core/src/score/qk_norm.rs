@@ -10,7 +10,7 @@ use burn_fused_layers::harness::parameter::value;
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
 use crate::Positions;
-use crate::checks::assert_finite;
+use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`QkNormScore`].
 #[derive(Config, Debug)]

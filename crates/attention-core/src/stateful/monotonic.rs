@@ -8,12 +8,12 @@ use burn_fused_layers::harness::sigmoid::sigmoid;
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, selected, step};
-use crate::checks::assert_finite;
 use crate::score::widened;
 use crate::{
     AdditiveScore, AdditiveScoreConfig, AttentionOutput, Mask, Memory, Positions, ScoreKernel,
     ScoringFunction, functional,
 };
+use burn_fused_layers::harness::checks::assert_finite;
 
 const NAME: &str = "MonotonicAttention";
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use attention_core::QkNormScoreConfig;
-use attention_core::drop_in::transformer as ours;
-use attention_core::transformer::{
+use attention_tests::{device, parameters};
+use attention_transformers::burn_nn as ours;
+use attention_transformers::{
     LanguageModelConfig, NormConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
     TransformerLayerConfig,
 };
-use attention_tests::{device, parameters};
 use burn::module::Module;
 use burn::nn::transformer as burns;
 use burn::tensor::{DType, Device, Shape};

@@ -5,12 +5,12 @@ use attention_core::import::{
     load_additive_attention, load_multi_head_attention, load_recurrent,
     load_transformer_encoder_layer,
 };
-use attention_core::transformer::{NormOrder, TransformerEncoderLayer, TransformerLayerConfig};
 use attention_core::{
     AdditiveAttention, AdditiveAttentionConfig, DotProductScore, MultiHeadAttention,
     MultiHeadAttentionConfig,
 };
 use attention_tests::{device, parameters, reference, reference_path};
+use attention_transformers::{NormOrder, TransformerEncoderLayer, TransformerLayerConfig};
 use burn::module::{Lora, Module};
 use burn::nn::{Linear, LinearConfig, LinearLayout};
 use burn::tensor::Device;

@@ -1,10 +1,6 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
 use attention_core::import::load_additive_attention;
-use attention_core::transformer::{
-    FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
-    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
-};
 use attention_core::{
     AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
     BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig,
@@ -13,6 +9,10 @@ use attention_core::{
     QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
+use attention_transformers::{
+    FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
+    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
+};
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
 use burn::nn::LinearConfig;
 use burn::tensor::quantization::{Calibration, QuantValue};

@@ -1,16 +1,16 @@
 //! A module trains if one of its tensors does: a batch from a loader is on no training device.
 
-use attention_core::drop_in::transformer as drop_in;
 use attention_core::functional::AttentionOptions;
-use attention_core::transformer::{
-    FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, TransformerEncoderConfig,
-    TransformerLayerConfig,
-};
 use attention_core::{
     AdditiveAttentionConfig, Attention, CoverageAttentionConfig, DotProductAttentionConfig,
     LocationAttentionConfig, Mask, Normalizer, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{Array, Check, MaskSpec, Problem, assert_same, device};
+use attention_transformers::burn_nn as drop_in;
+use attention_transformers::{
+    FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, TransformerEncoderConfig,
+    TransformerLayerConfig,
+};
 use burn::module::Module;
 use burn::nn::LinearConfig;
 use burn::nn::activation::ActivationConfig;

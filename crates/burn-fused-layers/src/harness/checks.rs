@@ -13,6 +13,15 @@ pub fn assert_positive(config: &str, sizes: &[(&str, usize)]) {
     }
 }
 
+/// # Panics
+/// If a number of a configuration is infinite or NaN.
+pub fn assert_finite(config: &str, name: &str, number: f64) {
+    assert!(
+        number.is_finite(),
+        "{config}: {name} expected a finite number, got {number}"
+    );
+}
+
 /// An argument of an operation, as messages name it.
 pub struct Argument<'a> {
     name: &'a str,

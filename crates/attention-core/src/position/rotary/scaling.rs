@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use burn::config::Config;
 use burn_fused_layers::harness::checks::assert_positive;
 
-use crate::checks::assert_finite;
+use burn_fused_layers::harness::checks::assert_finite;
 
 /// The change of the angles of [`Rotary`](crate::Rotary) for longer contexts than those of the training. Below `f_n` is
 /// `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.

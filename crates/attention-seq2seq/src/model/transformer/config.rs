@@ -1,10 +1,10 @@
 //! The configuration of a Transformer.
 
-use attention_core::transformer::{
+use attention_core::{DotProductScore, DotProductScoreConfig, ScoringFunction};
+use attention_transformers::{
     TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig,
     TransformerLayerConfig,
 };
-use attention_core::{DotProductScore, DotProductScoreConfig, ScoringFunction};
 use burn::config::Config;
 use burn::nn::{DropoutConfig, LinearConfig};
 use burn::tensor::Device;

@@ -1,7 +1,7 @@
 //! The steps of decoding by a Transformer.
 
 use attention_core::ScoringFunction;
-use attention_core::transformer::{DecoderMemory, TransformerCache};
+use attention_transformers::{DecoderMemory, TransformerCache};
 use burn::tensor::Device;
 
 use super::Transformer;

@@ -6,10 +6,10 @@ mod positions;
 
 pub use config::TransformerConfig;
 
-use attention_core::transformer::{
+use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
+use attention_transformers::{
     DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
-use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
 use burn::module::Module;
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};

@@ -1,0 +1,112 @@
+//! Rows that hold nothing.
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+
+use crate::functional::fill_padding;
+use crate::rank::{from_four_axes, to_four_axes};
+use crate::{Mask, NewRows};
+
+/// The padding among the rows of a stack of layers.
+///
+/// It is cleared before the first layer, as the gradient of a gain or a weight multiplies by what stands there, and
+/// after the last one, so that no gradient comes back to it.
+pub struct Padding {
+    /// A mask of keys that says the same for all queries, resolved for one; `None` if no row is padding.
+    rows: Option<Mask>,
+    heads: usize,
+}
+
+impl Padding {
+    /// The rows that `mask` hides from every row, whichever it is.
+    pub fn of_mask(mask: &Mask, rows: &Tensor<3>) -> Self {
+        let [batch, num_rows, _] = rows.dims();
+        Self::of_keys(mask.of_keys_alone(), [batch, num_rows], &rows.device())
+    }
+
+    /// The rows that are no tokens.
+    pub fn of_new(new: NewRows, rows: &Tensor<3>) -> Self {
+        let [batch, num_rows, _] = rows.dims();
+        let tokens = new.ranges([batch, num_rows]);
+        let is_whole = tokens.iter().all(|of| *of == (0..num_rows));
+        let mask = if is_whole {
+            Mask::none()
+        } else {
+            let bounds = tokens.iter().map(|of| [[of.start, of.end]]);
+            Mask::intervals(&bounds.collect::<Vec<_>>())
+        };
+        Self::of_keys(mask, [batch, num_rows], &rows.device())
+    }
+
+    fn of_keys(mask: Mask, [batch, num_rows]: [usize; 2], device: &Device) -> Self {
+        let heads = mask.heads_over(1);
+        let shape = [batch, heads, 1, num_rows];
+        let rows = (!mask.is_none()).then(|| mask.resolved_for(shape, device));
+        Self { rows, heads }
+    }
+
+    /// The rows, with zeros for padding.
+    pub fn clear(&self, rows: Tensor<3>) -> Tensor<3> {
+        match &self.rows {
+            Some(mask) => from_four_axes(fill_padding(to_four_axes(rows), mask, [self.heads, 1])),
+            None => rows,
+        }
+    }
+}
+
+/// The mask by which every row attends to the rows of its example that are tokens.
+///
+/// # Panics
+/// If `rows` do not fit `[batch, num_rows]`.
+pub fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask {
+    match rows {
+        NewRows::All => Mask::none(),
+        NewRows::First(_) => {
+            let lens: Vec<i64> = rows
+                .ranges(shape)
+                .iter()
+                .map(|of| of.len() as i64)
+                .collect();
+            Mask::valid_lens(Tensor::from_data(lens.as_slice(), device))
+        }
+        NewRows::Last(_) => Mask::padding(is_padding(rows, shape, device)),
+    }
+}
+
+/// The tokens, with 0 for padding, where there may be no such token.
+///
+/// # Panics
+/// If `rows` do not fit the tokens.
+pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, Int> {
+    match rows {
+        NewRows::All => tokens,
+        _ => {
+            let padding = is_padding(rows, tokens.dims(), &tokens.device());
+            tokens.mask_fill(padding, 0)
+        }
+    }
+}
+
+/// The row of the last token of each example, `[batch, size]`; any row where there is none.
+///
+/// # Panics
+/// If `new` does not fit `[batch, num_rows]`.
+pub fn last_tokens(rows: Tensor<3>, new: NewRows, shape: [usize; 2]) -> Tensor<2> {
+    let [batch, num_rows] = shape;
+    let [_, _, size] = rows.dims();
+    let ranges = new.ranges(shape).into_iter().enumerate();
+    let last = ranges.map(|(b, of)| (b * num_rows + of.end.saturating_sub(1)) as i64);
+    let last = TensorData::new(last.collect::<Vec<_>>(), [batch]);
+    let last = Tensor::<1, Int>::from_data(last, &rows.device());
+    rows.reshape([batch * num_rows, size]).select(0, last)
+}
+
+/// True where a row is no token, `[batch, rows]`.
+fn is_padding(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<2, Bool> {
+    let [_, num_rows] = shape;
+    let ranges = rows.ranges(shape);
+    let of_example = ranges
+        .iter()
+        .flat_map(|of| (0..num_rows).map(|row| !of.contains(&row)));
+    let padding = TensorData::new(of_example.collect::<Vec<bool>>(), shape);
+    Tensor::from_data(padding, device)
+}

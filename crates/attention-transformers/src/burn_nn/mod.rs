@@ -1,0 +1,37 @@
+//! Burn's Transformer with the kernels of this library: the names and signatures of `burn::nn::transformer`, so that
+//! one import changes.
+//!
+//! ```
+//! // Before: use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
+//! use attention_transformers::burn_nn::{TransformerEncoderConfig, TransformerEncoderInput};
+//! use burn::prelude::*;
+//!
+//! let device = Device::flex();
+//! let encoder = TransformerEncoderConfig::new(16, 32, 4, 2).init(&device);
+//! let rows = Tensor::<3>::ones([2, 5, 16], &device);
+//! let input = TransformerEncoderInput::new(rows);
+//! assert_eq!(encoder.forward(input).dims(), [2, 5, 16]);
+//! ```
+//!
+//! Records, configurations and the files of burn-store, whatever its adapter, are Burn's, in both directions. Attention
+//! stores no weights; norms, GELU, ReLU and linear layers run in kernels where the device has them. What differs on
+//! purpose is what differs in [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`]
+//! a mask may be one of this library's, whose intervals say what need not be computed.
+//!
+//! The way on, to any score and all else that the library's own layers can do, is
+//! [`attention_transformers`](crate).
+
+mod decoder;
+mod encoder;
+mod sublayers;
+
+pub use decoder::{
+    TransformerDecoder, TransformerDecoderAutoregressiveCache, TransformerDecoderConfig,
+    TransformerDecoderInput, TransformerDecoderLayer, TransformerDecoderLayerAutoregressiveCache,
+};
+pub use encoder::{
+    TransformerEncoder, TransformerEncoderAutoregressiveCache, TransformerEncoderConfig,
+    TransformerEncoderInput, TransformerEncoderLayer, TransformerEncoderLayerAutoregressiveCache,
+};
+
+pub use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};

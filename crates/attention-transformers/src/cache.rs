@@ -1,0 +1,87 @@
+//! The caches of all layers of a stack.
+
+use burn::tensor::{Int, Tensor};
+
+use attention_core::KeyValueCache;
+
+/// The keys and values of a text that grows, of each layer of a stack: the state of generation, which
+/// [`TransformerEncoder::cache`](super::TransformerEncoder::cache) and its like begin.
+///
+/// ```
+/// use attention_core::NewRows;
+/// use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(12, 3, 17), 2).init(&device);
+/// let mut cache = stack.cache();
+/// stack.forward_cached(Tensor::ones([2, 5, 12], &device), NewRows::First(&[5, 3]), &mut cache);
+/// // Beam search: three beams of each example, then the ones that a step keeps.
+/// cache.expand(3);
+/// cache.select(Tensor::from_ints([0, 0, 1, 5, 4, 4], &device));
+/// assert_eq!(cache.lengths(), [5, 5, 5, 3, 3, 3]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TransformerCache {
+    /// One for each layer, empty or of the same tokens; with a capacity, if it has to have one.
+    pub layers: Vec<KeyValueCache>,
+}
+
+impl TransformerCache {
+    /// The number of tokens that each example has seen; empty before the first call.
+    pub fn lengths(&self) -> Vec<usize> {
+        let first = self.layers.first();
+        first.map(KeyValueCache::lengths).unwrap_or_default()
+    }
+
+    /// The examples `indices`, in that order: what a beam search keeps after a step.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// As [`KeyValueCache::select`].
+    pub fn select(&mut self, indices: Tensor<1, Int>) {
+        for layer in &mut self.layers {
+            layer.select(indices.clone());
+        }
+    }
+
+    /// Every example `beam` times, the copies next to each other.
+    pub fn expand(&mut self, beam: usize) {
+        for layer in &mut self.layers {
+            layer.expand(beam);
+        }
+    }
+
+    /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
+    ///
+    /// # Panics
+    /// As [`KeyValueCache::truncate`].
+    pub fn truncate(&mut self, lengths: &[usize]) {
+        for layer in &mut self.layers {
+            layer.truncate(lengths);
+        }
+    }
+
+    /// An empty cache for layers of these windows.
+    pub(crate) fn of_windows(windows: impl Iterator<Item = Option<usize>>) -> Self {
+        let of_window = |window: Option<usize>| match window {
+            Some(window) => KeyValueCache::new().with_window(window),
+            None => KeyValueCache::new(),
+        };
+        Self {
+            layers: windows.map(of_window).collect(),
+        }
+    }
+
+    /// # Panics
+    /// If it is of another number of layers.
+    pub(crate) fn check(&self, stack: &str, layers: usize) {
+        assert!(
+            self.layers.len() == layers,
+            "{stack}: a cache of {layers} layers expected, as many as the stack has, got one of {}",
+            self.layers.len()
+        );
+    }
+}

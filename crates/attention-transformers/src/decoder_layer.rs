@@ -1,0 +1,162 @@
+//! The layer of a Transformer decoder.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::encoder_layer::biased;
+use crate::encoder_layer::within;
+use crate::{FeedForward, Residual};
+use attention_core::functional::AttentionOptions;
+use attention_core::{
+    Biased, DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows,
+    RelativePositionBias, ScoringFunction,
+};
+
+/// Self-attention, attention to a memory, and a feed-forward network, each within a residual connection; made by
+/// [`TransformerLayerConfig`](super::TransformerLayerConfig).
+///
+/// The keys and values of the memory, as of an encoder's rows, are projected once, by [`prepare`](Self::prepare).
+///
+/// The layer computes a row of padding as any other. A stack of layers, [`TransformerDecoder`], clears it before the
+/// first.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent:
+/// `torch.nn.TransformerDecoderLayer(batch_first=True)`, whose `dropout` is all three of ours.
+///
+/// [`TransformerDecoder`]: super::TransformerDecoder
+///
+/// ```
+/// use attention_core::Mask;
+/// use attention_transformers::TransformerLayerConfig;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let layer = TransformerLayerConfig::new(12, 3, 17).init_decoder(&device);
+/// let memory = layer.prepare(Tensor::<3>::ones([2, 7, 12], &device), Mask::none());
+/// let rows = layer.forward(Tensor::<3>::ones([2, 5, 12], &device), &Mask::causal(), &memory);
+/// assert_eq!(rows.dims(), [2, 5, 12]);
+/// ```
+#[derive(Module, Debug)]
+pub struct TransformerDecoderLayer<S: ScoringFunction, C: ScoringFunction = DotProductScore> {
+    /// The attention of the rows to each other.
+    pub attention: MultiHeadAttention<S>,
+    /// The residual connection around it.
+    pub attention_residual: Residual,
+    /// The attention of the rows to the memory.
+    pub cross_attention: MultiHeadAttention<C>,
+    /// The residual connection around it.
+    pub cross_attention_residual: Residual,
+    /// The feed-forward network.
+    pub feed_forward: FeedForward,
+    /// The residual connection around it.
+    pub feed_forward_residual: Residual,
+    /// The number of rows, its own the last, before which a row attends to none, if it is limited.
+    pub window: Option<usize>,
+}
+
+impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
+    /// Projects the keys and values of a memory once, for all rows to come.
+    ///
+    /// # Shapes
+    /// - memory `[batch, keys, memory_size]`
+    ///
+    /// # Panics
+    /// If the memory does not fit the layer, or the mask the memory.
+    pub fn prepare(&self, memory: Tensor<3>, mask: Mask) -> Memory {
+        self.cross_attention.prepare(memory.clone(), memory, mask)
+    }
+
+    /// The rows after the layer, with a mask of which rows each attends to, or with [`AttentionOptions`] of the
+    /// attention of the rows to each other. A decoder that generates token by token needs [`Mask::causal`].
+    ///
+    /// # Shapes
+    /// - rows and result `[batch, rows, num_hiddens]`
+    ///
+    /// # Panics
+    /// If the shapes or the options do not fit together, or the memory was prepared for a score of another type.
+    pub fn forward(
+        &self,
+        rows: Tensor<3>,
+        options: impl Into<AttentionOptions>,
+        memory: &Memory,
+    ) -> Tensor<3> {
+        self.run(rows, options.into(), memory, None)
+    }
+
+    /// [`forward`](Self::forward), which adds the weights of the attention to the memory to `weights`,
+    /// `[batch, heads, rows, keys]`.
+    pub(crate) fn run(
+        &self,
+        rows: Tensor<3>,
+        options: AttentionOptions,
+        memory: &Memory,
+        weights: Option<&mut Vec<Tensor<4>>>,
+    ) -> Tensor<3> {
+        let options = within(self.window, options);
+        let rows = self.attention_residual.forward(rows, |rows| {
+            let attention = &self.attention;
+            attention.forward(rows.clone(), rows.clone(), rows, options)
+        });
+        let attention = &self.cross_attention;
+        self.after_attention(rows, |rows| match weights {
+            Some(weights) => {
+                let output = attention.attend_with_weights(rows, memory);
+                weights.push(output.weights);
+                output.context
+            }
+            None => attention.attend(rows, memory),
+        })
+    }
+
+    /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
+    /// `new` rows; as
+    /// [`TransformerEncoderLayer::forward_cached`](super::TransformerEncoderLayer::forward_cached).
+    ///
+    /// # Shapes
+    /// - rows and result `[batch, rows, num_hiddens]`
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`].
+    pub fn forward_cached(
+        &self,
+        rows: Tensor<3>,
+        new: NewRows,
+        memory: &Memory,
+        cache: &mut KeyValueCache,
+    ) -> Tensor<3> {
+        let rows = self.attention_residual.forward(rows, |rows| {
+            let attention = &self.attention;
+            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+        });
+        self.after_attention(rows, |rows| self.cross_attention.attend(rows, memory))
+    }
+
+    /// The same layer with `bias` on the scores of the rows among each other. The clones of parameters are the
+    /// parameters: gradients reach them.
+    pub(crate) fn biased(
+        &self,
+        bias: &RelativePositionBias,
+    ) -> TransformerDecoderLayer<Biased<S, RelativePositionBias>, C> {
+        TransformerDecoderLayer {
+            attention: biased(&self.attention, bias),
+            attention_residual: self.attention_residual.clone(),
+            cross_attention: self.cross_attention.clone(),
+            cross_attention_residual: self.cross_attention_residual.clone(),
+            feed_forward: self.feed_forward.clone(),
+            feed_forward_residual: self.feed_forward_residual.clone(),
+            window: self.window,
+        }
+    }
+
+    /// The rows after the attention to the memory, `attend`, and the feed-forward network.
+    fn after_attention(
+        &self,
+        rows: Tensor<3>,
+        attend: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let rows = self.cross_attention_residual.forward(rows, attend);
+        let network = &self.feed_forward;
+        self.feed_forward_residual
+            .forward(rows, |rows| network.forward(rows))
+    }
+}

@@ -1,0 +1,287 @@
+//! Embeddings of tokens and of their positions.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{
+    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, Linear, PositionalEncoding,
+    PositionalEncodingConfig,
+};
+use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::{EmbeddingTable, dropout};
+
+use crate::{Norm, NormConfig};
+use attention_core::padding::fill_padding_tokens;
+use attention_core::{KeyValueCache, NewRows, Positions};
+
+const NAME: &str = "TokenEmbedding";
+
+/// Configuration of [`PositionEmbedding`].
+#[derive(Config, Debug, PartialEq, Eq)]
+pub enum PositionEmbeddingConfig {
+    /// Nothing is added: positions are a matter of the score, or of nothing.
+    None,
+    /// Sines and cosines.
+    Sinusoidal {
+        /// The number of positions, at most 10,000.
+        max_positions: usize,
+    },
+    /// A learned row for each position.
+    Learned {
+        /// The number of positions.
+        max_positions: usize,
+    },
+}
+
+/// The rows that are added to the embeddings of tokens by their positions.
+#[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a model has one")]
+pub enum PositionEmbedding {
+    /// Sines and cosines: `sin(p / 10000^(2 n / size))` in feature `2 n` of position `p`, and its cosine in the next:
+    /// Vaswani et al. 2017, "Attention Is All You Need", section 3.5. D2L's `PositionalEncoding`.
+    Sinusoidal(PositionalEncoding),
+    /// A learned row for each position: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section
+    /// 3.1. Those of BERT and GPT-2.
+    Learned(Embedding),
+}
+
+impl PositionEmbedding {
+    /// The rows of all positions, `[max_positions, size]`.
+    fn table(&self) -> Tensor<2> {
+        match self {
+            Self::Sinusoidal(encoding) => {
+                let [_, max_positions, size] = encoding.sinusoids.dims();
+                encoding.sinusoids.clone().reshape([max_positions, size])
+            }
+            Self::Learned(embedding) => value(&embedding.weight),
+        }
+    }
+}
+
+/// Configuration of [`TokenEmbedding`].
+#[derive(Config, Debug)]
+pub struct TokenEmbeddingConfig {
+    /// The number of tokens.
+    pub vocab_size: usize,
+    /// The size of a row.
+    pub size: usize,
+    /// The rows that are added by position.
+    #[config(default = "PositionEmbeddingConfig::None")]
+    pub positions: PositionEmbeddingConfig,
+    /// The number of types of tokens, each with a learned row that is added, as BERT tells two sentences apart; by
+    /// default tokens are of no type.
+    #[config(default = "None")]
+    pub num_types: Option<usize>,
+    /// Whether the embedding of a token is multiplied by `sqrt(size)`, before positions are added.
+    #[config(default = false)]
+    pub scaled: bool,
+    /// The normalization of the sum, as BERT has it; by default none.
+    #[config(default = "None")]
+    pub norm: Option<NormConfig>,
+    /// The probability to drop an element of the sum while training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+impl TokenEmbeddingConfig {
+    /// An embedding on `device`, drawn from a normal distribution of variance `1 / size`: rows have a length of 1, and
+    /// as the weight of a head (Press & Wolf 2017, "Using the Output Embedding to Improve Language Models") they give
+    /// normalized features logits of variance 1.
+    ///
+    /// # Panics
+    /// If a size or a number of positions or types is 0, there are more than 10,000 sinusoidal positions or their
+    /// `size` is odd, or `dropout` is not in `[0, 1)`.
+    pub fn init(&self, device: &Device) -> TokenEmbedding {
+        const NAME: &str = "TokenEmbeddingConfig";
+        let Self {
+            vocab_size, size, ..
+        } = *self;
+        assert_positive(NAME, &[("vocab_size", vocab_size), ("size", size)]);
+        let table = |rows| {
+            let std = 1.0 / (size as f64).sqrt();
+            EmbeddingConfig::new(rows, size)
+                .with_initializer(Initializer::Normal { mean: 0.0, std })
+                .init(device)
+        };
+        let positions = match self.positions {
+            PositionEmbeddingConfig::None => None,
+            PositionEmbeddingConfig::Sinusoidal { max_positions } => {
+                // Limits of Burn's encoding.
+                assert!(
+                    (1..=10_000).contains(&max_positions),
+                    "{NAME}: max_positions of sines and cosines expected in 1 ..= 10000, got {max_positions}"
+                );
+                assert!(
+                    size.is_multiple_of(2),
+                    "{NAME}: size expected to be even, for sines and cosines, got {size}"
+                );
+                let config = PositionalEncodingConfig::new(size);
+                let config = config.with_max_sequence_size(max_positions);
+                Some(PositionEmbedding::Sinusoidal(config.init(device)))
+            }
+            PositionEmbeddingConfig::Learned { max_positions } => {
+                assert_positive(NAME, &[("max_positions", max_positions)]);
+                Some(PositionEmbedding::Learned(table(max_positions)))
+            }
+        };
+        let types = self.num_types.map(|num_types| {
+            assert_positive(NAME, &[("num_types", num_types)]);
+            table(num_types)
+        });
+        TokenEmbedding {
+            tokens: table(vocab_size),
+            positions,
+            types,
+            norm: self.norm.as_ref().map(|norm| norm.init(size, device)),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            scaled: self.scaled,
+        }
+    }
+}
+
+/// The embedding of tokens, with that of their positions: what goes into the first layer of a Transformer.
+///
+/// ```
+/// use attention_core::Positions;
+/// use attention_transformers::{PositionEmbeddingConfig, TokenEmbeddingConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let config = TokenEmbeddingConfig::new(31, 8)
+///     .with_positions(PositionEmbeddingConfig::Sinusoidal { max_positions: 64 })
+///     .with_scaled(true);
+/// let embedding = config.init(&device);
+/// let tokens = Tensor::<2, Int>::from_ints([[3, 1, 4], [1, 5, 9]], &device);
+/// // The second example goes on after 7 tokens.
+/// let rows = embedding.forward(tokens, &Positions::per_example([0, 7]));
+/// assert_eq!(rows.dims(), [2, 3, 8]);
+/// ```
+#[derive(Module, Debug)]
+pub struct TokenEmbedding {
+    /// The row of each token, `[vocab_size, size]`.
+    pub tokens: Embedding,
+    /// The rows that are added by position.
+    pub positions: Option<PositionEmbedding>,
+    /// The row of each type of tokens, `[num_types, size]`. BERT's `token_type_embeddings`: Devlin et al. 2019, "BERT:
+    /// Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3.
+    pub types: Option<Embedding>,
+    /// The normalization of the sum.
+    pub norm: Option<Norm>,
+    /// Dropout on the sum, active while training.
+    pub dropout: Dropout,
+    scaled: bool,
+}
+
+impl TokenEmbedding {
+    /// The rows of `tokens` at `positions`; where tokens have types, of the first type.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, size]`
+    ///
+    /// # Panics
+    /// If there is no such token, a position is beyond those that are added, or the tokens are on another device.
+    pub fn forward(&self, tokens: Tensor<2, Int>, positions: &Positions) -> Tensor<3> {
+        let types = self.types.is_some().then(|| tokens.zeros_like());
+        self.sum(tokens, types, positions)
+    }
+
+    /// The rows of `tokens` of `types` at `positions`.
+    ///
+    /// # Shapes
+    /// - tokens and types `[batch, rows]`, result `[batch, rows, size]`
+    ///
+    /// # Panics
+    /// If there is no such type, the embedding has none, and as [`forward`](Self::forward).
+    pub fn forward_with_types(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Tensor<2, Int>,
+        positions: &Positions,
+    ) -> Tensor<3> {
+        self.sum(tokens, Some(types), positions)
+    }
+
+    /// The rows of texts that go on after those of `cache`. Padding need be no token that there is.
+    pub(crate) fn of_texts(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        rows: NewRows,
+        cache: &KeyValueCache,
+    ) -> Tensor<3> {
+        let [batch, num_rows] = tokens.dims();
+        let ranges = rows.ranges([batch, num_rows]);
+        let positions = cache.positions(&ranges, num_rows, &tokens.device());
+        let tokens = fill_padding_tokens(tokens, rows);
+        match types {
+            Some(types) => {
+                let types = fill_padding_tokens(types, rows);
+                self.forward_with_types(tokens, types, &positions)
+            }
+            None => self.forward(tokens, &positions),
+        }
+    }
+
+    /// Weight and bias of the layer from rows to logits: `own`, or else the embedding of the tokens.
+    pub(crate) fn head(&self, own: Option<&Linear>) -> (Tensor<2>, Option<Tensor<1>>) {
+        match own {
+            Some(own) => of_linear(own),
+            None => (value(&self.tokens.weight).transpose(), None),
+        }
+    }
+
+    fn sum(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        positions: &Positions,
+    ) -> Tensor<3> {
+        let [batch, num_rows] = tokens.dims();
+        let table = value(&self.tokens.weight);
+        let mut rows = rows_of("tokens", table, tokens);
+        if batch * num_rows == 0 {
+            return rows;
+        }
+        if self.scaled {
+            let [_, _, size] = rows.dims();
+            rows = rows * (size as f64).sqrt();
+        }
+        if let Some(types) = types {
+            let got = types.dims();
+            assert!(
+                got == [batch, num_rows],
+                "{NAME}: types of [batch, rows] = {:?} expected, as tokens, got {got:?}",
+                [batch, num_rows]
+            );
+            let Some(embedding) = &self.types else {
+                panic!("{NAME}: no types expected, as the embedding has no `num_types`, got some");
+            };
+            rows = rows + rows_of("types", value(&embedding.weight), types);
+        }
+        if let Some(embedding) = &self.positions {
+            let of_positions = positions.select(&embedding.table(), [batch, num_rows]);
+            let dtype = rows.dtype();
+            rows = rows + of_positions.cast(dtype);
+        }
+        if let Some(norm) = &self.norm {
+            rows = norm.forward(rows);
+        }
+        dropout(&self.dropout, rows)
+    }
+}
+
+/// The rows of a table at `indices`, `[batch, rows, size]`.
+///
+/// # Panics
+/// If they are on another device, or there is no such row.
+fn rows_of(name: &str, table: Tensor<2>, indices: Tensor<2, Int>) -> Tensor<3> {
+    let ([batch, num_rows], [_, size]) = (indices.dims(), table.dims());
+    let others = [Argument::on_device(name, &indices)];
+    assert_together(NAME, Argument::on_device("embedding", &table), others);
+    if batch * num_rows == 0 {
+        return Tensor::empty([batch, num_rows, size], (&table.device(), table.dtype()));
+    }
+    let rows = EmbeddingTable::new(table).rows(indices.reshape([batch * num_rows]));
+    rows.reshape([batch, num_rows, size])
+}

@@ -1,0 +1,361 @@
+//! Encoder-decoder models.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::linear;
+
+use crate::{
+    CausalModel, DecoderMemory, TokenEmbedding, TokenEmbeddingConfig, TransformerCache,
+    TransformerDecoder, TransformerDecoderConfig, TransformerEncoder, TransformerEncoderConfig,
+};
+use attention_core::padding::{last_tokens, mask_of_tokens};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
+};
+
+const NAME: &str = "EncoderDecoder";
+
+/// Configuration of [`EncoderDecoder`].
+#[derive(Config, Debug)]
+pub struct EncoderDecoderConfig {
+    /// The configuration of the embedding, whose size is that of the rows of both stacks: that of the tokens that the
+    /// model makes, and of those that it reads, unless these have their own.
+    pub embedding: TokenEmbeddingConfig,
+    /// The configuration of the encoder.
+    pub encoder: TransformerEncoderConfig,
+    /// The configuration of the decoder, whose memory is of the size of the encoder's rows.
+    pub decoder: TransformerDecoderConfig,
+    /// The configuration of the embedding of the tokens that the model reads, where it is another one.
+    #[config(default = "None")]
+    pub source_embedding: Option<TokenEmbeddingConfig>,
+    /// Whether the embedding is the weight of the head, too: Press & Wolf 2017, "Using the Output Embedding to Improve
+    /// Language Models".
+    #[config(default = true)]
+    pub tied: bool,
+    /// Whether a head of its own has a bias.
+    #[config(default = false)]
+    pub head_bias: bool,
+    /// The factor on the features before the head; by default 1. T5 with a tied head has `1 / sqrt(num_hiddens)`.
+    #[config(default = 1.0)]
+    pub feature_scale: f64,
+}
+
+impl EncoderDecoderConfig {
+    /// A model of scaled dot-product attention, with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, a tied head is to
+    /// have a bias, `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
+    /// [`TransformerEncoderConfig::init`] and [`TransformerDecoderConfig::init`].
+    pub fn init(&self, device: &Device) -> EncoderDecoder<DotProductScore> {
+        let score = |_| DotProductScoreConfig::new().init();
+        self.init_with(score, score, score, device)
+    }
+
+    /// A model around the scores that the functions make of the index of each layer: `encoder_score` and
+    /// `decoder_score` those of rows among each other, `cross_score` those of the decoder's rows and the encoder's.
+    /// Each layer should have its own, as in [`TransformerDecoderConfig::init_with`].
+    ///
+    /// # Panics
+    /// As [`init`](Self::init).
+    pub fn init_with<S: ScoringFunction, C: ScoringFunction>(
+        &self,
+        encoder_score: impl FnMut(usize) -> S,
+        decoder_score: impl FnMut(usize) -> S,
+        cross_score: impl FnMut(usize) -> C,
+        device: &Device,
+    ) -> EncoderDecoder<S, C> {
+        self.check();
+        let Self {
+            embedding,
+            source_embedding,
+            ..
+        } = self;
+        let head = || {
+            let config = LinearConfig::new(embedding.size, embedding.vocab_size);
+            config.with_bias(self.head_bias).init(device)
+        };
+        EncoderDecoder {
+            embedding: embedding.init(device),
+            source_embedding: source_embedding.as_ref().map(|of| of.init(device)),
+            encoder: self.encoder.init_with(encoder_score, device),
+            decoder: self.decoder.init_with(decoder_score, cross_score, device),
+            head: (!self.tied).then(head),
+            feature_scale: self.feature_scale,
+        }
+    }
+
+    fn check(&self) {
+        const NAME: &str = "EncoderDecoderConfig";
+        let [encoder, decoder] = [&self.encoder.layer, &self.decoder.layer];
+        let source = self.source_embedding.as_ref().unwrap_or(&self.embedding);
+        let memory_size = decoder.memory_size.unwrap_or(decoder.num_hiddens);
+        let sizes = [
+            (
+                "embedding",
+                "of the decoder",
+                decoder.num_hiddens,
+                self.embedding.size,
+            ),
+            (
+                "embedding of the source",
+                "of the encoder",
+                encoder.num_hiddens,
+                source.size,
+            ),
+            ("memory", "of the encoder", encoder.num_hiddens, memory_size),
+        ];
+        for (name, of, expected, got) in sizes {
+            assert!(
+                got == expected,
+                "{NAME}: {name} of size {expected} expected, as the num_hiddens {of}, got {got}"
+            );
+        }
+        assert!(
+            !(self.tied && self.head_bias),
+            "{NAME}: head_bias expected with a head of its own (`tied` false), got it with a tied one"
+        );
+        assert!(
+            self.feature_scale.is_finite() && self.feature_scale > 0.0,
+            "{NAME}: feature_scale expected a finite number above 0, got {}",
+            self.feature_scale
+        );
+    }
+}
+
+/// A model that reads one text and makes another: an encoder, a decoder whose rows attend to those before them and to
+/// the encoder's, and a head. The original Transformer and T5 are such models.
+///
+/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3; Raffel et al. 2020, "Exploring the Limits of Transfer
+/// Learning with a Unified Text-to-Text Transformer", section 2.1.
+///
+/// ```
+/// use attention_transformers::{
+///     EncoderDecoderConfig, GenerateConfig, NormConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
+///     TransformerEncoderConfig, TransformerLayerConfig,
+/// };
+/// use attention_core::{DotProductScoreConfig, NewRows, RelativePositionBiasConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// // A small T5: RMS norms, no biases, no factor on scores, a position bias that all layers of a stack share.
+/// let layer = TransformerLayerConfig::new(16, 4, 21)
+///     .with_norm(NormConfig::rms())
+///     .with_attention_bias(false)
+///     .with_feed_forward_bias(false);
+/// let bias = RelativePositionBiasConfig::new(4);
+/// let encoder = TransformerEncoderConfig::new(layer.clone(), 2).with_position_bias(Some(bias.clone()));
+/// let decoder = TransformerDecoderConfig::new(layer, 2).with_position_bias(Some(bias.with_bidirectional(false)));
+/// let config = EncoderDecoderConfig::new(TokenEmbeddingConfig::new(31, 16), encoder, decoder)
+///     .with_feature_scale(0.25);
+/// let score = |_| DotProductScoreConfig::new().with_scale(Some(1.0)).init();
+/// let model = config.init_with(score, score, score, &device);
+///
+/// // Two texts are read, the second of which is shorter.
+/// let source = Tensor::<2, Int>::from_ints([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], &device);
+/// let memory = model.encode(source, NewRows::First(&[5, 3]));
+/// // Teacher forcing: logits of the token that follows each.
+/// let target = Tensor::<2, Int>::from_ints([[0, 5, 8], [0, 9, 0]], &device);
+/// let logits = model.forward(target, NewRows::First(&[3, 2]), &memory);
+/// assert_eq!(logits.dims(), [2, 3, 31]);
+/// // Generation, from the token with which all texts begin.
+/// let texts = GenerateConfig::new(4).generate(&model, model.state(memory), &[[0], [0]]).run();
+/// assert_eq!(texts[1].tokens.len(), 4);
+/// ```
+#[derive(Module, Debug)]
+pub struct EncoderDecoder<S: ScoringFunction, C: ScoringFunction = DotProductScore> {
+    /// The embedding of the tokens that the model makes, and of those that it reads unless these have their own.
+    pub embedding: TokenEmbedding,
+    /// The embedding of the tokens that the model reads, where it is another one.
+    pub source_embedding: Option<TokenEmbedding>,
+    /// The encoder.
+    pub encoder: TransformerEncoder<S>,
+    /// The decoder.
+    pub decoder: TransformerDecoder<S, C>,
+    /// The linear layer from features to logits, `[num_hiddens, vocab_size]`, where it is not the embedding.
+    pub head: Option<Linear>,
+    feature_scale: f64,
+}
+
+/// The texts that were read, and those that are made so far: the state of generation by an [`EncoderDecoder`].
+#[derive(Clone, Debug)]
+pub struct EncoderDecoderState {
+    /// The encoder's rows, as each layer of the decoder attends to them.
+    pub memory: DecoderMemory,
+    /// The tokens so far.
+    pub cache: TransformerCache,
+}
+
+impl EncoderDecoderState {
+    /// The examples `indices`, in that order: what a beam search keeps after a step.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// As [`DecoderMemory::select`] and [`TransformerCache::select`].
+    pub fn select(&mut self, indices: Tensor<1, Int>) {
+        self.memory = self.memory.select(indices.clone());
+        self.cache.select(indices);
+    }
+
+    /// Every example `beam` times, the copies next to each other.
+    pub fn expand(&mut self, beam: usize) {
+        self.memory = self.memory.expand(beam);
+        self.cache.expand(beam);
+    }
+}
+
+impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
+    /// Reads texts: their rows after the encoder, projected for each layer of the decoder. `rows` says which are tokens
+    /// and no padding.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`
+    ///
+    /// # Panics
+    /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
+    pub fn encode(&self, tokens: Tensor<2, Int>, rows: NewRows) -> DecoderMemory {
+        let shape @ [batch, num_rows] = tokens.dims();
+        let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
+        let embedded = embedding.of_texts(tokens, None, rows, &KeyValueCache::new());
+        let mask = mask_of_tokens(rows, shape, &embedded.device());
+        let encoded = match batch * num_rows {
+            0 => embedded,
+            _ => self.encoder.forward(embedded, &mask),
+        };
+        self.decoder.prepare(encoded, mask)
+    }
+
+    /// The logits of the token that follows each of `tokens`, all at once, as in training by teacher forcing; `rows`
+    /// says which are tokens and no padding.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
+    ///
+    /// # Panics
+    /// If there is no such token, a text is longer than the model has positions, `rows` do not fit, or the memory is
+    /// one of other texts or another model.
+    pub fn forward(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        memory: &DecoderMemory,
+    ) -> Tensor<3> {
+        self.logits(self.features(tokens, rows, memory))
+    }
+
+    /// The rows from which [`logits`](Self::logits) are made, for a loss that needs not all of those at once:
+    /// `burn_fused_layers::linear_cross_entropy`.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn features(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        memory: &DecoderMemory,
+    ) -> Tensor<3> {
+        let shape @ [batch, num_rows] = tokens.dims();
+        let embedding = &self.embedding;
+        let embedded = embedding.of_texts(tokens, None, rows, &KeyValueCache::new());
+        if batch * num_rows == 0 {
+            return embedded;
+        }
+        let mask = mask_of_tokens(rows, shape, &embedded.device());
+        let features = self.decoder.forward(embedded, &mask, memory);
+        self.scaled(features)
+    }
+
+    /// The logits of features.
+    ///
+    /// # Shapes
+    /// - features `[.., num_hiddens]`, result `[.., vocab_size]`
+    ///
+    /// # Panics
+    /// If size, type or device of the features are not those of the parameters.
+    pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
+        let (weight, bias) = self.embedding.head(self.head.as_ref());
+        linear(features, weight, bias)
+    }
+
+    /// The state of texts that begin, made from what was read.
+    pub fn state(&self, memory: DecoderMemory) -> EncoderDecoderState {
+        EncoderDecoderState {
+            memory,
+            cache: self.decoder.cache(),
+        }
+    }
+
+    /// The logits of the token that follows each of the last `tokens` of texts, whose state takes those of the new
+    /// `rows`.
+    ///
+    /// It is for generation, without autodiff.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward) and [`TransformerDecoder::forward_cached`].
+    pub fn forward_cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        state: &mut EncoderDecoderState,
+    ) -> Tensor<3> {
+        self.logits(self.features_cached(tokens, rows, state))
+    }
+
+    fn features_cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        state: &mut EncoderDecoderState,
+    ) -> Tensor<3> {
+        let EncoderDecoderState { memory, cache } = state;
+        cache.check(NAME, self.decoder.layers.len());
+        // All layers have seen the same tokens.
+        let none = KeyValueCache::new();
+        let seen = cache.layers.first().unwrap_or(&none);
+        let embedded = self.embedding.of_texts(tokens, None, rows, seen);
+        let features = self.decoder.forward_cached(embedded, rows, memory, cache);
+        self.scaled(features)
+    }
+
+    fn scaled(&self, features: Tensor<3>) -> Tensor<3> {
+        if self.feature_scale == 1.0 {
+            features
+        } else {
+            features * self.feature_scale
+        }
+    }
+}
+
+impl<S: ScoringFunction, C: ScoringFunction> CausalModel for EncoderDecoder<S, C> {
+    type State = EncoderDecoderState;
+
+    fn device(&self) -> Device {
+        self.embedding.tokens.weight.device()
+    }
+
+    fn next_logits(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        state: &mut EncoderDecoderState,
+    ) -> Tensor<2> {
+        let shape @ [_, num_rows] = tokens.dims();
+        assert_positive(NAME, &[("rows of tokens", num_rows)]);
+        let features = self.features_cached(tokens, rows, state);
+        // The head is for the last rows alone: it is the largest layer.
+        self.logits(last_tokens(features, rows, shape))
+    }
+}

@@ -1,0 +1,135 @@
+//! The layer of a Transformer encoder.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::{FeedForward, Residual};
+use attention_core::functional::AttentionOptions;
+use attention_core::{
+    Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias,
+    ScoringFunction,
+};
+
+/// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by
+/// [`TransformerLayerConfig`](super::TransformerLayerConfig).
+///
+/// With a causal mask it is the layer of a decoder without a memory to attend to, as language models have.
+///
+/// The layer computes a row of padding as any other. A stack of layers, [`TransformerEncoder`], clears it before the
+/// first.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent:
+/// `torch.nn.TransformerEncoderLayer(batch_first=True)`, whose `dropout` is all three of ours.
+///
+/// [`TransformerEncoder`]: super::TransformerEncoder
+///
+/// ```
+/// use attention_core::Mask;
+/// use attention_transformers::TransformerLayerConfig;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let layer = TransformerLayerConfig::new(12, 3, 17).init_encoder(&device);
+/// let rows = layer.forward(Tensor::<3>::ones([2, 5, 12], &device), &Mask::causal());
+/// assert_eq!(rows.dims(), [2, 5, 12]);
+/// ```
+#[derive(Module, Debug)]
+pub struct TransformerEncoderLayer<S: ScoringFunction> {
+    /// The attention of the rows to each other.
+    pub attention: MultiHeadAttention<S>,
+    /// The residual connection around it.
+    pub attention_residual: Residual,
+    /// The feed-forward network.
+    pub feed_forward: FeedForward,
+    /// The residual connection around it.
+    pub feed_forward_residual: Residual,
+    /// The number of rows, its own the last, before which a row attends to none, if it is limited.
+    pub window: Option<usize>,
+}
+
+impl<S: ScoringFunction> TransformerEncoderLayer<S> {
+    /// The rows after the layer, with a mask of which rows each attends to, or with [`AttentionOptions`].
+    ///
+    /// # Shapes
+    /// - rows and result `[batch, rows, num_hiddens]`
+    ///
+    /// # Panics
+    /// If the shapes or the options do not fit together.
+    pub fn forward(&self, rows: Tensor<3>, options: impl Into<AttentionOptions>) -> Tensor<3> {
+        let options = within(self.window, options.into());
+        let rows = self.attention_residual.forward(rows, |rows| {
+            let attention = &self.attention;
+            attention.forward(rows.clone(), rows.clone(), rows, options)
+        });
+        self.after_attention(rows)
+    }
+
+    /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
+    /// `new` rows; see [`KeyValueCache`].
+    ///
+    /// With a [window](Self::window) the cache should have it, too: it forgets what no later row attends to, and is all
+    /// that limits what these rows do.
+    ///
+    /// # Shapes
+    /// - rows and result `[batch, rows, num_hiddens]`
+    ///
+    /// # Panics
+    /// As [`MultiHeadAttention::forward_cached`].
+    pub fn forward_cached(
+        &self,
+        rows: Tensor<3>,
+        new: NewRows,
+        cache: &mut KeyValueCache,
+    ) -> Tensor<3> {
+        let rows = self.attention_residual.forward(rows, |rows| {
+            let attention = &self.attention;
+            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+        });
+        self.after_attention(rows)
+    }
+
+    /// The same layer with `bias` on its scores. The clones of parameters are the parameters: gradients reach them.
+    pub(crate) fn biased(
+        &self,
+        bias: &RelativePositionBias,
+    ) -> TransformerEncoderLayer<Biased<S, RelativePositionBias>> {
+        TransformerEncoderLayer {
+            attention: biased(&self.attention, bias),
+            attention_residual: self.attention_residual.clone(),
+            feed_forward: self.feed_forward.clone(),
+            feed_forward_residual: self.feed_forward_residual.clone(),
+            window: self.window,
+        }
+    }
+
+    fn after_attention(&self, rows: Tensor<3>) -> Tensor<3> {
+        let network = &self.feed_forward;
+        self.feed_forward_residual
+            .forward(rows, |rows| network.forward(rows))
+    }
+}
+
+/// The same heads with `bias` on their scores.
+pub(crate) fn biased<S: ScoringFunction>(
+    attention: &MultiHeadAttention<S>,
+    bias: &RelativePositionBias,
+) -> MultiHeadAttention<Biased<S, RelativePositionBias>> {
+    attention
+        .clone()
+        .map_score(|score| Biased::new(score, bias.clone()))
+}
+
+/// The options, with a mask that ends `window` rows back.
+pub(crate) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
+    let Some(window) = window else {
+        return options;
+    };
+    assert!(
+        window > 0,
+        "TransformerLayer: window expected at least 1, the row itself, got 0"
+    );
+    AttentionOptions {
+        mask: options.mask & Mask::window(window - 1, usize::MAX),
+        ..options
+    }
+}

@@ -1,0 +1,298 @@
+//! Texts that a model goes on with, token by token.
+
+mod sampling;
+
+use burn::config::Config;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+
+use attention_core::NewRows;
+pub use sampling::{RandomSamplingConfig, Sampling};
+
+/// A model of the token that follows, as generation asks it.
+pub trait CausalModel {
+    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; in an encoder-decoder model the
+    /// memory, too.
+    type State;
+
+    /// The device of the tokens.
+    fn device(&self) -> Device;
+
+    /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
+    /// Those of an example without a new token are not read.
+    ///
+    /// A generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] where prompts have different
+    /// lengths, and later where some texts have ended, whose numbers are 0.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, 0 in padding; result `[batch, vocab_size]`
+    fn next_logits(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        state: &mut Self::State,
+    ) -> Tensor<2>;
+}
+
+/// Configuration of [`Generation`].
+#[derive(Config, Debug)]
+pub struct GenerateConfig {
+    /// The number of tokens after which a text ends, those of its prompt not counted.
+    pub max_tokens: usize,
+    /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
+    /// are ignored.
+    #[config(default = 0)]
+    pub min_tokens: usize,
+    /// The tokens with which a text ends.
+    #[config(default = "Vec::new()")]
+    pub stop_tokens: Vec<u32>,
+    /// The sequences of tokens with which a text ends, prompts not counted.
+    #[config(default = "Vec::new()")]
+    pub stop_sequences: Vec<Vec<u32>>,
+    /// The choice of each token.
+    #[config(default = "Sampling::Greedy")]
+    pub sampling: Sampling,
+    /// The seed of random choices: text `b` of a batch draws the same numbers, whatever the others do.
+    #[config(default = 0)]
+    pub seed: u64,
+}
+
+impl GenerateConfig {
+    /// Goes on with each of `prompts`, whose lengths may differ, from `state`: an empty one, or one that has seen
+    /// other tokens of the same texts before.
+    ///
+    /// # Panics
+    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`, or a number of
+    /// the sampling is out of range.
+    pub fn generate<'a, M: CausalModel>(
+        &self,
+        model: &'a M,
+        state: M::State,
+        prompts: &[impl AsRef<[u32]>],
+    ) -> Generation<'a, M> {
+        const NAME: &str = "GenerateConfig";
+        assert!(
+            !prompts.is_empty(),
+            "{NAME}: at least one prompt expected, got none"
+        );
+        for (b, prompt) in prompts.iter().enumerate() {
+            assert!(
+                !prompt.as_ref().is_empty(),
+                "{NAME}: at least one token expected in each prompt, got none in prompt {b}"
+            );
+        }
+        assert!(
+            self.stop_sequences.iter().all(|of| !of.is_empty()),
+            "{NAME}: stop_sequences of at least one token expected, got {:?}",
+            self.stop_sequences
+        );
+        assert!(
+            self.min_tokens <= self.max_tokens,
+            "{NAME}: min_tokens of at most max_tokens, {}, expected, got {}",
+            self.max_tokens,
+            self.min_tokens
+        );
+        self.sampling.check();
+        let text = |b: usize| {
+            let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+            random.set_stream(b as u64);
+            Text {
+                new: prompts[b].as_ref().to_vec(),
+                generated: Generated {
+                    tokens: Vec::new(),
+                    finish_reason: (self.max_tokens == 0).then_some(FinishReason::MaxTokens),
+                },
+                random,
+            }
+        };
+        Generation {
+            config: self.clone(),
+            model,
+            state,
+            texts: (0..prompts.len()).map(text).collect(),
+        }
+    }
+}
+
+/// The reason for which a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// It has as many tokens as it may have.
+    MaxTokens,
+    /// By one of the stop tokens.
+    StopToken(u32),
+    /// By the stop sequence of this index.
+    StopSequence(usize),
+}
+
+/// The tokens that follow a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// The tokens; also the stop token or sequence that ended them.
+    pub tokens: Vec<u32>,
+    /// The reason for the end; `None` before it.
+    pub finish_reason: Option<FinishReason>,
+}
+
+impl Generated {
+    /// Appends a token, and ends where it says so.
+    fn push(&mut self, token: u32, config: &GenerateConfig) {
+        self.tokens.push(token);
+        if self.tokens.len() >= config.min_tokens {
+            let mut sequences = config.stop_sequences.iter();
+            let sequence = sequences.position(|of| self.tokens.ends_with(of));
+            self.finish_reason = if config.stop_tokens.contains(&token) {
+                Some(FinishReason::StopToken(token))
+            } else {
+                sequence.map(FinishReason::StopSequence)
+            };
+        }
+        if self.finish_reason.is_none() && self.tokens.len() >= config.max_tokens {
+            self.finish_reason = Some(FinishReason::MaxTokens);
+        }
+    }
+}
+
+/// A generation that runs: an iterator of steps, each of which is a token of every text, or `None` of one that has
+/// ended. It stops when all have. Made by [`GenerateConfig::generate`].
+///
+/// The prompts, and each token after them, go through the same call of the model; a text that has ended takes no more
+/// space there.
+///
+/// ```
+/// use attention_transformers::{
+///     GenerateConfig, LanguageModelConfig, RandomSamplingConfig, Sampling, TokenEmbeddingConfig,
+///     TransformerEncoderConfig, TransformerLayerConfig,
+/// };
+/// use burn::prelude::*;
+///
+/// let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(16, 4, 21), 2);
+/// let config = LanguageModelConfig::new(TokenEmbeddingConfig::new(31, 16), stack);
+/// let model = config.init(&Device::flex());
+/// let sampling = RandomSamplingConfig::new().with_temperature(0.8).with_top_p(Some(0.9));
+/// let config = GenerateConfig::new(10)
+///     .with_stop_tokens(vec![2])
+///     .with_sampling(Sampling::Random(sampling))
+///     .with_seed(7);
+/// let prompts = [vec![3, 1, 4], vec![1, 5]];
+/// for step in config.generate(&model, model.cache(), &prompts) {
+///     if let Some(token) = step[0] {
+///         print!("{token} ");
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Generation<'a, M: CausalModel> {
+    config: GenerateConfig,
+    model: &'a M,
+    state: M::State,
+    texts: Vec<Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    /// The tokens that the model has not seen.
+    new: Vec<u32>,
+    generated: Generated,
+    random: ChaCha8Rng,
+}
+
+impl<M: CausalModel> Generation<'_, M> {
+    /// The tokens so far.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = &Generated> {
+        self.texts.iter().map(|text| &text.generated)
+    }
+
+    /// The tokens of all steps that are left, and those before.
+    pub fn run(mut self) -> Vec<Generated> {
+        while self.next().is_some() {}
+        let texts = self.texts.into_iter();
+        texts.map(|text| text.generated).collect()
+    }
+
+    /// The state of the model: after a step it has seen all tokens but the last one of each text, before the first what
+    /// it had seen when it was given.
+    pub fn into_state(self) -> M::State {
+        self.state
+    }
+
+    /// The logits of each text, `[batch][vocab_size]`, after the tokens that the model has not seen; an ended text has
+    /// none of these.
+    fn logits(&mut self) -> Vec<Vec<f64>> {
+        let of_text = |text: &mut Text| std::mem::take(&mut text.new);
+        let new: Vec<Vec<u32>> = self.texts.iter_mut().map(of_text).collect();
+        let lens: Vec<usize> = new.iter().map(Vec::len).collect();
+        let (batch, longest) = (lens.len(), lens.iter().copied().max().unwrap_or(0));
+        let padded = new.iter().flat_map(|tokens| {
+            let padded = tokens.iter().copied().map(i64::from);
+            padded.chain(std::iter::repeat(0)).take(longest)
+        });
+        let tokens = TensorData::new(padded.collect::<Vec<_>>(), [batch, longest]);
+        let tokens = Tensor::from_data(tokens, &self.model.device());
+        let rows = match lens.iter().all(|len| *len == longest) {
+            true => NewRows::All,
+            false => NewRows::First(&lens),
+        };
+        let logits = self.model.next_logits(tokens, rows, &mut self.state);
+        let [got, vocab_size] = logits.dims();
+        assert!(
+            got == batch && vocab_size > 0,
+            "CausalModel: logits expected [{batch}, vocab_size], got {:?}",
+            [got, vocab_size]
+        );
+        let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
+        logits.chunks_exact(vocab_size).map(<[_]>::to_vec).collect()
+    }
+}
+
+impl<M: CausalModel> Iterator for Generation<'_, M> {
+    type Item = Vec<Option<u32>>;
+
+    /// # Panics
+    /// If the model does, or it gives a text no logit that is a number.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.texts().all(|text| text.finish_reason.is_some()) {
+            return None;
+        }
+        let all = self.logits();
+        let config = &self.config;
+        let step = |(b, (text, mut logits)): (usize, (&mut Text, Vec<f64>))| {
+            let Text {
+                new,
+                generated,
+                random,
+            } = text;
+            if generated.finish_reason.is_some() {
+                return None;
+            }
+            if generated.tokens.len() + 1 < config.min_tokens {
+                let tokens = config.stop_tokens.iter();
+                for token in tokens {
+                    if let Some(logit) = logits.get_mut(*token as usize) {
+                        *logit = f64::NEG_INFINITY;
+                    }
+                }
+            }
+            let token = config.sampling.choose(&logits, random);
+            let token = token.unwrap_or_else(|| {
+                panic!(
+                    "Generation: a token expected whose logit is a number, got none for text {b}"
+                )
+            }) as u32;
+            generated.push(token, config);
+            if generated.finish_reason.is_none() {
+                new.push(token);
+            }
+            Some(token)
+        };
+        Some(
+            self.texts
+                .iter_mut()
+                .zip(all)
+                .enumerate()
+                .map(step)
+                .collect(),
+        )
+    }
+}

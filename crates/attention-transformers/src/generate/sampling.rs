@@ -1,0 +1,145 @@
+//! The choice of a token from its logits.
+
+use std::cmp::Ordering;
+
+use burn::config::Config;
+use rand::{Rng, RngExt};
+
+use burn_fused_layers::harness::checks::assert_finite;
+
+/// The choice of a token from the logits of all.
+///
+/// ```
+/// use attention_transformers::{RandomSamplingConfig, Sampling};
+///
+/// let logits = [1.0, 3.0, 2.0, -1.0];
+/// assert_eq!(Sampling::Greedy.distribution(&logits), [(1, 1.0)]);
+/// let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(2)));
+/// let [(first, p), (second, q)] = sampling.distribution(&logits)[..] else { panic!() };
+/// assert_eq!([first, second], [1, 2]);
+/// assert!((p / q - 1f64.exp()).abs() < 1e-12);
+/// ```
+#[derive(Config, Debug, PartialEq)]
+pub enum Sampling {
+    /// The most likely token, the first of several.
+    Greedy,
+    /// A random one.
+    Random(RandomSamplingConfig),
+}
+
+/// Configuration of [`Sampling::Random`]: a token `t` is drawn by `softmax(logit_t / temperature)` from those that are
+/// left by `top_k` and, after it, by `top_p`.
+#[derive(Config, Debug, PartialEq)]
+pub struct RandomSamplingConfig {
+    /// Below 1, likely tokens get more likely.
+    #[config(default = 1.0)]
+    pub temperature: f64,
+    /// The number of tokens that are left, the most likely ones: Fan et al. 2018, "Hierarchical Neural Story
+    /// Generation", section 5.4.
+    #[config(default = "None")]
+    pub top_k: Option<usize>,
+    /// The probability that the tokens that are left, the most likely ones, have at least together (nucleus sampling):
+    /// Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
+    #[config(default = "None")]
+    pub top_p: Option<f64>,
+}
+
+impl Sampling {
+    /// The tokens that may be chosen and their probabilities, the most likely first, and of equals the first. A token
+    /// of the logit `-inf` or NaN is none; it is empty if there is no other.
+    ///
+    /// # Panics
+    /// If `temperature` is not a positive number, `top_k` is 0, or `top_p` is not in `(0, 1]`.
+    pub fn distribution(&self, logits: &[f64]) -> Vec<(usize, f64)> {
+        self.check();
+        let all = logits.iter().copied().enumerate();
+        let mut tokens: Vec<(usize, f64)> = all.filter(|(_, of)| *of > f64::NEG_INFINITY).collect();
+        let (temperature, top_k, top_p) = match self {
+            Self::Greedy => (1.0, Some(1), None),
+            Self::Random(config) => (config.temperature, config.top_k, config.top_p),
+        };
+        if let Some(k) = top_k.filter(|k| *k < tokens.len()) {
+            tokens.select_nth_unstable_by(k, by_likelihood);
+            tokens.truncate(k);
+        }
+        tokens.sort_unstable_by(by_likelihood);
+        let largest = tokens.first().map_or(0.0, |(_, logit)| *logit);
+        // Infinite logits are as likely as each other, and all others are not.
+        let mut total = 0.0;
+        for (_, of) in &mut tokens {
+            *of = if *of == largest {
+                1.0
+            } else {
+                ((*of - largest) / temperature).exp()
+            };
+            total += *of;
+        }
+        if let Some(p) = top_p {
+            let mut sum = 0.0;
+            let within = tokens.iter().take_while(|(_, of)| {
+                let is_within = sum < p * total;
+                sum += of;
+                is_within
+            });
+            let count = within.count();
+            tokens.truncate(count);
+            total = tokens.iter().map(|(_, of)| of).sum();
+        }
+        for (_, of) in &mut tokens {
+            *of /= total;
+        }
+        tokens
+    }
+
+    /// A token, drawn by its probability; `None` if there is none.
+    pub(super) fn choose(&self, logits: &[f64], random: &mut impl Rng) -> Option<usize> {
+        let tokens = self.distribution(logits);
+        let mut rest: f64 = match self {
+            Self::Greedy => 0.0,
+            Self::Random(_) => random.random(),
+        };
+        let drawn = tokens.iter().find(|(_, probability)| {
+            rest -= probability;
+            rest < 0.0
+        });
+        // Rounding may leave a rest.
+        let last = tokens.iter().rfind(|(_, probability)| *probability > 0.0);
+        drawn.or(last).map(|(token, _)| *token)
+    }
+
+    /// # Panics
+    /// If a number is out of range.
+    pub(super) fn check(&self) {
+        const NAME: &str = "RandomSamplingConfig";
+        let Self::Random(RandomSamplingConfig {
+            temperature,
+            top_k,
+            top_p,
+        }) = self
+        else {
+            return;
+        };
+        assert_finite(NAME, "temperature", *temperature);
+        assert!(
+            *temperature > 0.0,
+            "{NAME}: temperature expected above 0, got {temperature} (`Sampling::Greedy` has none)"
+        );
+        assert!(
+            *top_k != Some(0),
+            "{NAME}: top_k expected at least 1, got 0"
+        );
+        if let Some(p) = top_p {
+            assert!(
+                *p > 0.0 && *p <= 1.0,
+                "{NAME}: top_p expected in (0, 1], got {p}"
+            );
+        }
+    }
+}
+
+/// The more likely first, and of equals the first.
+fn by_likelihood(a: &(usize, f64), b: &(usize, f64)) -> Ordering {
+    // None is NaN.
+    let by_logit = b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal);
+    by_logit.then(a.0.cmp(&b.0))
+}

@@ -1,0 +1,32 @@
+//! Activations by their names.
+
+use super::fields::Fields;
+use crate::FeedForwardActivation;
+
+/// The activation in the field `name`, of a feed-forward network with a gate or without one.
+pub(super) fn activation(
+    fields: &Fields,
+    name: &str,
+    is_gated: bool,
+) -> Result<FeedForwardActivation, String> {
+    let text = fields.text(name)?;
+    let Some([plain, gated]) = activation_pair(text) else {
+        let known = ["relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu"];
+        return Err(fields.unknown(name, &known, text));
+    };
+    Ok(if is_gated { gated } else { plain })
+}
+
+/// The activation of a name without a gate, and the one with it.
+pub(super) fn activation_pair(name: &str) -> Option<[FeedForwardActivation; 2]> {
+    use FeedForwardActivation::{GeGlu, GeGluTanh, Gelu, GeluTanh, ReGlu, Relu, Silu, SwiGlu};
+    Some(match name {
+        "relu" => [Relu, ReGlu],
+        "gelu" | "gelu_python" => [Gelu, GeGlu],
+        "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_python_tanh" => {
+            [GeluTanh, GeGluTanh]
+        }
+        "silu" | "swish" => [Silu, SwiGlu],
+        _ => return None,
+    })
+}

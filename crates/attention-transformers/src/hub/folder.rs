@@ -1,0 +1,83 @@
+//! Folders of models, as `save_pretrained` writes them.
+
+use std::path::Path;
+
+use tensor_files::shown;
+
+use super::fields::Fields;
+use attention_core::import::ImportError;
+use attention_core::import::StateDict;
+
+/// The file of the sizes.
+const CONFIG: &str = "config.json";
+
+/// The files of the parameters, the one that is preferred first.
+const WEIGHTS: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+];
+
+/// The model of `folder`: made by `init` of its `config.json`, which is one of `model_type`, and filled by `load` with
+/// its parameters, of which none may be left but those that `is_buffer` knows.
+pub(super) fn load_model<M>(
+    folder: &Path,
+    model_type: &str,
+    init: impl FnOnce(&Fields) -> Result<M, String>,
+    load: impl FnOnce(M, &StateDict) -> Result<M, String>,
+    is_buffer: fn(&str) -> bool,
+) -> Result<M, ImportError> {
+    let init = |fields: &Fields| {
+        fields.refuse(
+            "quantization_config",
+            "parameters that are packed are not read",
+        )?;
+        init(fields)
+    };
+    let load = |model: M, file: &StateDict| {
+        let model = load(model, file)?;
+        let mut left = file.unread().into_iter().filter(|name| !is_buffer(name));
+        let Some(name) = left.next() else {
+            return Ok(model);
+        };
+        let others = match left.count() {
+            0 => String::new(),
+            count => format!(", nor for {count} others"),
+        };
+        Err(format!(
+            "expected no tensor `{}`, for which the model of `{CONFIG}` has no place{others}",
+            shown(name)
+        ))
+    };
+    load_part(folder, model_type, init, load)
+}
+
+/// [`load_model`] of a part, which leaves the other parameters alone.
+pub(super) fn load_part<M>(
+    folder: &Path,
+    model_type: &str,
+    init: impl FnOnce(&Fields) -> Result<M, String>,
+    load: impl FnOnce(M, &StateDict) -> Result<M, String>,
+) -> Result<M, ImportError> {
+    let config = folder.join(CONFIG);
+    let part = Fields::read(&config).and_then(|fields| {
+        let got = fields.text("model_type")?;
+        if got != model_type {
+            return Err(fields.unknown("model_type", &[model_type], got));
+        }
+        init(&fields)
+    });
+    let part = part.map_err(ImportError::of(&config))?;
+    let present = WEIGHTS.iter().map(|name| folder.join(name));
+    let Some(weights) = present.into_iter().find(|path| path.exists()) else {
+        let reason = format!(
+            "expected one of the files {}, found none",
+            WEIGHTS.join(", ")
+        );
+        return Err(ImportError::of(folder)(reason));
+    };
+    StateDict::open(&weights, "")
+        .and_then(|file| load(part, &file))
+        .map_err(ImportError::of(&weights))
+}

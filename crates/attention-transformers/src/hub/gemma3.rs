@@ -1,0 +1,121 @@
+//! Gemma 3.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use super::decoder::{Heads, load_decoder};
+use super::fields::Fields;
+use super::folder::load_model;
+use super::gemma::{GAIN, gemma_config, scale};
+use super::layer_types::{FULL, SLIDING, has_window, with_windows};
+use super::llama::is_buffer;
+use super::qk_norm::load_qk_norm;
+use super::rotary::rotary_of;
+use crate::LanguageModel;
+use attention_core::import::ImportError;
+use attention_core::{QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig};
+
+/// The base of the angles of layers with a window, where a config has none.
+const LOCAL_THETA: f64 = 10_000.0;
+
+/// That of the others.
+const GLOBAL_THETA: f64 = 1_000_000.0;
+
+/// The distance of layers without a window, where a config has none.
+const PATTERN: usize = 6;
+
+/// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`) from a folder of Hugging Face's: as
+/// [`load_gemma2`](super::load_gemma2), with normalized queries and keys in the place of a soft-cap on scores, and
+/// other angles in layers with a window than in those without.
+///
+/// The names are those of [`load_gemma2`](super::load_gemma2), and after `model.layers.n.self_attn.` the gains
+/// `q_norm.weight` and `k_norm.weight`.
+///
+/// # Errors
+/// As [`hugging_face`](super) says.
+pub fn load_gemma3(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        "gemma3_text",
+        |fields| {
+            let heads = Heads::of(fields)?;
+            let [local, global] = angles(fields, heads.head_size)?;
+            let config = gemma_config(fields, &heads)?;
+            let reason = "the family has no soft-cap on scores";
+            fields.refuse("attn_logit_softcapping", reason)?;
+            let epsilon = fields.positive("rms_norm_eps")?;
+            let pattern = fields.optional_size("sliding_window_pattern")?;
+            let pattern = pattern.unwrap_or(PATTERN);
+            let num_layers = config.stack.num_layers;
+            let has_window = has_window(fields, num_layers, |at| (at + 1) % pattern != 0)?;
+            let score = QkNormScoreConfig::new(heads.head_size)
+                .with_epsilon(epsilon)
+                .with_scale(Some(scale(fields)?));
+            let [local, global] =
+                [local, global].map(|angles| angles.init_with(score.init(device), device));
+            let score = |at: usize| {
+                let angles = if has_window[at] { &local } else { &global };
+                angles.with_score(score.init(device))
+            };
+            let model = config.init_with(score, device);
+            with_windows(model, fields, &has_window)
+        },
+        |model, file| {
+            load_decoder(model, file, GAIN, |score, prefix| {
+                load_qk_norm(score, file, prefix, GAIN)
+            })
+        },
+        is_buffer,
+    )
+}
+
+/// The angles of layers with a window, and of the others.
+///
+/// Since version 5 of `transformers` each kind has an object in `rope_parameters`. The older `rope_scaling` changes the
+/// fields of layers without a window.
+fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String> {
+    let theta = |name: &str, default: f64| {
+        Ok::<_, String>(fields.optional_positive(name)?.unwrap_or(default))
+    };
+    let local_theta = theta("rope_local_base_freq", LOCAL_THETA)?;
+    let global_theta = theta("rope_theta", GLOBAL_THETA)?;
+    let parameters = fields.object("rope_parameters")?;
+    let of_kind = |kind: &str| match &parameters {
+        Some(parameters) => {
+            parameters.refuse("rope_type", "each kind of layer has its own")?;
+            parameters.object(kind)
+        }
+        None => Ok(None),
+    };
+    let (full, scaling) = (of_kind(FULL)?, fields.object("rope_scaling")?);
+    let is_unnamed = |scaling: &Fields| {
+        let has_name = scaling.value("rope_type").is_some();
+        !has_name && !scaling.is_empty() && (full.is_none() || scaling.has("type"))
+    };
+    if let Some(scaling) = scaling.as_ref().filter(|scaling| is_unnamed(scaling)) {
+        let expected = "the kind of scaling, as version 5 of `transformers` ignores `type` here";
+        return Err(scaling.missing("rope_type", expected));
+    }
+    let global = match (full, scaling, &parameters) {
+        (global, None, _) => global,
+        (Some(global), Some(scaling), _) => Some(global.updated(scaling)),
+        (None, Some(scaling), None) => Some(scaling),
+        (None, Some(_), Some(parameters)) => {
+            return Err(parameters.missing(FULL, "an object, which `rope_scaling` changes"));
+        }
+    };
+    // Version 5.24 reads this one beside the kinds, and nowhere else.
+    let truncate = parameters.as_ref().and_then(|all| all.value("truncate"));
+    let rotary = |of_kind: Option<Fields>, theta| {
+        let of_kind = of_kind.map(|own| own.with("truncate", truncate.cloned()));
+        rotary_of(fields, of_kind.as_ref(), head_size, theta)
+    };
+    Ok([
+        rotary(of_kind(SLIDING)?, local_theta)?,
+        rotary(global, global_theta)?,
+    ])
+}

@@ -1,0 +1,52 @@
+//! Which layers attend to a window.
+
+use super::fields::Fields;
+use crate::LanguageModel;
+use attention_core::ScoringFunction;
+
+/// The names of layers with a window and without one.
+pub(super) const LAYER_TYPES: [&str; 2] = [SLIDING, FULL];
+
+pub(super) const SLIDING: &str = "sliding_attention";
+pub(super) const FULL: &str = "full_attention";
+
+/// Whether each layer of `num_layers` attends to a window: as the list `layer_types` says, or else `by_default` of the
+/// index of a layer.
+pub(super) fn has_window(
+    fields: &Fields,
+    num_layers: usize,
+    by_default: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>, String> {
+    let Some(types) = fields.texts("layer_types")? else {
+        return Ok((0..num_layers).map(by_default).collect());
+    };
+    if types.len() != num_layers {
+        let expected = format!("one for each of {num_layers} layers");
+        return Err(fields.wrong("layer_types", &expected, &types.len().to_string()));
+    }
+    let is_sliding = |name: &str| match name {
+        SLIDING => Ok(true),
+        FULL => Ok(false),
+        other => Err(fields.unknown("layer_types", &LAYER_TYPES, other)),
+    };
+    types.into_iter().map(is_sliding).collect()
+}
+
+/// The window of a layer that has one: `sliding_window` rows, its own included.
+pub(super) fn window(fields: &Fields, has_window: bool) -> Result<Option<usize>, String> {
+    has_window
+        .then(|| fields.size("sliding_window"))
+        .transpose()
+}
+
+/// `model` with a window in the layers that have one.
+pub(super) fn with_windows<S: ScoringFunction>(
+    mut model: LanguageModel<S>,
+    fields: &Fields,
+    has_window: &[bool],
+) -> Result<LanguageModel<S>, String> {
+    for (layer, has_window) in model.stack.layers.iter_mut().zip(has_window) {
+        layer.window = window(fields, *has_window)?;
+    }
+    Ok(model)
+}

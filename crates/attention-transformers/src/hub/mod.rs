@@ -1,0 +1,100 @@
+//! Open models, by the names of Hugging Face's `transformers` (version 5.24).
+//!
+//! A folder has `config.json`, from which all sizes come, and the parameters: `model.safetensors`, or
+//! `model.safetensors.index.json` and the shards that it names, or else `pytorch_model.bin` or its index. A model has
+//! the float type of the device, whatever the type in the file.
+//!
+//! | family | `model_type` | function | positions | peculiar |
+//! | --- | --- | --- | --- | --- |
+//! | Llama 1 to 3 | `llama` | [`load_llama`] | rotary | grouped heads |
+//! | Qwen 3 | `qwen3` | [`load_qwen3`] | rotary | normalized queries and keys |
+//! | Gemma 2 | `gemma2` | [`load_gemma2`] | rotary | soft-caps, windows, norms on both sides of a sublayer |
+//! | Gemma 3 | `gemma3_text` | [`load_gemma3`] | rotary, of two kinds | normalized queries and keys, windows |
+//! | GPT-2 | `gpt2` | [`load_gpt2`] | learned | fused queries, keys and values |
+//! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
+//! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
+//! | BERT | `bert` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
+//! | T5 1.0 and 1.1 | `t5` | [`load_t5`] | relative bias | an encoder and a decoder, a bias that layers share |
+//!
+//! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
+//! one of autodiff.
+//!
+//! # Angles
+//!
+//! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
+//! `linear`, `yarn` or `llama3`. Those that change with the length of a text (`dynamic`, `longrope`) are refused.
+//! Layers share tables, which grow with the texts, also beyond `max_position_embeddings`: it is no limit of angles.
+//!
+//! # Errors
+//!
+//! Nothing is guessed. An [`ImportError`](super::ImportError) names the file and
+//!
+//! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
+//!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
+//!   activation or `rope_type`, quantized parameters, cross-attention, ..
+//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
+//!   model or of more layers; known buffers are left alone
+//! - the shard that is missing, or lacks a tensor that the index places there
+//!
+//! # The attention of a layer
+//!
+//! Load the model, and take the field: `model.stack.layers[0].attention` of a language model or BERT,
+//! `model.encoder.layers[0].attention` and `model.decoder.layers[0].cross_attention` of T5. The normalization before it
+//! is `attention_residual.norm` beside it, and the window of a layer its `window`.
+//! [`load_multi_head_attention`](super::load_multi_head_attention) reads the names of `torch.nn`'s layers, not of these
+//! (`q_proj.weight`).
+//!
+//! # Example
+//!
+//! ```
+//! use attention_core::Mask;
+//! use attention_transformers::hub::{load_llama, load_qwen3};
+//! use attention_transformers::GenerateConfig;
+//! use burn::prelude::*;
+//!
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/reference/hugging_face/llama");
+//! let device = Device::flex();
+//! let model = load_llama(folder, &device)?;
+//! let prompt = [vec![3, 1, 4]];
+//! let texts = GenerateConfig::new(5).generate(&model, model.cache(), &prompt).run();
+//! assert_eq!(texts[0].tokens.len(), 5);
+//! // Its first attention, alone.
+//! let attention = &model.stack.layers[0].attention;
+//! let [size, _] = attention.query.weight.dims();
+//! let rows = Tensor::<3>::ones([1, 7, size], &device);
+//! let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+//! assert_eq!(context.dims(), [1, 7, size]);
+//! // It is no Qwen.
+//! let error = load_qwen3(folder, &device).unwrap_err().to_string();
+//! assert!(error.ends_with(r#"`model_type`: expected "qwen3", got "llama""#));
+//! # Ok::<(), attention_core::import::ImportError>(())
+//! ```
+
+mod activation;
+mod bert;
+mod bloom;
+mod decoder;
+mod fields;
+mod folder;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod gpt2;
+mod gpt_oss;
+mod head;
+mod layer_types;
+mod llama;
+mod qk_norm;
+mod qwen3;
+mod rotary;
+mod t5;
+
+pub use bert::load_bert;
+pub use bloom::load_bloom;
+pub use gemma2::load_gemma2;
+pub use gemma3::load_gemma3;
+pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
+pub use gpt2::load_gpt2;
+pub use llama::load_llama;
+pub use qwen3::load_qwen3;
+pub use t5::load_t5;

@@ -1,0 +1,61 @@
+//! Qwen 3.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use super::decoder::{Heads, layer_config, load_decoder, model_config};
+use super::folder::load_model;
+use super::layer_types::{has_window, with_windows};
+use super::llama::is_buffer;
+use super::qk_norm::load_qk_norm;
+use super::rotary::rotary;
+use crate::LanguageModel;
+use attention_core::import::ImportError;
+use attention_core::{QkNormScore, QkNormScoreConfig, Rotary};
+
+/// The base of the angles, where a config has none.
+const THETA: f64 = 10_000.0;
+
+/// Loads a dense Qwen 3 (`model_type` `qwen3`) from a folder of Hugging Face's: a Llama whose queries and keys are
+/// normalized in each head before they turn, and whose last layers may attend to a window (`use_sliding_window`).
+///
+/// The names are those of [`load_llama`](super::load_llama), and after `model.layers.n.self_attn.` the gains
+/// `q_norm.weight` and `k_norm.weight`, of the size of a head.
+///
+/// # Errors
+/// As [`hugging_face`](super) says.
+pub fn load_qwen3(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        "qwen3",
+        |fields| {
+            let heads = Heads::of(fields)?;
+            let rotary = rotary(fields, heads.head_size, THETA)?;
+            let layer = layer_config(fields, &heads, "hidden_act")?;
+            let epsilon = fields.positive("rms_norm_eps")?;
+            let config = model_config(fields, layer, false)?;
+            let num_layers = config.stack.num_layers;
+            let first = if fields.flag("use_sliding_window", false)? {
+                fields.size("max_window_layers")?
+            } else {
+                num_layers
+            };
+            let has_window = has_window(fields, num_layers, |at| at >= first)?;
+            let score = QkNormScoreConfig::new(heads.head_size).with_epsilon(epsilon);
+            let rotary = rotary.init_with(score.init(device), device);
+            let score = |_| rotary.with_score(score.init(device));
+            let model = config.init_with(score, device);
+            with_windows(model, fields, &has_window)
+        },
+        |model, file| {
+            load_decoder(model, file, 0.0, |score, prefix| {
+                load_qk_norm(score, file, prefix, 0.0)
+            })
+        },
+        is_buffer,
+    )
+}

@@ -1,0 +1,150 @@
+//! Rotary position embedding, as the fields of a config say it.
+
+use super::fields::Fields;
+use super::layer_types::LAYER_TYPES;
+use attention_core::{
+    Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
+};
+
+/// The kinds of angles that are known, by their `rope_type`.
+const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];
+
+/// The angles of the longest text at least, whatever the config says: sines of 512 MiB. Tables grow with the texts.
+const MIN_ANGLES: usize = 1 << 27;
+
+/// The length of texts in training, where it is another one than `max_position_embeddings`.
+const ORIGINAL: &str = "original_max_position_embeddings";
+
+/// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
+fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
+    let scaling = fields.object("rope_scaling")?;
+    let parameters = match scaling.filter(|scaling| !scaling.is_empty()) {
+        Some(parameters) => Some(parameters),
+        None => fields.object("rope_parameters")?,
+    };
+    // Beside the object it comes before the one within.
+    let original = fields.optional_size(ORIGINAL)?;
+    Ok(parameters.map(|parameters| match original {
+        Some(original) => parameters.with(ORIGINAL, Some(original.into())),
+        None => parameters,
+    }))
+}
+
+/// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
+/// keys. Texts may be longer than `max_position_embeddings`, as there.
+///
+/// `theta` is that of fields that say nothing.
+pub(super) fn rotary(
+    fields: &Fields,
+    head_size: usize,
+    theta: f64,
+) -> Result<RotaryConfig, String> {
+    let parameters = parameters(fields)?;
+    for kind in LAYER_TYPES {
+        if let Some(parameters) = &parameters {
+            parameters.refuse(kind, "all layers of the family have the same angles")?;
+        }
+    }
+    let theta = fields.optional_positive("rope_theta")?.unwrap_or(theta);
+    rotary_of(fields, parameters.as_ref(), head_size, theta)
+}
+
+/// [`rotary`] with the angles of these `parameters`, if there are some.
+pub(super) fn rotary_of(
+    fields: &Fields,
+    parameters: Option<&Fields>,
+    head_size: usize,
+    theta: f64,
+) -> Result<RotaryConfig, String> {
+    let max_positions = fields.size("max_position_embeddings")?;
+    if !head_size.is_multiple_of(2) {
+        let got = head_size.to_string();
+        return Err(fields.wrong("head_dim", "an even number, for pairs of features", &got));
+    }
+    for of in [Some(fields), parameters].into_iter().flatten() {
+        let factor = of.optional_positive("partial_rotary_factor")?;
+        if let Some(factor) = factor.filter(|factor| *factor != 1.0) {
+            let got = factor.to_string();
+            return Err(of.wrong("partial_rotary_factor", "1, as the family has it", &got));
+        }
+    }
+    let own = parameters.map(|of| of.optional_positive("rope_theta"));
+    let theta = own.transpose()?.flatten().unwrap_or(theta);
+    let scaling = match parameters {
+        Some(parameters) => scaling(parameters, max_positions, theta)?,
+        None => RotaryScaling::None,
+    };
+    let max_positions = max_positions.max(MIN_ANGLES / (head_size / 2));
+    Ok(RotaryConfig::new(head_size, max_positions)
+        .with_theta(theta)
+        .with_layout(RotaryLayout::HalfSplit)
+        .with_scaling(scaling)
+        .with_after_projection(true))
+}
+
+fn scaling(parameters: &Fields, max_positions: usize, theta: f64) -> Result<RotaryScaling, String> {
+    // The older name.
+    let field = if parameters.has("rope_type") {
+        "rope_type"
+    } else {
+        "type"
+    };
+    let kind = parameters.optional_text(field)?.unwrap_or("default");
+    let original_max_positions = || {
+        let own = parameters.optional_size(ORIGINAL)?;
+        Ok::<_, String>(own.unwrap_or(max_positions))
+    };
+    Ok(match kind {
+        "default" => RotaryScaling::None,
+        "linear" => RotaryScaling::Linear {
+            factor: parameters.positive("factor")?,
+        },
+        "yarn" => RotaryScaling::Yarn(yarn(parameters, original_max_positions()?, theta)?),
+        "llama3" => RotaryScaling::Llama3(llama3(parameters, original_max_positions()?)?),
+        other => return Err(parameters.unknown(field, &KINDS, other)),
+    })
+}
+
+fn yarn(
+    parameters: &Fields,
+    original_max_positions: usize,
+    theta: f64,
+) -> Result<YarnScalingConfig, String> {
+    if theta <= 1.0 {
+        return Err(parameters.wrong("rope_theta", "a number above 1", &theta.to_string()));
+    }
+    let fast = parameters.optional_positive("beta_fast")?.unwrap_or(32.0);
+    let slow = parameters.optional_positive("beta_slow")?.unwrap_or(1.0);
+    if fast < slow {
+        let expected = format!("at least `beta_slow`, {slow}");
+        return Err(parameters.wrong("beta_fast", &expected, &fast.to_string()));
+    }
+    let [mscale, mscale_all_dim] = [
+        parameters.optional_positive("mscale")?,
+        parameters.optional_positive("mscale_all_dim")?,
+    ];
+    // One without the other is ignored there, too.
+    let both = mscale.zip(mscale_all_dim);
+    let config = YarnScalingConfig::new(parameters.positive("factor")?, original_max_positions);
+    Ok(config
+        .with_beta_fast(fast)
+        .with_beta_slow(slow)
+        .with_truncate(parameters.flag("truncate", true)?)
+        .with_attention_factor(parameters.optional_positive("attention_factor")?)
+        .with_mscale(both.map(|(mscale, _)| mscale))
+        .with_mscale_all_dim(both.map(|(_, all_dim)| all_dim)))
+}
+
+fn llama3(
+    parameters: &Fields,
+    original_max_positions: usize,
+) -> Result<Llama3ScalingConfig, String> {
+    let low = parameters.positive("low_freq_factor")?;
+    let high = parameters.positive("high_freq_factor")?;
+    if high <= low {
+        let expected = format!("more than `low_freq_factor`, {low}");
+        return Err(parameters.wrong("high_freq_factor", &expected, &high.to_string()));
+    }
+    let config = Llama3ScalingConfig::new(parameters.positive("factor")?, original_max_positions);
+    Ok(config.with_low_freq_factor(low).with_high_freq_factor(high))
+}

@@ -1,0 +1,316 @@
+//! T5.
+
+use std::path::Path;
+
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::Device;
+
+use super::activation::activation_pair;
+use super::fields::Fields;
+use super::folder::load_model;
+use super::head::check_copy;
+use crate::{
+    EncoderDecoder, EncoderDecoderConfig, FeedForward, FeedForwardActivation, NormConfig, Residual,
+    TokenEmbeddingConfig, TransformerDecoderConfig, TransformerDecoderLayer,
+    TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
+};
+use attention_core::import::ImportError;
+use attention_core::import::{Place, StateDict};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, MultiHeadAttention, RelativePositionBias,
+    RelativePositionBiasConfig,
+};
+
+const EMBEDDING: &str = "shared.weight";
+const HEAD: &str = "lm_head.weight";
+
+/// The embedding under the names that each stack has for it, in older files.
+const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
+
+/// The most elements of a table of biases: a config alone may not take all memory.
+const MAX_BIASES: usize = 1 << 24;
+
+/// A bias that the first files have and nothing reads.
+const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+
+/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), from a folder of Hugging Face's: RMS norms before the
+/// sublayers, dot products without a scale, no biases of linear layers.
+///
+/// - `shared.weight`, the embedding of both stacks
+/// - `encoder.final_layer_norm.weight` and `decoder.final_layer_norm.weight`
+/// - of layer `n`, after `encoder.block.n.layer.`: `0.SelfAttention.q.weight`, `k`, `v`, `o`, `1.DenseReluDense`, and
+///   `0.layer_norm.weight`, `1.layer_norm.weight`
+/// - the same after `decoder.block.n.layer.`, with `1.EncDecAttention` between the others
+/// - of `DenseReluDense`: `wi.weight`, with a gate `wi_0.weight` (which is activated) and `wi_1.weight`; `wo.weight`
+/// - `lm_head.weight`, if the head is its own: if `tie_word_embeddings` is false, or it has other elements than
+///   `shared.weight`, as by `transformers`
+/// - `relative_attention_bias.weight` in the self-attention of layer 0 of each stack: the position bias of all of its
+///   layers, [one parameter](crate::TransformerEncoder::position_bias)
+///
+/// The features are multiplied by `1 / sqrt(d_model)` before the head if `scale_decoder_outputs`, or without this field
+/// unless `tie_word_embeddings` is false.
+///
+/// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
+/// after the last normalizations.
+///
+/// # Errors
+/// As [`hugging_face`](super) says.
+///
+/// ```no_run
+/// use attention_core::NewRows;
+/// use attention_transformers::hub::load_t5;
+/// use attention_transformers::GenerateConfig;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let model = load_t5("t5-small", &device)?;
+/// // "translate English to German: The house is wonderful.", by its tokenizer, which is not ours.
+/// let text = [[13959, 1566, 12, 2968, 10, 37, 629, 19, 1627, 5, 1]];
+/// let memory = model.encode(Tensor::from_ints(text, &device), NewRows::All);
+/// let config = GenerateConfig::new(20).with_stop_tokens(vec![1]);
+/// let texts = config.generate(&model, model.state(memory), &[[0]]).run();
+/// println!("{:?}", texts[0].tokens);
+/// # Ok::<(), attention_core::import::ImportError>(())
+/// ```
+pub fn load_t5(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        "t5",
+        |fields| {
+            let score = |_| DotProductScoreConfig::new().with_scale(Some(1.0)).init();
+            Ok(config(fields)?.init_with(score, score, score, device))
+        },
+        load,
+        |name| name == UNUSED,
+    )
+}
+
+fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
+    let num_hiddens = fields.size("d_model")?;
+    let num_heads = fields.size("num_heads")?;
+    let dropout = fields.dropout("dropout_rate")?;
+    let layer = TransformerLayerConfig::new(num_hiddens, num_heads, fields.size("d_ff")?)
+        .with_head_size(Some(fields.size("d_kv")?))
+        .with_norm(NormConfig::Rms {
+            epsilon: fields.positive("layer_norm_epsilon")?,
+        })
+        .with_activation(activation(fields)?)
+        .with_attention_bias(false)
+        .with_feed_forward_bias(false)
+        .with_dropout(dropout)
+        .with_attention_dropout(dropout)
+        .with_feed_forward_dropout(dropout);
+    let bias = position_bias(fields, num_heads)?;
+    let of_decoder = bias.clone().with_bidirectional(false);
+    let num_layers = fields.num_layers(&["num_layers"])?;
+    // Without a number of its own, the decoder has as many.
+    let of_decoder_layers = fields.present(&["num_decoder_layers", "num_layers"]);
+    let num_decoder_layers = fields.num_layers(&[of_decoder_layers])?;
+    let encoder = TransformerEncoderConfig::new(layer.clone(), num_layers);
+    let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
+    let is_tied = fields.flag("tie_word_embeddings", true)?;
+    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)?;
+    let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
+    Ok(EncoderDecoderConfig::new(
+        embedding.with_dropout(dropout),
+        encoder.with_position_bias(Some(bias)),
+        decoder.with_position_bias(Some(of_decoder)),
+    )
+    .with_tied(is_tied)
+    .with_feature_scale(if is_scaled {
+        1.0 / (num_hiddens as f64).sqrt()
+    } else {
+        1.0
+    }))
+}
+
+/// The activation, with a gate if `gated-` stands before it. That of `gated-gelu` is the approximation.
+fn activation(fields: &Fields) -> Result<FeedForwardActivation, String> {
+    const FIELD: &str = "feed_forward_proj";
+    let name = fields.optional_text(FIELD)?.unwrap_or("relu");
+    if name == "gated-gelu" {
+        return Ok(FeedForwardActivation::GeGluTanh);
+    }
+    let (is_gated, own) = match name.strip_prefix("gated-") {
+        Some(own) => (true, own),
+        None => (false, name),
+    };
+    match activation_pair(own) {
+        Some([_, gated]) if is_gated => Ok(gated),
+        Some([plain, _]) => Ok(plain),
+        None => Err(fields.unknown(FIELD, &["relu", "gated-gelu", "gated-silu"], name)),
+    }
+}
+
+/// The bias of the encoder, whose buckets are for two directions.
+fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBiasConfig, String> {
+    const BUCKETS: &str = "relative_attention_num_buckets";
+    const DISTANCE: &str = "relative_attention_max_distance";
+    let config = RelativePositionBiasConfig::new(num_heads);
+    let buckets = fields.optional_size(BUCKETS)?.unwrap_or(config.num_buckets);
+    if buckets < 4 || !buckets.is_multiple_of(2) {
+        return Err(fields.wrong(BUCKETS, "an even number, at least 4", &buckets.to_string()));
+    }
+    let most = MAX_BIASES / num_heads;
+    if buckets > most {
+        let expected = format!("at most {most}, for {num_heads} heads");
+        return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
+    }
+    let distance = fields.optional_size(DISTANCE)?;
+    let distance = distance.unwrap_or(config.max_distance);
+    // Half of those of the decoder, which are for one direction, have one distance each.
+    if distance <= buckets / 2 {
+        let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);
+        return Err(fields.wrong(DISTANCE, &expected, &distance.to_string()));
+    }
+    Ok(config.with_num_buckets(buckets).with_max_distance(distance))
+}
+
+fn load(
+    mut model: EncoderDecoder<DotProductScore>,
+    file: &StateDict,
+) -> Result<EncoderDecoder<DotProductScore>, String> {
+    let embedding = &mut model.embedding.tokens.weight;
+    *embedding = file.parameter(embedding.clone(), EMBEDDING)?;
+    let shape @ [vocab_size, size] = embedding.dims();
+    let device = embedding.device();
+    for copy in COPIES {
+        let reason = "as both stacks have the same embedding";
+        check_copy(file, [copy, EMBEDDING], &shape, reason)?;
+    }
+    let is_own = match model.head {
+        Some(_) => true,
+        None => file.contains(HEAD) && !file.is_same([HEAD, EMBEDDING], &shape)?,
+    };
+    if is_own {
+        let head = LinearConfig::new(size, vocab_size).with_bias(false);
+        let head = model.head.unwrap_or_else(|| head.init(&device));
+        model.head = Some(file.linear(head, Place::weight_and_bias("lm_head"))?);
+    }
+
+    let encoder = &mut model.encoder;
+    for (at, layer) in encoder.layers.iter_mut().enumerate() {
+        load_encoder_layer(layer, file, &format!("encoder.block.{at}.layer."))?;
+    }
+    let decoder = &mut model.decoder;
+    for (at, layer) in decoder.layers.iter_mut().enumerate() {
+        load_decoder_layer(layer, file, &format!("decoder.block.{at}.layer."))?;
+    }
+    let ends = [
+        ("encoder", &mut encoder.norm, &mut encoder.position_bias),
+        ("decoder", &mut decoder.norm, &mut decoder.position_bias),
+    ];
+    for (stack, norm, bias) in ends {
+        if let Some(norm) = norm {
+            *norm = file.norm(norm.clone(), &format!("{stack}.final_layer_norm"))?;
+        }
+        if let Some(RelativePositionBias { embedding, .. }) = bias {
+            let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
+            *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
+        }
+    }
+    Ok(model)
+}
+
+fn load_encoder_layer(
+    layer: &mut TransformerEncoderLayer<DotProductScore>,
+    file: &StateDict,
+    prefix: &str,
+) -> Result<(), String> {
+    load_attention(
+        &mut layer.attention,
+        file,
+        &format!("{prefix}0.SelfAttention"),
+    )?;
+    load_feed_forward(
+        &mut layer.feed_forward,
+        file,
+        &format!("{prefix}1.DenseReluDense"),
+    )?;
+    let residuals = [
+        &mut layer.attention_residual,
+        &mut layer.feed_forward_residual,
+    ];
+    load_norms(residuals, file, prefix)
+}
+
+fn load_decoder_layer(
+    layer: &mut TransformerDecoderLayer<DotProductScore>,
+    file: &StateDict,
+    prefix: &str,
+) -> Result<(), String> {
+    load_attention(
+        &mut layer.attention,
+        file,
+        &format!("{prefix}0.SelfAttention"),
+    )?;
+    load_attention(
+        &mut layer.cross_attention,
+        file,
+        &format!("{prefix}1.EncDecAttention"),
+    )?;
+    load_feed_forward(
+        &mut layer.feed_forward,
+        file,
+        &format!("{prefix}2.DenseReluDense"),
+    )?;
+    let residuals = [
+        &mut layer.attention_residual,
+        &mut layer.cross_attention_residual,
+        &mut layer.feed_forward_residual,
+    ];
+    load_norms(residuals, file, prefix)
+}
+
+/// The normalization of each sublayer, in their order.
+fn load_norms<const N: usize>(
+    residuals: [&mut Residual; N],
+    file: &StateDict,
+    prefix: &str,
+) -> Result<(), String> {
+    for (at, residual) in residuals.into_iter().enumerate() {
+        residual.norm = file.norm(residual.norm.clone(), &format!("{prefix}{at}.layer_norm"))?;
+    }
+    Ok(())
+}
+
+fn load_attention(
+    attention: &mut MultiHeadAttention<DotProductScore>,
+    file: &StateDict,
+    name: &str,
+) -> Result<(), String> {
+    let linears = [
+        (&mut attention.query, "q"),
+        (&mut attention.key, "k"),
+        (&mut attention.value, "v"),
+    ];
+    let output = attention.output.iter_mut().map(|output| (output, "o"));
+    load_linears(linears.into_iter().chain(output), file, name)
+}
+
+fn load_feed_forward(
+    network: &mut FeedForward,
+    file: &StateDict,
+    name: &str,
+) -> Result<(), String> {
+    let input = if network.gate.is_some() { "wi_1" } else { "wi" };
+    let gate = network.gate.iter_mut().map(|gate| (gate, "wi_0"));
+    let others = [(&mut network.input, input), (&mut network.output, "wo")];
+    load_linears(gate.chain(others), file, name)
+}
+
+/// Linear layers below `name`, each with its own name there.
+fn load_linears<'a>(
+    linears: impl IntoIterator<Item = (&'a mut Linear, &'a str)>,
+    file: &StateDict,
+    name: &str,
+) -> Result<(), String> {
+    for (linear, own) in linears {
+        let place = Place::weight_and_bias(&format!("{name}.{own}"));
+        *linear = file.linear(linear.clone(), place)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Transformers around any scoring function: layers, stacks, language models and generation.
+//!
+//! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual connections.
+//! Positions are a matter of the score ([`Rotary`](attention_core::Rotary), [`Biased`](attention_core::Biased)) or of the embedding.
+//! Texts that grow go by a cache, [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
+//!
+//! | model | is |
+//! | --- | --- |
+//! | encoder, as BERT | [`TransformerEncoder`]; with embeddings and a head [`MaskedLanguageModel`] |
+//! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
+//! | encoder-decoder, as T5 | [`EncoderDecoder`], of [`TransformerEncoder`] and [`TransformerDecoder`] |
+//!
+//! ```
+//! use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
+//! use attention_core::{AlibiConfig, Biased, DotProductScoreConfig, Mask};
+//! use burn::prelude::*;
+//!
+//! let device = Device::flex();
+//! let layer = TransformerLayerConfig::new(12, 3, 17).with_dropout(0.1);
+//! let score = |_| Biased::new(DotProductScoreConfig::new().init(), AlibiConfig::new(3).init());
+//! let stack = TransformerEncoderConfig::new(layer, 2).init_with(score, &device);
+//! let rows = stack.forward(Tensor::<3>::ones([2, 5, 12], &device), &Mask::causal());
+//! assert_eq!(rows.dims(), [2, 5, 12]);
+//! ```
+//!
+//! # Files of burn-store
+//!
+//! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, a
+//! score's too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
+//! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
+//! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
+//! [`QkNormScore`](attention_core::QkNormScore) (`query` and `key`), gain, temperature and inverse width of other scores, the
+//! offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules are of this library:
+//! `with_key_remapping` of a store changes them.
+//! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of a type.
+
+pub mod burn_nn;
+mod cache;
+mod decoder;
+mod decoder_layer;
+mod embedding;
+mod encoder;
+mod encoder_decoder;
+mod encoder_layer;
+mod feed_forward;
+mod generate;
+#[cfg(feature = "pytorch")]
+pub mod hub;
+mod language_model;
+mod layer_config;
+mod masked_language_model;
+mod norm;
+mod residual;
+#[cfg(feature = "pytorch")]
+mod state_dict;
+#[cfg(feature = "pytorch")]
+pub mod torch;
+
+// From the parts of a layer to models of them.
+pub use feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
+pub use norm::{Norm, NormConfig};
+pub use residual::{NormOrder, Residual};
+
+pub use decoder_layer::TransformerDecoderLayer;
+pub use encoder_layer::TransformerEncoderLayer;
+pub use layer_config::TransformerLayerConfig;
+
+pub use cache::TransformerCache;
+pub use decoder::{
+    DecoderMemory, TransformerDecoder, TransformerDecoderConfig, TransformerDecoderOutput,
+};
+pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
+
+pub use embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
+};
+pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
+pub use generate::{
+    CausalModel, FinishReason, GenerateConfig, Generated, Generation, RandomSamplingConfig,
+    Sampling,
+};
+pub use language_model::{LanguageModel, LanguageModelConfig};
+pub use masked_language_model::{
+    MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
+};

@@ -1,0 +1,63 @@
+//! Residual connections around sublayers.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::Dropout;
+use burn::tensor::Tensor;
+use burn_fused_layers::dropout_beside;
+
+use crate::Norm;
+
+/// The place of the normalizations around a sublayer `f`.
+#[derive(Config, Debug, Copy, PartialEq, Eq)]
+pub enum NormOrder {
+    /// `x + f(norm(x))`, which trains without a warm-up of the learning rate: Xiong et al. 2020, "On Layer
+    /// Normalization in the Transformer Architecture", section 3. PyTorch's `norm_first=True`.
+    Pre,
+    /// `norm(x + f(x))`, the original order: Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch's
+    /// default, and D2L's `AddNorm`.
+    Post,
+    /// `x + norm'(f(norm(x)))`: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section
+    /// 2.
+    Sandwich,
+}
+
+/// A residual connection around a sublayer, with its normalizations and dropout on what the sublayer adds.
+#[derive(Module, Debug)]
+pub struct Residual {
+    /// The normalization before the sublayer, or with [`NormOrder::Post`] after the sum.
+    pub norm: Norm,
+    /// The normalization of what the sublayer adds, with [`NormOrder::Sandwich`].
+    pub output_norm: Option<Norm>,
+    /// Dropout on what the sublayer adds, active while training.
+    pub dropout: Dropout,
+    #[module(skip)]
+    pub(crate) order: NormOrder,
+}
+
+impl Residual {
+    /// The rows after a sublayer.
+    ///
+    /// # Shapes
+    /// - rows, what the sublayer gets and returns, and result `[batch, rows, size]`
+    pub fn forward(
+        &self,
+        rows: Tensor<3>,
+        sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let input = match self.order {
+            NormOrder::Pre | NormOrder::Sandwich => self.norm.forward(rows.clone()),
+            NormOrder::Post => rows.clone(),
+        };
+        let output = sublayer(input);
+        let output = match &self.output_norm {
+            Some(norm) => norm.forward(output),
+            None => output,
+        };
+        let sum = rows + dropout_beside(&self.dropout, output, [self.norm.gamma.device()]);
+        match self.order {
+            NormOrder::Pre | NormOrder::Sandwich => sum,
+            NormOrder::Post => self.norm.forward(sum),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Normalizations in files that PyTorch wrote.
+
+use attention_core::import::StateDict;
+
+use crate::Norm;
+
+/// A [`StateDict`] that knows normalizations.
+pub(crate) trait ReadNorm {
+    /// `norm` with the gain `name.weight` and the bias `name.bias`, if it has one.
+    fn norm(&self, norm: Norm, name: &str) -> Result<Norm, String> {
+        self.norm_of_offset(norm, name, 0.0)
+    }
+
+    /// `norm` with the gain `offset + name.weight`, and as [`norm`](Self::norm).
+    fn norm_of_offset(&self, norm: Norm, name: &str, offset: f64) -> Result<Norm, String>;
+}
+
+impl ReadNorm for StateDict {
+    fn norm_of_offset(&self, mut norm: Norm, name: &str, offset: f64) -> Result<Norm, String> {
+        let [gain, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
+        norm.gamma = self.parameter_of_offset(norm.gamma, &gain, offset)?;
+        norm.beta = match norm.beta {
+            Some(beta) => Some(self.parameter(beta, &bias)?),
+            None => {
+                self.refuse(&bias, "the normalization has no bias")?;
+                None
+            }
+        };
+        Ok(norm)
+    }
+}

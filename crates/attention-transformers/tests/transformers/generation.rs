@@ -1,0 +1,278 @@
+//! Generation: the tokens of full forward passes, ends, and random choices that a seed decides.
+
+use attention_core::NewRows;
+use attention_tests::{Array, device, panic_message};
+use attention_transformers::{
+    CausalModel, FinishReason, GenerateConfig, RandomSamplingConfig, Sampling,
+};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use super::models::{VOCAB, models, tensor, text};
+
+/// A model whose logits are a table by the last token; its state says what it was given.
+struct Table {
+    logits: Vec<Vec<f32>>,
+    device: Device,
+}
+
+/// The tokens of each example, and how many rows each call had.
+#[derive(Debug, Default)]
+struct Given {
+    tokens: Vec<Vec<u32>>,
+    rows: Vec<usize>,
+}
+
+impl CausalModel for Table {
+    type State = Given;
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    fn next_logits(&self, tokens: Tensor<2, Int>, rows: NewRows, given: &mut Given) -> Tensor<2> {
+        let [batch, num_rows] = tokens.dims();
+        let tokens: Vec<i64> = tokens.into_data().iter::<i64>().collect();
+        let lens = match rows {
+            NewRows::All => vec![num_rows; batch],
+            NewRows::First(lens) => lens.to_vec(),
+            NewRows::Last(_) => panic!("padding is at the right"),
+        };
+        given.tokens.resize(batch, Vec::new());
+        given.rows.push(num_rows);
+        let mut logits: Vec<f32> = Vec::new();
+        for b in 0..batch {
+            let own = &tokens[b * num_rows..][..lens[b]];
+            given.tokens[b].extend(own.iter().map(|token| *token as u32));
+            let last = *given.tokens[b].last().unwrap();
+            logits.extend(&self.logits[last as usize]);
+        }
+        let vocab = self.logits.len();
+        Tensor::from_data(TensorData::new(logits, [batch, vocab]), &self.device)
+    }
+}
+
+/// Each token is followed by the next one, the last by the first.
+fn counting(vocab: usize) -> Table {
+    let row = |last: usize| {
+        let logit = |token: usize| {
+            if token == (last + 1) % vocab {
+                5.0
+            } else {
+                0.0
+            }
+        };
+        (0..vocab).map(logit).collect()
+    };
+    Table {
+        logits: (0..vocab).map(row).collect(),
+        device: device::plain()[0].clone(),
+    }
+}
+
+fn run(config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<(Vec<u32>, FinishReason)> {
+    let model = counting(10);
+    let texts = config.generate(&model, Given::default(), prompts).run();
+    let ended = texts.into_iter();
+    ended
+        .map(|text| (text.tokens, text.finish_reason.unwrap()))
+        .collect()
+}
+
+#[test]
+fn greedy_tokens_are_those_of_whole_texts() {
+    device::each(|device| {
+        for (name, model) in models(device, DType::F32) {
+            let prompts = [text(1, [1, 3]), text(2, [1, 7]), text(3, [1, 1])].concat();
+            let texts = model.generate(&GenerateConfig::new(8), &prompts);
+            for (prompt, generated) in prompts.iter().zip(&texts) {
+                let mut whole = prompt.clone();
+                for _ in 0..8 {
+                    let tokens = tensor(std::slice::from_ref(&whole), device);
+                    let logits = Array::read(model.whole(tokens, NewRows::All));
+                    let last = logits.data.chunks(VOCAB).next_back().unwrap();
+                    let mut best = 0;
+                    for token in 1..VOCAB {
+                        if last[token] > last[best] {
+                            best = token;
+                        }
+                    }
+                    whole.push(best as u32);
+                }
+                assert_eq!(generated.tokens, whole[prompt.len()..], "{name}");
+                assert_eq!(generated.finish_reason, Some(FinishReason::MaxTokens));
+            }
+        }
+    });
+}
+
+#[test]
+fn texts_end_by_length_token_or_sequence() {
+    let prompts = [vec![4], vec![1, 0], vec![7, 7, 8]];
+    let config = GenerateConfig::new(6)
+        .with_stop_tokens(vec![7, 50])
+        .with_stop_sequences(vec![vec![3, 5], vec![2, 3], vec![9, 0, 1]]);
+    assert_eq!(
+        run(&config, &prompts),
+        [
+            (vec![5, 6, 7], FinishReason::StopToken(7)),
+            (vec![1, 2, 3], FinishReason::StopSequence(1)),
+            (vec![9, 0, 1], FinishReason::StopSequence(2)),
+        ]
+    );
+    assert_eq!(
+        run(&GenerateConfig::new(2), &prompts),
+        [
+            (vec![5, 6], FinishReason::MaxTokens),
+            (vec![1, 2], FinishReason::MaxTokens),
+            (vec![9, 0], FinishReason::MaxTokens),
+        ]
+    );
+    assert_eq!(
+        run(&GenerateConfig::new(0), &prompts[..1]),
+        [(vec![], FinishReason::MaxTokens)]
+    );
+    // A prompt's own tokens are no part of a sequence.
+    let config = GenerateConfig::new(3).with_stop_sequences(vec![vec![4, 5]]);
+    assert_eq!(
+        run(&config, &prompts[..1]),
+        [(vec![5, 6, 7], FinishReason::MaxTokens)]
+    );
+}
+
+#[test]
+fn no_text_ends_before_the_least_number_of_tokens() {
+    let prompts = [vec![4]];
+    let config = |min| {
+        GenerateConfig::new(6)
+            .with_min_tokens(min)
+            .with_stop_tokens(vec![6])
+    };
+    // The third would be 6; the stop token is not chosen before, and 0 is the first of the others.
+    assert_eq!(
+        run(&config(2), &prompts),
+        [(vec![5, 6], FinishReason::StopToken(6))]
+    );
+    assert_eq!(
+        run(&config(3), &prompts),
+        [(vec![5, 0, 1, 2, 3, 4], FinishReason::MaxTokens)]
+    );
+    let config = |min| {
+        let config = GenerateConfig::new(9).with_min_tokens(min);
+        config.with_stop_sequences(vec![vec![5, 6], vec![8, 9]])
+    };
+    assert_eq!(
+        run(&config(2), &prompts),
+        [(vec![5, 6], FinishReason::StopSequence(0))]
+    );
+    assert_eq!(
+        run(&config(3), &prompts),
+        [(vec![5, 6, 7, 8, 9], FinishReason::StopSequence(1))]
+    );
+}
+
+#[test]
+fn the_model_sees_each_token_once_and_none_after_the_end() {
+    let model = counting(10);
+    let config = GenerateConfig::new(5).with_stop_tokens(vec![6]);
+    let prompts = [vec![4], vec![1, 0, 0]];
+    let mut generation = config.generate(&model, Given::default(), &prompts);
+    let steps: Vec<_> = generation.by_ref().collect();
+    assert_eq!(
+        steps,
+        [
+            [Some(5), Some(1)],
+            [Some(6), Some(2)],
+            [None, Some(3)],
+            [None, Some(4)],
+            [None, Some(5)],
+        ]
+    );
+    assert_eq!(
+        generation
+            .texts()
+            .map(|text| text.tokens.len())
+            .collect::<Vec<_>>(),
+        [2, 5]
+    );
+    let given = generation.into_state();
+    assert_eq!(given.tokens, [vec![4, 5], vec![1, 0, 0, 1, 2, 3, 4]]);
+    assert_eq!(given.rows, [3, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_seed_decides_random_choices() {
+    let sampling = Sampling::Random(RandomSamplingConfig::new().with_temperature(4.0));
+    let config = |seed| {
+        let config = GenerateConfig::new(40).with_sampling(sampling.clone());
+        config.with_seed(seed)
+    };
+    let prompts = [vec![4], vec![4], vec![9, 2]];
+    let first = run(&config(1), &prompts);
+    assert_eq!(run(&config(1), &prompts), first);
+    assert_ne!(run(&config(2), &prompts), first);
+    // Texts of one prompt differ, and do not depend on those after them.
+    assert_ne!(first[0], first[1]);
+    assert_eq!(run(&config(1), &prompts[..2]), first[..2]);
+}
+
+/// Among 4,000 tokens each is as often as its probability says, within five standard deviations.
+#[test]
+fn tokens_are_drawn_by_their_probabilities() {
+    let probabilities = [0.5, 0.25, 0.125, 0.125];
+    let logits: Vec<f32> = probabilities.iter().map(|p: &f32| p.ln()).collect();
+    let model = Table {
+        logits: vec![logits; 4],
+        device: device::plain()[0].clone(),
+    };
+    let sampling = Sampling::Random(RandomSamplingConfig::new());
+    let config = GenerateConfig::new(4000)
+        .with_sampling(sampling)
+        .with_seed(3);
+    let texts = config.generate(&model, Given::default(), &[[0]]).run();
+    for (token, p) in probabilities.into_iter().enumerate() {
+        let count = texts[0].tokens.iter().filter(|of| **of == token as u32);
+        let (count, p) = (count.count() as f64, f64::from(p));
+        let deviation = (4000.0 * p * (1.0 - p)).sqrt();
+        assert!(
+            (count - 4000.0 * p).abs() < 5.0 * deviation,
+            "{token}: {count}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_generated_is_refused() {
+    let model = counting(3);
+    let config = || GenerateConfig::new(3);
+    let refuses = |expected: &str, config: GenerateConfig, prompts: &[Vec<u32>]| {
+        let message = panic_message(|| config.generate(&model, Given::default(), prompts).run());
+        assert!(message.contains(expected), "{message}");
+    };
+    refuses("at least one prompt expected, got none", config(), &[]);
+    refuses(
+        "at least one token expected in each prompt, got none in prompt 1",
+        config(),
+        &[vec![1], vec![]],
+    );
+    refuses(
+        "stop_sequences of at least one token expected, got [[1], []]",
+        config().with_stop_sequences(vec![vec![1], vec![]]),
+        &[vec![1]],
+    );
+    refuses(
+        "min_tokens of at most max_tokens, 3, expected, got 4",
+        config().with_min_tokens(4),
+        &[vec![1]],
+    );
+    let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(0)));
+    refuses(
+        "top_k expected",
+        config().with_sampling(sampling),
+        &[vec![1]],
+    );
+    refuses(
+        "a token expected whose logit is a number, got none for text 0",
+        config().with_stop_tokens(vec![0, 1, 2]).with_min_tokens(2),
+        &[vec![1]],
+    );
+}

@@ -1,0 +1,232 @@
+//! Angles of rotary embedding by the fields of a config, in the order in which `transformers` 5.24 goes by them, and at
+//! positions beyond `max_position_embeddings`.
+
+use attention_core::import::ImportError;
+use attention_core::{NewRows, ScoringFunction};
+use attention_tests::{Array, assert_same, device, hugging_face_logits};
+use attention_transformers::LanguageModel;
+use attention_transformers::hub::{
+    load_gemma2, load_gemma3, load_gpt_oss_attention, load_llama, load_qwen3,
+};
+use burn::tensor::{Device, Tensor};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+use super::folder::FolderCopy;
+use super::references::{check_logits, tensor};
+
+/// A copy of a folder whose config has these fields; null removes one.
+fn changed(family: &str, fields: Value) -> FolderCopy {
+    let copy = FolderCopy::of(family);
+    copy.change_json("config.json", |config| change(config, fields));
+    copy
+}
+
+fn change(config: &mut Map<String, Value>, fields: Value) {
+    for (name, value) in fields.as_object().unwrap().clone() {
+        if value.is_null() {
+            config.remove(&name);
+        } else {
+            config.insert(name, value);
+        }
+    }
+}
+
+/// The logits of a family with other fields.
+fn logits<S: ScoringFunction>(
+    family: &str,
+    fields: Value,
+    load: impl Fn(&Path, &Device) -> Result<LanguageModel<S>, ImportError>,
+) -> Array {
+    let device = &device::plain()[0];
+    let model = load(changed(family, fields).path(), device).unwrap();
+    let tokens = tensor(&hugging_face_logits(family).tokens, device);
+    Array::read(model.forward(tokens, NewRows::All))
+}
+
+fn of_gemma3(fields: Value) -> Array {
+    logits("gemma3", fields, |folder, device| {
+        load_gemma3(folder, device)
+    })
+}
+
+fn of_llama(fields: Value) -> Array {
+    logits("llama", fields, |folder, device| load_llama(folder, device))
+}
+
+/// `rope_parameters` of Gemma 3 with these angles of layers without a window.
+fn nested(full: Value) -> Value {
+    json!({
+        "sliding_attention": { "rope_type": "default", "rope_theta": 20.0 },
+        "full_attention": full,
+    })
+}
+
+#[test]
+fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
+    let linear = json!({ "rope_type": "linear", "factor": 2.0 });
+    // The base stays.
+    for full in [
+        json!({ "rope_type": "default", "rope_theta": 3000.0 }),
+        json!({ "type": "default", "rope_theta": 3000.0, "factor": 7.0 }),
+    ] {
+        let copy = changed(
+            "gemma3",
+            json!({ "rope_parameters": nested(full), "rope_scaling": linear, "rope_theta": 77.0 }),
+        );
+        check_logits("gemma3", copy.path(), |folder, device| {
+            load_gemma3(folder, device)
+        });
+    }
+    // A base of its own, and a field that it has not.
+    let all = json!({ "rope_type": "linear", "factor": 2.0, "rope_theta": 3000.0 });
+    let full = json!({ "rope_type": "yarn", "rope_theta": 5.0 });
+    let copy = changed(
+        "gemma3",
+        json!({ "rope_parameters": nested(full), "rope_scaling": all }),
+    );
+    check_logits("gemma3", copy.path(), |folder, device| {
+        load_gemma3(folder, device)
+    });
+
+    let older = |scaling: Value| {
+        of_gemma3(json!({
+            "rope_parameters": null,
+            "rope_scaling": scaling,
+            "rope_local_base_freq": 20.0,
+            "rope_theta": 3000.0,
+        }))
+    };
+    let plain = older(Value::Null);
+    assert_same("empty", &older(json!({})), &plain);
+    assert_ne!(older(linear), plain);
+}
+
+#[test]
+fn a_rope_scaling_that_would_be_ignored_is_refused() {
+    let default = nested(json!({ "rope_type": "default", "rope_theta": 3000.0 }));
+    let linear = json!({ "rope_type": "linear", "factor": 2.0 });
+    let older = json!({ "type": "linear", "factor": 2.0 });
+    let no_kind = "`rope_scaling.rope_type`: expected the kind of scaling, \
+                   as version 5 of `transformers` ignores `type` here, got none";
+    for (parameters, scaling, expected) in [
+        (Value::Null, older.clone(), no_kind),
+        (Value::Null, json!({ "factor": 2.0 }), no_kind),
+        (default, older, no_kind),
+        (
+            json!({}),
+            linear,
+            "`rope_parameters.full_attention`: expected an object, which `rope_scaling` changes, got none",
+        ),
+    ] {
+        let fields = json!({ "rope_scaling": scaling, "rope_parameters": parameters });
+        let copy = changed("gemma3", fields);
+        let error = load_gemma3(copy.path(), &device::plain()[0])
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn the_original_length_stands_within_nested_angles_and_beside_others() {
+    let yarn = |original: Value| {
+        let mut yarn = json!({
+            "rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5,
+            "original_max_position_embeddings": original,
+        });
+        if original.is_null() {
+            yarn.as_object_mut()
+                .unwrap()
+                .remove("original_max_position_embeddings");
+        }
+        yarn
+    };
+    const TOP: &str = "original_max_position_embeddings";
+    let gemma3 = |within: Value, top: Value| {
+        of_gemma3(json!({ "rope_parameters": nested(yarn(within)), TOP: top }))
+    };
+    let [of_8, of_32] = [8, 32].map(|original| gemma3(json!(original), Value::Null));
+    assert_ne!(of_8, of_32);
+    assert_same("within", &gemma3(json!(8), json!(32)), &of_8);
+    // `max_position_embeddings` is 32.
+    assert_same("neither", &gemma3(Value::Null, json!(8)), &of_32);
+
+    let llama =
+        |within: Value, top: Value| of_llama(json!({ "rope_parameters": yarn(within), TOP: top }));
+    let [of_8, of_64] = [8, 64].map(|original| llama(json!(original), Value::Null));
+    assert_ne!(of_8, of_64);
+    assert_same("beside", &llama(json!(64), json!(8)), &of_8);
+    assert_same("only beside", &llama(Value::Null, json!(8)), &of_8);
+    assert_same("neither", &llama(Value::Null, Value::Null), &of_64);
+}
+
+/// Version 5.24 reads it beside the kinds of layers.
+#[test]
+fn truncate_of_nested_angles_stands_beside_them() {
+    let yarn = |truncate: Value, beside: Value| {
+        let mut all = nested(json!({
+            "rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5,
+            "original_max_position_embeddings": 64, "truncate": truncate,
+        }));
+        all["truncate"] = beside;
+        of_gemma3(json!({ "rope_parameters": all }))
+    };
+    let truncated = yarn(json!(true), json!(true));
+    assert_same("within", &yarn(json!(false), Value::Null), &truncated);
+    let other = yarn(json!(false), json!(false));
+    assert_ne!(other, truncated);
+    assert_same("beside", &yarn(json!(true), json!(false)), &other);
+}
+
+#[test]
+fn an_empty_object_of_the_older_name_is_none() {
+    let copy = changed("llama", json!({ "rope_scaling": {} }));
+    check_logits("llama", copy.path(), |folder, device| {
+        load_llama(folder, device)
+    });
+}
+
+/// Without an object the angles of gpt-oss are stretched all the same.
+#[test]
+fn gpt_oss_has_angles_of_its_own() {
+    let device = &device::plain()[0];
+    let rows = |fields: Value| {
+        let attention =
+            load_gpt_oss_attention(changed("gpt_oss", fields).path(), 1, device).unwrap();
+        let size = attention.residual.norm.gamma.dims()[0];
+        let rows: Tensor<3> = Array::draw(1, &[2, 11, size]).f32(device);
+        Array::read(attention.forward(rows))
+    };
+    let default = rows(json!({ "rope_parameters": null }));
+    let written = json!({
+        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+        "truncate": false, "original_max_position_embeddings": 4096,
+    });
+    assert_same(
+        "default",
+        &default,
+        &rows(json!({ "rope_parameters": written })),
+    );
+    let plain = rows(json!({ "rope_parameters": { "rope_type": "default" } }));
+    assert_ne!(default, plain);
+}
+
+/// The texts have more tokens than the config says, and the angles that they would have anyhow.
+#[test]
+fn texts_may_be_longer_than_max_position_embeddings() {
+    macro_rules! families {
+        ($($family:literal: $load:ident;)*) => {$(
+            for max_positions in [3, 1_000_000] {
+                let copy = changed($family, json!({ "max_position_embeddings": max_positions }));
+                check_logits($family, copy.path(), |folder, device| $load(folder, device));
+            }
+        )*};
+    }
+    families! {
+        "llama": load_llama;
+        "qwen3": load_qwen3;
+        "gemma2": load_gemma2;
+        "gemma3": load_gemma3;
+    }
+}

@@ -1,0 +1,191 @@
+//! BERT and T5: logits of `transformers` in every row that is no padding, and the tokens that it generates.
+
+use std::path::Path;
+
+use attention_core::NewRows;
+use attention_tests::{
+    Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
+};
+use attention_transformers::GenerateConfig;
+use attention_transformers::hub::{load_bert, load_t5};
+use burn::tensor::Tensor;
+use serde_json::json;
+
+use super::folder::{FolderCopy, original};
+use super::references::tensor;
+
+const TOLERANCE: f64 = 1e-5;
+
+/// The rows of examples that are tokens.
+fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
+    let [_, _, size] = logits.shape[..] else {
+        panic!("three axes expected");
+    };
+    let lens = lens.iter().enumerate();
+    let rows: Vec<[usize; 2]> = lens
+        .flat_map(|(b, len)| (0..*len).map(move |row| [b, row]))
+        .collect();
+    Array::from_fn(&[rows.len(), size], |at| {
+        let [b, row] = rows[at[0]];
+        logits.at(&[b, row, at[1]])
+    })
+}
+
+/// Compares the logits of the BERT at `folder` with those of a family.
+fn check_bert(family: &str, folder: &Path) {
+    let expected = hugging_face_masked(family);
+    device::each(|device| {
+        let model = load_bert(folder, device).unwrap();
+        let [tokens, types] =
+            [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
+        let logits = model.forward(tokens, Some(types), NewRows::First(&expected.lens));
+        let [got, expected] = [&Array::read(logits), &expected.logits]
+            .map(|logits| of_tokens(logits, &expected.lens));
+        assert_close(family, &got, &expected, TOLERANCE);
+    });
+}
+
+/// Compares the logits of the T5 at `folder`, all at once and by a cache, and its tokens, with those of a family.
+fn check_t5(family: &str, folder: &Path) {
+    let expected = hugging_face_translation(family);
+    device::each(|device| {
+        let model = load_t5(folder, device).unwrap();
+        let memory = model.encode(
+            tensor(&expected.tokens, device),
+            NewRows::First(&expected.lens),
+        );
+        let targets = tensor(&expected.targets, device);
+        let logits = model.forward(targets.clone(), NewRows::All, &memory);
+        assert_close(family, &Array::read(logits), &expected.logits, TOLERANCE);
+
+        let mut state = model.state(memory.clone());
+        let parts = [[0, 3], [3, 1], [4, 2]].map(|[start, len]| {
+            let targets = targets.clone().narrow(1, start, len);
+            model.forward_cached(targets, NewRows::All, &mut state)
+        });
+        let cached = Array::read(Tensor::cat(parts.to_vec(), 1));
+        let what = format!("{family}, cached");
+        assert_close(&what, &cached, &expected.logits, TOLERANCE);
+
+        let config = GenerateConfig::new(expected.generated[0].len());
+        let texts = config.generate(&model, model.state(memory), &[[0], [0]]);
+        let tokens = texts.run().into_iter().map(|of| of.tokens);
+        assert_eq!(tokens.collect::<Vec<_>>(), expected.generated, "{family}");
+    });
+}
+
+#[test]
+fn bert_masks() {
+    check_bert("bert", &original("bert"));
+}
+
+/// A head of its own, whose bias is not the one that a tied head has.
+#[test]
+fn bert_with_a_head_of_its_own() {
+    check_bert("bert_untied", &original("bert_untied"));
+}
+
+#[test]
+fn t5_translates() {
+    check_t5("t5", &original("t5"));
+}
+
+/// Version 1.1.
+#[test]
+fn t5_with_a_gate_and_a_head_of_its_own() {
+    check_t5("t5_gated", &original("t5_gated"));
+}
+
+/// The names of the first files, with the head of the other pretraining task, and what a tied head has twice.
+#[test]
+fn older_names_of_bert() {
+    let copy = FolderCopy::of("bert");
+    copy.change_tensors(|tensors| {
+        let all = std::mem::take(tensors).into_iter();
+        let renamed = all.map(|(name, tensor)| {
+            let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+            (name.replace("LayerNorm.bias", "LayerNorm.beta"), tensor)
+        });
+        tensors.extend(renamed);
+        let copies = [
+            (
+                "cls.predictions.decoder.weight",
+                "bert.embeddings.word_embeddings.weight",
+            ),
+            ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+            ("cls.seq_relationship.weight", "cls.predictions.bias"),
+            ("bert.pooler.dense.weight", "cls.predictions.bias"),
+            ("bert.embeddings.position_ids", "cls.predictions.bias"),
+        ];
+        for (name, of) in copies {
+            let tensor = tensors[of].clone();
+            tensors.insert(name.to_string(), tensor);
+        }
+    });
+    check_bert("bert", copy.path());
+}
+
+/// Fields that the first configs lack, the embedding of each stack, and a bias that nothing reads.
+#[test]
+fn older_files_of_t5() {
+    let copy = FolderCopy::of("t5");
+    copy.change_json("config.json", |config| {
+        for name in [
+            "feed_forward_proj",
+            "scale_decoder_outputs",
+            "tie_word_embeddings",
+        ] {
+            config.remove(name).unwrap();
+        }
+    });
+    copy.change_tensors(|tensors| {
+        let bias = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+        let unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+        let copies = [
+            ("encoder.embed_tokens.weight", "shared.weight"),
+            ("decoder.embed_tokens.weight", "shared.weight"),
+            ("lm_head.weight", "shared.weight"),
+            (unused, &format!("encoder.{bias}")),
+        ];
+        for (name, of) in copies {
+            let tensor = tensors[of].clone();
+            tensors.insert(name.to_string(), tensor);
+        }
+    });
+    check_t5("t5", copy.path());
+    // A copy is no head of its own.
+    let model = load_t5(copy.path(), &device::plain()[0]).unwrap();
+    assert!(model.head.is_none());
+}
+
+/// `transformers` 5 writes that every head is tied, also of a model whose head has elements of its own.
+#[test]
+fn a_head_of_its_own_that_the_config_calls_tied() {
+    let copy = FolderCopy::with_field("t5_gated", "tie_word_embeddings", json!(true));
+    copy.change_json("config.json", |config| {
+        config.insert("scale_decoder_outputs".into(), json!(false));
+    });
+    check_t5("t5_gated", copy.path());
+}
+
+/// The position bias of a stack, which all of its layers add, is one parameter.
+#[test]
+fn every_parameter_is_learned() {
+    device::each_training(|device| {
+        let expected = hugging_face_translation("t5_gated");
+        let copy = FolderCopy::with_field("t5_gated", "dropout_rate", json!(0.0));
+        let model = load_t5(copy.path(), device).unwrap();
+        let tokens = tensor(&expected.tokens, device);
+        let memory = model.encode(tokens, NewRows::First(&expected.lens));
+        let targets = tensor(&expected.targets, device);
+        let logits = model.forward(targets, NewRows::All, &memory);
+        let gradients = logits.powi_scalar(2).sum().backward();
+        let gradients = parameters::gradients(&model, Some(&gradients));
+        // Of a layer four matrices of an attention, three of the feed-forward network, and a norm of each sublayer;
+        // the embedding, the head, and of each stack a norm and a bias.
+        assert_eq!(gradients.len(), 2 * (4 + 3 + 2) + 3 * (8 + 3 + 3) + 6);
+        for (path, gradient) in gradients {
+            assert!(gradient.magnitude() > 0.0, "{path} has no gradient");
+        }
+    });
+}

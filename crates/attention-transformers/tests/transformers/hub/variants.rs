@@ -1,0 +1,139 @@
+//! The same models, as other versions and other authors wrote them; and models in training.
+
+use attention_core::NewRows;
+use attention_tests::{device, hugging_face_logits, parameters};
+use attention_transformers::hub::{load_bloom, load_gemma2, load_gemma3, load_gpt2, load_llama};
+use serde_json::{Value, json};
+
+use super::folder::{FolderCopy, original};
+use super::references::{check_logits, tensor};
+
+/// Version 4 of `transformers` has the base of the angles beside their scaling, which some older files call `type`.
+#[test]
+fn older_names_of_angles() {
+    let copy = FolderCopy::of("llama");
+    copy.change_json("config.json", |config| {
+        let mut scaling = config.remove("rope_parameters").unwrap();
+        let scaling = scaling.as_object_mut().unwrap();
+        config.insert("rope_theta".into(), scaling.remove("rope_theta").unwrap());
+        let kind = scaling.remove("rope_type").unwrap();
+        scaling.insert("type".into(), kind);
+        config.insert("rope_scaling".into(), scaling.clone().into());
+    });
+    check_logits("llama", copy.path(), |folder, device| {
+        load_llama(folder, device)
+    });
+
+    let copy = FolderCopy::of("gemma3");
+    copy.change_json("config.json", |config| {
+        config.remove("rope_parameters");
+        config.insert("rope_local_base_freq".into(), json!(20.0));
+        config.insert("rope_theta".into(), json!(3000.0));
+        let scaling = json!({ "rope_type": "linear", "factor": 2.0 });
+        config.insert("rope_scaling".into(), scaling);
+        // Every second layer has no window.
+        config.remove("layer_types");
+        config.insert("sliding_window_pattern".into(), json!(2));
+    });
+    check_logits("gemma3", copy.path(), |folder, device| {
+        load_gemma3(folder, device)
+    });
+
+    let copy = FolderCopy::of("gemma2");
+    copy.change_json("config.json", |config| {
+        config.remove("layer_types");
+    });
+    check_logits("gemma2", copy.path(), |folder, device| {
+        load_gemma2(folder, device)
+    });
+}
+
+/// The files of OpenAI and BigScience have the model alone; those of OpenAI have masks, too.
+#[test]
+fn names_without_a_prefix() {
+    for family in ["gpt2", "bloom"] {
+        let copy = FolderCopy::of(family);
+        copy.change_tensors(|tensors| {
+            let all = std::mem::take(tensors).into_iter();
+            let renamed = all.map(|(name, tensor)| {
+                let name = name.strip_prefix("transformer.").unwrap();
+                (name.to_string(), tensor)
+            });
+            tensors.extend(renamed);
+            if family == "gpt2" {
+                let mask = tensors["ln_f.bias"].clone();
+                tensors.insert("h.0.attn.bias".into(), mask.clone());
+                tensors.insert("h.1.attn.masked_bias".into(), mask);
+            }
+        });
+        copy.change_json("config.json", |config| {
+            for (name, older) in [
+                ("n_head", "num_attention_heads"),
+                ("hidden_size", "n_embed"),
+            ] {
+                if family == "bloom" {
+                    let value = config.remove(name).unwrap();
+                    config.insert(older.into(), value);
+                }
+            }
+        });
+        match family {
+            "gpt2" => check_logits(family, copy.path(), |folder, device| {
+                load_gpt2(folder, device)
+            }),
+            _ => check_logits(family, copy.path(), |folder, device| {
+                load_bloom(folder, device)
+            }),
+        }
+    }
+}
+
+#[test]
+fn buffers_of_angles_are_left_alone() {
+    let copy = FolderCopy::of("llama");
+    copy.change_tensors(|tensors| {
+        let buffer = tensors["model.norm.weight"].clone();
+        let name = "model.layers.1.self_attn.rotary_emb.inv_freq";
+        tensors.insert(name.into(), buffer);
+    });
+    check_logits("llama", copy.path(), |folder, device| {
+        load_llama(folder, device)
+    });
+}
+
+/// A file may have the embedding a second time, as the head; other elements there would be ignored in silence.
+#[test]
+fn a_tied_head_is_the_embedding() {
+    let copy = FolderCopy::of("gemma2");
+    copy.change_tensors(|tensors| {
+        let embedding = tensors["model.embed_tokens.weight"].clone();
+        tensors.insert("lm_head.weight".into(), embedding);
+    });
+    check_logits("gemma2", copy.path(), |folder, device| {
+        load_gemma2(folder, device)
+    });
+
+    let copy = FolderCopy::with_field("llama", "tie_word_embeddings", Value::Bool(true));
+    let error = load_llama(copy.path(), &device::plain()[0]).unwrap_err();
+    let expected = "`lm_head.weight`: expected the elements of `model.embed_tokens.weight`, as \
+                    `tie_word_embeddings` says, got others";
+    assert!(error.to_string().ends_with(expected), "{error}");
+}
+
+/// Also gains that a file has less 1, and sums of logits that a soft-cap has bent.
+#[test]
+fn every_parameter_is_learned() {
+    device::each_training(|device| {
+        let model = load_gemma2(original("gemma2"), device).unwrap();
+        let tokens = tensor(&hugging_face_logits("gemma2").tokens, device);
+        let logits = model.forward(tokens, NewRows::All);
+        let loss = logits.powi_scalar(2).sum();
+        let gradients = loss.backward();
+        let gradients = parameters::gradients(&model, Some(&gradients));
+        // The embedding, the last norm, and of each layer four norms and seven linear layers.
+        assert_eq!(gradients.len(), 2 + 2 * 11);
+        for (path, gradient) in gradients {
+            assert!(gradient.magnitude() > 0.0, "{path} has no gradient");
+        }
+    });
+}

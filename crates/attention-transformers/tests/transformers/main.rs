@@ -1,0 +1,21 @@
+//! Transformers: layers, stacks, language models, generation, and the files of others.
+#![allow(clippy::unwrap_used)]
+
+mod activations;
+mod burn_nn;
+mod cached;
+mod encoder_decoder;
+mod generation;
+mod hub;
+mod language_model;
+mod masked_language_model;
+mod models;
+mod norms;
+mod padding;
+mod position_bias;
+pub(crate) mod references;
+mod refusals;
+mod sampling;
+mod torch;
+mod types;
+mod weights;

@@ -1,0 +1,211 @@
+//! Language models and stacks around every kind of score, with parameters that are the same in each run.
+
+use attention_core::{
+    AdditiveScoreConfig, AlibiConfig, Biased, BilinearScoreConfig, CosineScoreConfig,
+    DotProductScore, DotProductScoreConfig, GaussianScoreConfig, Kernel, KernelScoreConfig, Mask,
+    NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
+};
+use attention_tests::{Array, Outcome, parameters};
+use attention_transformers::{
+    GenerateConfig, Generated, LanguageModel, LanguageModelConfig, PositionEmbeddingConfig,
+    TokenEmbeddingConfig, TransformerCache, TransformerEncoder, TransformerEncoderConfig,
+    TransformerLayerConfig,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
+
+pub(super) const VOCAB: usize = 11;
+pub(super) const HIDDENS: usize = 12;
+pub(super) const HEADS: usize = 2;
+const HEAD_SIZE: usize = HIDDENS / HEADS;
+pub(super) const POSITIONS: usize = 32;
+
+/// The module with parameters that depend on their paths alone; gains are near 1.
+pub(super) fn drawn<M: Module>(module: M) -> M {
+    parameters::changed(module, |path, value| {
+        let seed = path.bytes().fold(7, |seed: u64, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        let drawn = Array::draw(seed, &value.shape);
+        match path.rsplit('.').next() {
+            Some("gamma") => drawn.map(|x| 1.0 + x / 8.0),
+            _ => drawn.map(|x| x / 4.0),
+        }
+    })
+}
+
+pub(super) fn layer() -> TransformerLayerConfig {
+    TransformerLayerConfig::new(HIDDENS, HEADS, 17)
+}
+
+pub(super) fn lens(lens: &[i64], device: &Device) -> Tensor<1, Int> {
+    Tensor::from_ints(lens, device)
+}
+
+/// A language model, whatever its score.
+pub(super) trait Model {
+    fn whole(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3>;
+    fn cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        cache: &mut TransformerCache,
+    ) -> Tensor<3>;
+    fn cache(&self) -> TransformerCache;
+    fn generate(&self, config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<Generated>;
+}
+
+impl<S: ScoringFunction> Model for LanguageModel<S> {
+    fn whole(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
+        self.forward(tokens, rows)
+    }
+
+    fn cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        cache: &mut TransformerCache,
+    ) -> Tensor<3> {
+        self.forward_cached(tokens, rows, cache)
+    }
+
+    fn cache(&self) -> TransformerCache {
+        LanguageModel::cache(self)
+    }
+
+    fn generate(&self, config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<Generated> {
+        config
+            .generate(self, LanguageModel::cache(self), prompts)
+            .run()
+    }
+}
+
+/// A stack of layers, whatever their score.
+pub(super) trait Stack {
+    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3>;
+    fn gradients(&self, gradients: &Gradients) -> Outcome;
+}
+
+impl<S: ScoringFunction> Stack for TransformerEncoder<S> {
+    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3> {
+        self.forward(rows, mask)
+    }
+
+    fn gradients(&self, gradients: &Gradients) -> Outcome {
+        parameters::gradients(self, Some(gradients))
+    }
+}
+
+/// Makes something around a score of each kind.
+pub(super) trait Around {
+    type Made;
+    fn around<S: ScoringFunction>(&self, score: impl FnMut(usize) -> S) -> Self::Made;
+}
+
+/// Every kind of score: with kernels and without, with positions of each kind, and a term of keys.
+pub(super) fn around_each<A: Around>(make: &A, device: &Device) -> Vec<(&'static str, A::Made)> {
+    let dot = || DotProductScoreConfig::new().init();
+    let rotary = RotaryConfig::new(HEAD_SIZE, POSITIONS);
+    let relative = RelativePositionBiasConfig::new(HEADS).with_max_distance(20);
+    let additive = AdditiveScoreConfig::new(HEAD_SIZE, HEAD_SIZE, 5);
+    let bilinear = BilinearScoreConfig::new(HEAD_SIZE, HEAD_SIZE);
+    let gaussian = GaussianScoreConfig::new().with_learned(true);
+    vec![
+        ("dot products", make.around(|_| dot())),
+        ("additive", make.around(|_| additive.init(device))),
+        ("bilinear", make.around(|_| bilinear.init(device))),
+        (
+            "cosine",
+            make.around(|_| CosineScoreConfig::new().init(device)),
+        ),
+        ("Gaussian", make.around(|_| gaussian.init(device))),
+        (
+            "composed",
+            make.around(|_| KernelScoreConfig::new(Kernel::Gaussian).init()),
+        ),
+        ("rotary", make.around(|_| rotary.init_with(dot(), device))),
+        (
+            "ALiBi",
+            make.around(|_| Biased::new(dot(), AlibiConfig::new(HEADS).init())),
+        ),
+        (
+            "T5",
+            make.around(|_| Biased::new(dot(), relative.init(device))),
+        ),
+    ]
+}
+
+struct Models<'a>(&'a Device, DType);
+
+impl Around for Models<'_> {
+    type Made = Box<dyn Model>;
+
+    fn around<S: ScoringFunction>(&self, score: impl FnMut(usize) -> S) -> Self::Made {
+        let Self(device, dtype) = *self;
+        let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS).with_positions(
+            PositionEmbeddingConfig::Learned {
+                max_positions: POSITIONS,
+            },
+        );
+        let layer = layer().with_num_key_value_heads(Some(1));
+        let stack = TransformerEncoderConfig::new(layer, 2);
+        let model = LanguageModelConfig::new(embedding, stack).init_with(score, device);
+        Box::new(parameters::cast(drawn(model), dtype))
+    }
+}
+
+/// A language model around each kind of score, with parameters of type `dtype`.
+pub(super) fn models(device: &Device, dtype: DType) -> Vec<(&'static str, Box<dyn Model>)> {
+    around_each(&Models(device, dtype), device)
+}
+
+/// A language model of dot products without positions of its own: sinusoidal ones are added.
+pub(super) fn sinusoidal(
+    device: &Device,
+    layer: TransformerLayerConfig,
+) -> LanguageModel<DotProductScore> {
+    let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS)
+        .with_positions(PositionEmbeddingConfig::Sinusoidal {
+            max_positions: POSITIONS,
+        })
+        .with_scaled(true);
+    let stack = TransformerEncoderConfig::new(layer, 2);
+    let config = LanguageModelConfig::new(embedding, stack).with_tied(false);
+    drawn(config.with_head_bias(true).init(device))
+}
+
+/// Tokens that depend on the seed alone.
+pub(super) fn text(seed: u64, [batch, rows]: [usize; 2]) -> Vec<Vec<u32>> {
+    let drawn = Array::draw(seed, &[batch, rows]);
+    let token = |x: &f64| (x * 64.0).rem_euclid(VOCAB as f64) as u32;
+    let tokens = drawn.data.chunks(rows);
+    tokens.map(|row| row.iter().map(token).collect()).collect()
+}
+
+/// Tokens of one length as a tensor.
+pub(super) fn tensor(tokens: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
+    let longest = tokens.iter().map(Vec::len).max().unwrap();
+    padded(tokens, longest, false, device)
+}
+
+/// Tokens of any lengths in `rows` rows; there is no token like the padding.
+pub(super) fn padded(
+    tokens: &[Vec<u32>],
+    rows: usize,
+    is_left: bool,
+    device: &Device,
+) -> Tensor<2, Int> {
+    const NONE: i64 = 999;
+    let of_example = |own: &Vec<u32>| {
+        let padding = vec![NONE; rows - own.len()];
+        let own: Vec<i64> = own.iter().copied().map(i64::from).collect();
+        if is_left {
+            [padding, own].concat()
+        } else {
+            [own, padding].concat()
+        }
+    };
+    let elements: Vec<i64> = tokens.iter().flat_map(of_example).collect();
+    let data = TensorData::new(elements, [tokens.len(), rows]);
+    Tensor::from_data(data, device)
+}

@@ -1,0 +1,120 @@
+//! The distribution of the next token, by plain loops.
+
+use attention_tests::{Array, panic_message};
+use attention_transformers::{RandomSamplingConfig, Sampling};
+
+fn random() -> RandomSamplingConfig {
+    RandomSamplingConfig::new()
+}
+
+fn logits(seed: u64) -> Vec<f64> {
+    Array::draw(seed, &[23]).data
+}
+
+/// The distribution by a loop that takes one token after the other.
+fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
+    let mut left: Vec<usize> = (0..logits.len()).collect();
+    let mut taken: Vec<usize> = Vec::new();
+    let weight = |token: usize| (logits[token] / config.temperature).exp();
+    let most = config.top_k.unwrap_or(usize::MAX).min(logits.len());
+    while taken.len() < most {
+        let mut best = 0;
+        for at in 1..left.len() {
+            if logits[left[at]] > logits[left[best]] {
+                best = at;
+            }
+        }
+        taken.push(left.remove(best));
+    }
+    let all: f64 = taken.iter().map(|token| weight(*token)).sum();
+    let mut nucleus = Vec::new();
+    let mut sum = 0.0;
+    for token in taken {
+        if config.top_p.is_some_and(|p| sum >= p * all) {
+            break;
+        }
+        sum += weight(token);
+        nucleus.push((token, weight(token)));
+    }
+    nucleus
+        .into_iter()
+        .map(|(token, weight)| (token, weight / sum))
+        .collect()
+}
+
+#[test]
+fn filters_are_those_of_a_plain_loop() {
+    let configs = [
+        random(),
+        random().with_temperature(0.5),
+        random().with_top_k(Some(1)),
+        random().with_top_k(Some(4)).with_temperature(2.0),
+        random().with_top_k(Some(100)),
+        random().with_top_p(Some(0.3)),
+        random().with_top_p(Some(0.8)).with_temperature(0.7),
+        random().with_top_p(Some(1.0)),
+        random().with_top_k(Some(6)).with_top_p(Some(0.6)),
+    ];
+    for seed in 0..20 {
+        let logits = logits(seed);
+        for config in &configs {
+            let expected = by_loop(&logits, config);
+            let got = Sampling::Random(config.clone()).distribution(&logits);
+            let tokens = |of: &[(usize, f64)]| of.iter().map(|of| of.0).collect::<Vec<_>>();
+            assert_eq!(tokens(&got), tokens(&expected), "{config:?}");
+            for ((_, got), (_, expected)) in got.iter().zip(&expected) {
+                assert!((got - expected).abs() < 1e-12, "{config:?}");
+            }
+        }
+        let greedy = Sampling::Greedy.distribution(&logits);
+        assert_eq!(greedy, by_loop(&logits, &random().with_top_k(Some(1))));
+    }
+}
+
+#[test]
+fn what_is_no_number_is_not_chosen() {
+    const NEVER: f64 = f64::NEG_INFINITY;
+    let all = Sampling::Random(random());
+    let tokens = |logits: &[f64]| all.distribution(logits);
+    assert_eq!(tokens(&[NEVER, 2.0, f64::NAN, 2.0]), [(1, 0.5), (3, 0.5)]);
+    assert_eq!(
+        tokens(&[f64::INFINITY, 2.0, f64::INFINITY]),
+        [(0, 0.5), (2, 0.5), (1, 0.0)]
+    );
+    assert_eq!(tokens(&[NEVER, f64::NAN]), []);
+    assert_eq!(tokens(&[]), []);
+    // Large logits overflow nothing.
+    assert_eq!(tokens(&[1e300, -1e300]), [(0, 1.0), (1, 0.0)]);
+    assert_eq!(
+        Sampling::Greedy.distribution(&[f64::NAN, 1.0, 1.0]),
+        [(1, 1.0)]
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let refuses = |expected: &str, config: RandomSamplingConfig| {
+        let message = panic_message(|| Sampling::Random(config).distribution(&[1.0]));
+        assert!(message.contains(expected), "{message}");
+    };
+    refuses(
+        "temperature expected above 0, got 0",
+        random().with_temperature(0.0),
+    );
+    refuses(
+        "temperature expected a finite",
+        random().with_temperature(f64::NAN),
+    );
+    refuses(
+        "top_k expected at least 1, got 0",
+        random().with_top_k(Some(0)),
+    );
+    refuses(
+        "top_p expected in (0, 1], got 0",
+        random().with_top_p(Some(0.0)),
+    );
+    refuses(
+        "top_p expected in (0, 1], got 1.5",
+        random().with_top_p(Some(1.5)),
+    );
+}

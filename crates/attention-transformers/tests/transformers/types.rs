@@ -1,0 +1,107 @@
+//! Half precision and records.
+
+use attention_core::Mask;
+use attention_core::{DotProductScore, NewRows};
+use attention_tests::{Array, assert_close, assert_same, device, parameters};
+use attention_transformers::{
+    FeedForwardActivation, NormConfig, NormOrder, TransformerEncoder, TransformerEncoderConfig,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+use super::models::{HIDDENS, drawn, layer, lens, sinusoidal, tensor, text};
+
+/// Stacks of each order and norm.
+fn stacks(device: &Device) -> Vec<TransformerEncoder<DotProductScore>> {
+    let gated = layer()
+        .with_norm(NormConfig::rms())
+        .with_activation(FeedForwardActivation::SwiGlu);
+    let layers = [
+        layer().with_activation(FeedForwardActivation::Gelu),
+        layer().with_norm_order(NormOrder::Post),
+        gated.clone(),
+        gated.with_norm_order(NormOrder::Sandwich),
+    ];
+    let stack = |layer| drawn(TransformerEncoderConfig::new(layer, 2).init(device));
+    layers.map(stack).into()
+}
+
+#[test]
+fn half_precision_is_near() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device.supports_dtype(dtype) {
+                continue;
+            }
+            for stack in stacks(device) {
+                // Parameters that half precision has.
+                let half = parameters::cast(stack, dtype);
+                let single = parameters::cast(half.clone(), DType::F32);
+                let rows = Array::draw(1, &[2, 5, HIDDENS]);
+                let mask = || Mask::valid_lens(lens(&[5, 3], device)) & Mask::causal();
+                let expected = single.forward(rows.f32::<3>(device), &mask());
+                let got = half.forward(rows.tensor::<3>(device, dtype), &mask());
+                assert_eq!(got.dtype(), dtype);
+                let tolerance = 8.0 * device::epsilon(dtype);
+                let what = format!("{dtype:?}");
+                assert_close(&what, &Array::read(got), &Array::read(expected), tolerance);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_record_restores_every_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    device::each_both_ways(|device| {
+        for (at, stack) in stacks(device).into_iter().enumerate() {
+            let path = folder.path().join(format!("stack{at}"));
+            stack.clone().save_file(&path).unwrap();
+            let fresh = parameters::changed(stack.clone(), |_, value| value.map(|x| x + 1.0));
+            let loaded = fresh.try_load_file(&path).unwrap();
+            let (got, expected) = (parameters::values(&loaded), parameters::values(&stack));
+            assert!(expected.len() >= 2 * 14, "{at}");
+            for (name, expected) in &expected {
+                assert_same(name, &got[name], expected);
+            }
+        }
+    });
+}
+
+/// A model that was trained on an autodiff device generates without it.
+#[test]
+fn a_trained_model_runs_without_autodiff() {
+    device::each(|device| {
+        let model = sinusoidal(&device.clone().autodiff(), layer());
+        let tokens = || tensor(&text(1, [2, 5]), device);
+        let valid = model.valid();
+        let mut cache = valid.cache();
+        let cached: Tensor<3> = valid.forward_cached(tokens(), NewRows::All, &mut cache);
+        let whole = valid.forward(tokens(), NewRows::All);
+        assert_close("valid", &Array::read(cached), &Array::read(whole), 1e-5);
+    });
+}
+
+/// Each of the three places, by itself.
+#[test]
+fn dropout_is_for_training() {
+    device::each(|device| {
+        let training = device.clone().autodiff();
+        let stack = |layer| drawn(TransformerEncoderConfig::new(layer, 2).init(&training));
+        let rows = |device: &Device| Array::draw(1, &[2, 5, HIDDENS]).f32::<3>(device);
+        let expected = stack(layer()).valid().forward(rows(device), &Mask::none());
+        let expected = Array::read(expected);
+        let layers = [
+            layer().with_dropout(0.5),
+            layer().with_attention_dropout(0.5),
+            layer().with_feed_forward_dropout(0.5),
+        ];
+        for layer in layers {
+            let stack = stack(layer);
+            let dropped = Array::read(stack.forward(rows(&training), &Mask::none()));
+            assert_ne!(dropped, expected, "nothing was dropped");
+            let whole = stack.valid().forward(rows(device), &Mask::none());
+            assert_same("without training", &Array::read(whole), &expected);
+        }
+    });
+}
