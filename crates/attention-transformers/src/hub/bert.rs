@@ -47,7 +47,7 @@ const OWN_BIAS: &str = "cls.predictions.decoder.bias";
 /// text in the place of an `attention_mask`.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 ///
 /// ```no_run
 /// use attention_core::NewRows;

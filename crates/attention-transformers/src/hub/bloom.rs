@@ -40,7 +40,7 @@ type Score = Biased<DotProductScore, Alibi>;
 /// The rows of `query_key_value` are those of the heads, one after the other, each with its queries, keys and values.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 pub fn load_bloom(
     folder: impl AsRef<Path>,
     device: &Device,

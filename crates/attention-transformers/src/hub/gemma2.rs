@@ -26,7 +26,7 @@ const THETA: f64 = 10_000.0;
 /// Files have a gain less 1; the models here have the gain.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 pub fn load_gemma2(
     folder: impl AsRef<Path>,
     device: &Device,

@@ -33,7 +33,7 @@ const PATTERN: usize = 6;
 /// `q_norm.weight` and `k_norm.weight`.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 pub fn load_gemma3(
     folder: impl AsRef<Path>,
     device: &Device,

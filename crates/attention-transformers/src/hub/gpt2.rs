@@ -37,7 +37,7 @@ const MAX_POSITIONS: [&str; 2] = ["n_positions", "max_position_embeddings"];
 /// which are masks, are left alone.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 pub fn load_gpt2(
     folder: impl AsRef<Path>,
     device: &Device,

@@ -84,7 +84,7 @@ impl GptOssAttention {
 /// `o_proj` (biases with `attention_bias`), and `self_attn.sinks`.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says, and if there is no such layer. Tensors of other parts are left alone.
+/// As [`hub`](super) says, and if there is no such layer. Tensors of other parts are left alone.
 ///
 /// ```no_run
 /// use attention_transformers::hub::load_gpt_oss_attention;

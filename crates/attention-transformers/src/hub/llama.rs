@@ -25,7 +25,7 @@ const THETA: f64 = 10_000.0;
 /// The buffers `rotary_emb.inv_freq` of older files are left alone.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 ///
 /// ```no_run
 /// use attention_transformers::hub::load_llama;

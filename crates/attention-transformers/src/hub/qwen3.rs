@@ -24,7 +24,7 @@ const THETA: f64 = 10_000.0;
 /// `q_norm.weight` and `k_norm.weight`, of the size of a head.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 pub fn load_qwen3(
     folder: impl AsRef<Path>,
     device: &Device,

@@ -54,7 +54,7 @@ const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention
 /// after the last normalizations.
 ///
 /// # Errors
-/// As [`hugging_face`](super) says.
+/// As [`hub`](super) says.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
