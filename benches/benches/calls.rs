@@ -6,15 +6,15 @@
 use std::io;
 
 use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::compare::{Candidate, Local};
 use attention_benches::composed;
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
-use attention_benches::report::{Report, print_measured};
+use attention_benches::report::Report;
 use attention_benches::tensors::{Call, call, call_of, finish, random};
 use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttention,
-    NewRows,
+    NewRows, drop_in,
 };
 use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig};
 use burn::tensor::{Device, Tensor};
@@ -71,12 +71,8 @@ fn run(threads: usize) -> io::Result<()> {
                         });
                         baselines.add_to(&mut candidates, "PyTorch eager", setup);
                     }
-                    let results = compare(&mut candidates, options.rounds);
-                    drop(candidates);
-                    print_measured(&results);
-                    for result in &results {
-                        report.add(&title, pass, result);
-                    }
+                    let work = [title.as_str(), pass];
+                    report.measure(work, candidates, &mut baselines, options.rounds)?;
                 }
             }
         }
@@ -117,7 +113,7 @@ fn calls(
             let burns = MultiHeadAttentionConfig::new(units, HEADS)
                 .with_dropout(0.0)
                 .init(device);
-            let ours = MultiHeadAttention::from(burns.clone());
+            let ours = MultiHeadAttention::from(drop_in::MultiHeadAttention::from(burns.clone()));
             let layers = [&burns.query, &burns.key, &burns.value, &burns.output];
             let parameters = layers.map(|layer| layer.weight.val());
             let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, &Mask::none());
@@ -138,7 +134,7 @@ fn steps([token, keys, _]: [Tensor<3>; 3], device: &Device) -> Vec<(&'static str
     let burns = MultiHeadAttentionConfig::new(units, HEADS)
         .with_dropout(0.0)
         .init(device);
-    let ours = MultiHeadAttention::from(burns.clone());
+    let ours = MultiHeadAttention::from(drop_in::MultiHeadAttention::from(burns.clone()));
     let mut cache = KeyValueCache::with_capacity(KEYS + 1);
     let step = move |rows: &Tensor<3>, cache: &mut KeyValueCache| {
         let [q, k, v] = [(); 3].map(|()| rows.clone());

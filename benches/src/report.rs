@@ -142,10 +142,11 @@ pub fn print_measured(results: &[Measured]) {
         "candidate", "ms", "ratio to ours", "peak extra MiB"
     );
     let ours = results[0].median();
+    let digits = if milliseconds(ours) < 1.0 { 4 } else { 2 };
     for result in results {
         let time = result.median();
         println!(
-            "  {:<20}{:>10.2}{:>16.2}{:>16}",
+            "  {:<20}{:>10.digits$}{:>16.2}{:>16}",
             result.name,
             milliseconds(time),
             time.as_secs_f64() / ours.as_secs_f64(),
