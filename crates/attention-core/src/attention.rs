@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::{Cached, KeyValueCache, NewRows};
-use crate::changes::Changes;
+use crate::call::Call;
 use crate::functional::{self, AttentionOptions, SharedTensor};
 use crate::memory::{PreparedKeys, SharedMemory};
 use crate::rank::{from_four_axes, to_four_axes};
@@ -147,7 +147,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<D> {
         let (queries, options) = (to_four_axes(queries), options.into());
         let memory = self.memory_of(&queries, keys, values, &options.mask);
-        from_four_axes(self.attend_heads(queries, &memory, &options.into()))
+        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
     /// [`forward`](Self::forward), and the weights that led to the context.
@@ -160,7 +160,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<D> {
         let (queries, options) = (to_four_axes(queries), options.into());
         let memory = self.memory_of(&queries, keys, values, &options.mask);
-        self.attend_heads_with_weights(queries, &memory, &options.into())
+        self.attend_heads_with_weights(queries, &memory, Call::with(&options))
             .map(from_four_axes)
     }
 
@@ -214,7 +214,8 @@ impl<S: ScoringFunction> Attention<S> {
         let queries = to_four_axes(queries);
         let [_, heads, num_queries, _] = queries.dims();
         let memory = memory.for_queries([heads, num_queries]);
-        from_four_axes(self.attend_heads(queries, &memory, &Changes::default()))
+        let options = AttentionOptions::default();
+        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
@@ -229,7 +230,8 @@ impl<S: ScoringFunction> Attention<S> {
         let queries = to_four_axes(queries);
         let [_, heads, num_queries, _] = queries.dims();
         let memory = memory.for_queries([heads, num_queries]);
-        self.attend_heads_with_weights(queries, &memory, &Changes::default())
+        let options = AttentionOptions::default();
+        self.attend_heads_with_weights(queries, &memory, Call::with(&options))
             .map(from_four_axes)
     }
 
@@ -370,7 +372,7 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let mut memory = Memory::of_cleared(memory.keys, memory.values, mask).owned_by::<S>();
         memory.prepared = prepared.unwrap_or(PreparedKeys::None);
-        memory.shared = Some(shared);
+        memory.shared = Some(Box::new(shared));
         memory
     }
 

@@ -15,7 +15,7 @@
 mod attention;
 mod attention_config;
 mod cache;
-mod changes;
+mod call;
 mod checks;
 mod device_limits;
 pub mod drop_in;

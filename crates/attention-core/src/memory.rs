@@ -42,7 +42,7 @@ pub struct Memory {
     pub(crate) mask: Mask,
     pub(crate) prepared: PreparedKeys,
     /// Keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
-    pub(crate) shared: Option<SharedMemory>,
+    pub(crate) shared: Option<Box<SharedMemory>>,
     /// Who may read it; anyone, if it is nobody's.
     owner: Option<Owner>,
 }

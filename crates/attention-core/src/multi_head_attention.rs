@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::cache::{KeyValueCache, NewRows};
-use crate::changes::Changes;
+use crate::call::Call;
 use crate::checks::assert_batch;
 use crate::functional::{AttentionOptions, project};
 use crate::memory::SharedMemory;
@@ -248,7 +248,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
-        self.context_of(queries, &memory, &options.into())
+        self.context_of(queries, &memory, Call::with(&options))
     }
 
     /// [`forward`](Self::forward), and the weights of each head that led to the context.
@@ -261,7 +261,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> MultiHeadAttentionOutput {
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
-        self.output_of(queries, &memory, &options.into())
+        self.output_of(queries, &memory, Call::with(&options))
     }
 
     /// Projects keys and values once, for many calls of [`attend`](Self::attend).
@@ -305,7 +305,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [queries_batch, num_queries, _] = queries.dims();
         let sizes = [queries_batch, num_queries];
         let cached = self.attention.append(sizes, keys, values, rows, cache);
-        let queries = self.project_queries(queries, &cached.memory, &cached.changes);
+        let options = AttentionOptions::default();
+        let queries = self.project_queries(queries, &cached.memory, Call::with(&options));
         self.join(self.attention.attend_cached(queries, cached))
     }
 
@@ -318,7 +319,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        self.context_of(queries, &memory, &Changes::default())
+        self.context_of(queries, &memory, Call::with(&AttentionOptions::default()))
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
@@ -331,24 +332,24 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
     ) -> MultiHeadAttentionOutput {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        self.output_of(queries, &memory, &Changes::default())
+        self.output_of(queries, &memory, Call::with(&AttentionOptions::default()))
     }
 
-    fn context_of(&self, queries: Tensor<3>, memory: &Memory, changes: &Changes) -> Tensor<3> {
-        let queries = self.project_queries(queries, memory, changes);
-        self.join(self.attention.attend_heads(queries, memory, changes))
+    fn context_of(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<3> {
+        let queries = self.project_queries(queries, memory, call);
+        self.join(self.attention.attend_heads(queries, memory, call))
     }
 
     fn output_of(
         &self,
         queries: Tensor<3>,
         memory: &Memory,
-        changes: &Changes,
+        call: Call,
     ) -> MultiHeadAttentionOutput {
-        let queries = self.project_queries(queries, memory, changes);
+        let queries = self.project_queries(queries, memory, call);
         let output = self
             .attention
-            .attend_heads_with_weights(queries, memory, changes);
+            .attend_heads_with_weights(queries, memory, call);
         MultiHeadAttentionOutput {
             context: self.join(output.context),
             weights: output.weights,
@@ -356,10 +357,10 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 
     /// The queries of each head. Those that attend to no key are cleared first, as padding is.
-    fn project_queries(&self, queries: Tensor<3>, memory: &Memory, changes: &Changes) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<4> {
         let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);
-        if !changes.has_extra_keys() {
+        if !call.has_extra_keys() {
             let sizes = [self.num_heads, num_keys];
             queries = functional::fill_keyless(queries, memory.mask(), sizes);
         }

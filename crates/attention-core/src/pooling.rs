@@ -8,11 +8,11 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
 
 use crate::cache::Cached;
-use crate::changes::Changes;
+use crate::call::Call;
 use crate::checks::assert_batch;
 use crate::functional::{
-    self, Modifiers, additive_score, attend_additive, attend_dot_product, dot_product_score,
-    drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
+    self, AttentionOptions, Modifiers, additive_score, attend_additive, attend_dot_product,
+    dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
 };
 use crate::score::{checked_heads, default_scale, per_head, widened};
 use crate::{
@@ -26,26 +26,30 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: Tensor<4>,
         memory: &Memory,
-        changes: &Changes,
+        call: Call,
     ) -> Tensor<4> {
-        let changes = &*self.with_own_options(changes);
+        let options = self.with_own_options(call.options);
+        let call = Call {
+            options: &options,
+            ..call
+        };
         let [_, heads, num_queries, _] = queries.dims();
-        let Some(queries) = self.project_queries(queries, memory, changes) else {
+        let Some(queries) = self.project_queries(queries, memory, call) else {
             return zeros([heads, num_queries], memory).context;
         };
         let [_, _, _, size] = queries.dims();
         let kernel = self.score.kernel();
         if self.normalizer != Normalizer::Softmax {
-            return self.pool(queries, memory, kernel, changes).context;
+            return self.pool(queries, memory, kernel, call).context;
         }
-        let Some(modifiers) = self.modifiers(&queries, memory, &kernel, changes) else {
-            return self.pool(queries, memory, kernel, changes).context;
+        let Some(modifiers) = self.modifiers(&queries, memory, &kernel, call) else {
+            return self.pool(queries, memory, kernel, call).context;
         };
         match kernel {
             ScoreKernel::Dot { scale } => {
-                let scale = changes.options.scale.or(scale);
+                let scale = call.options.scale.or(scale);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                let (memory, modifiers) = match &changes.options.extra_keys {
+                let (memory, modifiers) = match &call.options.extra_keys {
                     None => (Cow::Borrowed(memory), modifiers),
                     Some(extra) => {
                         let sizes = [heads, num_queries];
@@ -57,17 +61,17 @@ impl<S: ScoringFunction> Attention<S> {
                     }
                 };
                 let devices = modifiers.devices().chain(memory.devices());
-                let dropout = self.active_dropout(changes, devices.chain([queries.device()]));
+                let dropout = self.active_dropout(call, devices.chain([queries.device()]));
                 attend_dot_product(queries, &memory, scale, modifiers, dropout)
             }
-            ScoreKernel::Additive { weight } if changes.options.extra_keys.is_none() => {
-                changes.assert_no_scale();
+            ScoreKernel::Additive { weight } if call.options.extra_keys.is_none() => {
+                call.assert_no_scale();
                 let devices = modifiers.devices().chain(memory.devices());
                 let devices = devices.chain([queries.device(), weight.device()]);
-                let dropout = self.active_dropout(changes, devices);
+                let dropout = self.active_dropout(call, devices);
                 attend_additive(queries, memory, weight, modifiers, dropout)
             }
-            kernel => self.pool(queries, memory, kernel, changes).context,
+            kernel => self.pool(queries, memory, kernel, call).context,
         }
     }
 
@@ -75,11 +79,13 @@ impl<S: ScoringFunction> Attention<S> {
     pub(crate) fn attend_cached(&self, queries: Tensor<4>, cached: Cached) -> Tensor<4> {
         let Cached {
             memory,
-            changes,
+            positions,
             ragged,
         } = cached;
+        let options = AttentionOptions::default();
+        let call = Call::with(&options);
         let Some(ragged) = ragged.filter(|_| !self.ignores_positions(&queries, &memory)) else {
-            return self.attend_heads(queries, &memory, &changes);
+            return self.attend_heads(queries, &memory, call.at(&positions));
         };
         // Terms of positions count from the last key of all: each example by itself.
         let [_, heads, num_queries, _] = queries.dims();
@@ -103,30 +109,23 @@ impl<S: ScoringFunction> Attention<S> {
                 let mask = memory.mask.of_example(b, tokens.clone());
                 let keys =
                     Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
-                let changes = Changes {
-                    positions: changes
-                        .positions
-                        .as_ref()
-                        .map(|of| of.of_example(b, tokens.clone())),
-                    ..changes.clone()
-                };
+                let positions = positions.of_example(b, tokens.clone());
                 let rows = [0..1, 0..heads, tokens, 0..value_size];
-                context.slice_assign(rows, self.attend_heads(own, &keys, &changes))
+                context.slice_assign(rows, self.attend_heads(own, &keys, call.at(&positions)))
             });
         Tensor::cat(contexts.collect(), 0)
     }
 
     /// The options of a call, and those of the module that it does not name.
-    fn with_own_options<'a>(&self, changes: &'a Changes) -> Cow<'a, Changes> {
+    fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
         if self.soft_cap.is_none() && self.sinks.is_none() {
-            return Cow::Borrowed(changes);
+            return Cow::Borrowed(options);
         }
-        let mut changes = changes.clone();
-        let options = &mut changes.options;
+        let mut options = options.clone();
         options.soft_cap = options.soft_cap.or(self.soft_cap);
         let sinks = options.sinks.take();
         options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
-        Cow::Owned(changes)
+        Cow::Owned(options)
     }
 
     /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
@@ -154,10 +153,10 @@ impl<S: ScoringFunction> Attention<S> {
         queries: &Tensor<4>,
         memory: &Memory,
         kernel: &ScoreKernel,
-        changes: &Changes,
+        call: Call,
     ) -> Option<Modifiers> {
         let [_, heads, _, _] = queries.dims();
-        let mut modifiers = changes.options.modifiers();
+        let mut modifiers = call.options.modifiers();
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } => None,
@@ -184,12 +183,16 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: Tensor<4>,
         memory: &Memory,
-        changes: &Changes,
+        call: Call,
     ) -> AttentionOutput<4> {
-        let changes = &*self.with_own_options(changes);
+        let options = self.with_own_options(call.options);
+        let call = Call {
+            options: &options,
+            ..call
+        };
         let [_, heads, num_queries, _] = queries.dims();
-        match self.project_queries(queries, memory, changes) {
-            Some(queries) => self.pool(queries, memory, self.score.kernel(), changes),
+        match self.project_queries(queries, memory, call) {
+            Some(queries) => self.pool(queries, memory, self.score.kernel(), call),
             None => zeros([heads, num_queries], memory),
         }
     }
@@ -200,7 +203,7 @@ impl<S: ScoringFunction> Attention<S> {
         queries: Tensor<4>,
         memory: &Memory,
         kernel: ScoreKernel,
-        changes: &Changes,
+        call: Call,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
         let [_, heads, num_queries, _] = queries.dims();
@@ -218,34 +221,34 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let kernel = match kernel {
             ScoreKernel::Dot { scale } => ScoreKernel::Dot {
-                scale: changes.options.scale.or(scale),
+                scale: call.options.scale.or(scale),
             },
             kernel => {
-                changes.assert_no_scale();
+                call.assert_no_scale();
                 kernel
             }
         };
         // A soft-cap and a scale are for the products alone, and further keys are compared by them.
-        let options = &changes.options;
-        let by_products = options.soft_cap.or(options.scale).is_some() || changes.has_extra_keys();
-        let scores = match self.modifiers(&queries, memory, &kernel, changes) {
+        let options = &call.options;
+        let by_products = options.soft_cap.or(options.scale).is_some() || call.has_extra_keys();
+        let scores = match self.modifiers(&queries, memory, &kernel, call) {
             Some(modifiers) if by_products => {
                 let products = self.products(queries.clone(), keys, &kernel, mask);
                 modify("attention", products, &modifiers)
             }
             of_kernel => {
                 if of_kernel.is_none() {
-                    changes.assert_no_scale();
+                    call.assert_no_scale();
                 }
                 let scores = self.score.score(queries.clone(), keys, mask);
-                modify("attention", scores, &changes.options.modifiers())
+                modify("attention", scores, &call.options.modifiers())
             }
         };
-        let Some([keys, values]) = changes.options.extra_keys.clone() else {
-            return self.finish(scores, memory, changes, dtype);
+        let Some([keys, values]) = call.options.extra_keys.clone() else {
+            return self.finish(scores, memory, call, dtype);
         };
         let capped = Modifiers {
-            soft_cap: changes.options.soft_cap,
+            soft_cap: call.options.soft_cap,
             ..Modifiers::default()
         };
         let [batch, key_heads, ..] = memory.keys.dims();
@@ -271,7 +274,7 @@ impl<S: ScoringFunction> Attention<S> {
         let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, None, sizes);
         let [scores, of_extra] = [scores, of_extra].map(widened);
         let scores = Tensor::cat(vec![scores, of_extra], 3);
-        self.finish(scores, &memory, changes, dtype)
+        self.finish(scores, &memory, call, dtype)
     }
 
     /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
@@ -298,11 +301,11 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         scores: Tensor<4>,
         memory: &Memory,
-        changes: &Changes,
+        call: Call,
         dtype: DType,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
-        let modifiers = changes.options.modifiers();
+        let modifiers = call.options.modifiers();
         let weights = if modifiers.has_sinks() {
             assert!(
                 self.normalizer == Normalizer::Softmax,
@@ -315,7 +318,7 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let weights = weights.cast(dtype);
         let devices = memory.devices().into_iter().chain([weights.device()]);
-        let dropped = drop_weights(weights.clone(), self.active_dropout(changes, devices));
+        let dropped = drop_weights(weights.clone(), self.active_dropout(call, devices));
         AttentionOutput {
             context: functional::weighted_sum(dropped, memory.read_values(), mask),
             weights,
@@ -331,7 +334,7 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         mut queries: Tensor<4>,
         memory: &Memory,
-        changes: &Changes,
+        call: Call,
     ) -> Option<Tensor<4>> {
         memory.expect_owner::<S>();
         let [batch, key_heads, num_keys, _] = memory.values.dims();
@@ -344,14 +347,13 @@ impl<S: ScoringFunction> Attention<S> {
             Argument::floats("values", &memory.values),
             others,
         );
-        changes
-            .options
+        call.options
             .check("attention", &queries, [&memory.keys, &memory.values]);
         let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
-        let positions = changes.positions.clone().unwrap_or_else(last);
-        let has_keys = num_keys > 0 || changes.has_extra_keys();
+        let positions = call.positions.cloned().unwrap_or_else(last);
+        let has_keys = num_keys > 0 || call.has_extra_keys();
         (batch * heads * num_queries > 0 && has_keys).then(|| {
-            if !changes.has_extra_keys() {
+            if !call.has_extra_keys() {
                 queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
             }
             self.score.project_queries(queries, &positions)
@@ -360,8 +362,8 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The dropout probability in force: the call's, or else 0 unless the module trains; `devices` has the device of
     /// each tensor that the context is made of.
-    fn active_dropout(&self, changes: &Changes, devices: impl Iterator<Item = Device>) -> f64 {
-        changes.options.dropout.unwrap_or_else(|| {
+    fn active_dropout(&self, call: Call, devices: impl Iterator<Item = Device>) -> f64 {
+        call.options.dropout.unwrap_or_else(|| {
             if drops(&self.dropout, devices) {
                 self.dropout.prob
             } else {

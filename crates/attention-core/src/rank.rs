@@ -1,5 +1,7 @@
 //! Tensors with and without a heads axis.
 
+use burn::backend::Dispatch;
+use burn::backend::ops::FloatTensorOps;
 use burn::tensor::Tensor;
 use burn::tensor::kind::Basic;
 
@@ -11,15 +13,18 @@ pub(crate) fn to_four_axes<const D: usize>(tensor: Tensor<D>) -> Tensor<4> {
             "attention takes [batch, rows, size] or [batch, heads, rows, size]"
         )
     };
-    let dims = tensor.dims();
-    match D {
-        3 => reshape(tensor, [dims[0], 1, dims[1], dims[2]]),
-        _ => reshape(tensor, [dims[0], dims[1], dims[2], dims[3]]),
+    if D == 4 {
+        return Tensor::from_dispatch(tensor.into_dispatch());
     }
+    let dims = tensor.dims();
+    reshape_floats(tensor, [dims[0], 1, dims[1], dims[2]])
 }
 
 /// The inverse of [`to_four_axes`].
 pub(crate) fn from_four_axes<const D: usize>(tensor: Tensor<4>) -> Tensor<D> {
+    if D == 4 {
+        return Tensor::from_dispatch(tensor.into_dispatch());
+    }
     let [batch, heads, rows, size] = tensor.dims();
     let dims: [usize; D] = std::array::from_fn(|axis| match (D, axis) {
         (_, 0) => batch,
@@ -27,7 +32,18 @@ pub(crate) fn from_four_axes<const D: usize>(tensor: Tensor<4>) -> Tensor<D> {
         (3, 1) | (4, 2) => rows,
         _ => size,
     });
-    reshape(tensor, dims)
+    reshape_floats(tensor, dims)
+}
+
+/// [`reshape`], without the checks of Burn's, which take as long as a small call: there are as many elements.
+fn reshape_floats<const D: usize, const E: usize>(
+    tensor: Tensor<D>,
+    dims: [usize; E],
+) -> Tensor<E> {
+    if dims.contains(&0) {
+        return reshape(tensor, dims);
+    }
+    Tensor::from_dispatch(Dispatch::float_reshape(tensor.into_dispatch(), dims.into()))
 }
 
 /// Every example of `[batch, heads, rows, size]` as often as `times` says, the copies next to each other.

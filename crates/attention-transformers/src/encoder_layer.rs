@@ -6,8 +6,7 @@ use burn::tensor::Tensor;
 use crate::{FeedForward, Residual};
 use attention_core::functional::AttentionOptions;
 use attention_core::{
-    Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias,
-    ScoringFunction,
+    Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias, ScoringFunction,
 };
 
 /// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::Memory;
-use crate::changes::Changes;
+use crate::{Memory, Positions};
 
 /// The keys of a call, and its queries among them.
 pub(crate) struct Cached {
     pub(crate) memory: Memory,
-    pub(crate) changes: Changes,
+    /// Where the queries stand.
+    pub(crate) positions: Positions,
     /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are
     /// the same in all.
     pub(crate) ragged: Option<Vec<(Range<usize>, usize)>>,

@@ -10,7 +10,6 @@ use std::ops::Range;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::changes::Changes;
 use crate::owner::Owner;
 use crate::{Mask, Memory, Positions};
 pub(crate) use cached::Cached;
@@ -274,7 +273,7 @@ impl KeyValueCache {
         });
         Cached {
             memory: Memory::of_cleared(view(&rows.keys), view(&rows.values), mask),
-            changes: Changes::at(positions),
+            positions,
             ragged,
         }
     }

@@ -18,6 +18,9 @@ use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_row
 pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
     let [batch, key_heads, num_keys, size] = tensor.dims();
     assert_divides("fill_padding", key_heads, heads);
+    if mask.is_none() {
+        return tensor;
+    }
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
     let is_empty = batch * heads * num_queries * num_keys * size == 0;
     if matches!(mask, ResolvedMask::None) || is_empty {
@@ -43,6 +46,9 @@ pub(crate) fn fill_keyless(
     mask: &Mask,
     [heads, num_keys]: [usize; 2],
 ) -> Tensor<4> {
+    if mask.is_none() {
+        return queries;
+    }
     let [batch, _, num_queries, size] = queries.dims();
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &queries.device());
     if batch * heads * num_queries * num_keys * size == 0 {

@@ -3,7 +3,7 @@
 use burn::tensor::{Bool, Tensor};
 
 use super::resolve::check_axes;
-use super::{Mask, both, expand_to_common};
+use super::{Mask, Parts, both, expand_to_common};
 use crate::rank::{repeat_examples, reshape};
 
 /// A dense mask.
@@ -85,10 +85,11 @@ impl Mask {
     }
 
     fn of_flags(flags: Flags) -> Self {
-        Self {
+        Parts {
             flags: Some(flags),
-            ..Self::default()
+            ..Parts::default()
         }
+        .into()
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn::tensor::{Int, Tensor};
 
-use super::Mask;
+use super::{Mask, Parts};
 use crate::ops::Intervals;
 
 impl Mask {
@@ -43,20 +43,22 @@ impl Mask {
             );
         }
         let bounds = bounds.iter().flat_map(|of| of.as_ref().iter().copied());
-        Self {
-            intervals: Some(Intervals {
-                bounds: bounds.collect(),
-                shape: [batch, queries],
-            }),
-            ..Self::default()
+        let intervals = Intervals {
+            bounds: bounds.collect(),
+            shape: [batch, queries],
+        };
+        Parts {
+            intervals: Some(intervals),
+            ..Parts::default()
         }
+        .into()
     }
 }
 
 impl Mask {
     /// The intervals of some queries of example `b`, where the mask is nothing but intervals.
     pub(crate) fn of_example(&self, b: usize, queries: Range<usize>) -> Self {
-        let bounds = self.intervals.as_ref().map(|of| {
+        let bounds = self.parts().intervals.as_ref().map(|of| {
             let [_, num_queries] = of.shape;
             of.bounds[b * num_queries..][queries].to_vec()
         });

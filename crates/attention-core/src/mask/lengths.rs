@@ -4,7 +4,7 @@ use burn::tensor::{Bool, DType, Int, IntDType, Tensor};
 use burn_fused_layers::harness::checks::Argument;
 use burn_fused_layers::is_in_host_memory;
 
-use super::{Mask, both, expand_to_common};
+use super::{Mask, Parts, both, expand_to_common};
 use crate::rank::reshape;
 
 /// The number of keys, from the first on, that a query attends to.
@@ -69,10 +69,11 @@ impl Mask {
             of_examples: None,
             makers: maker.to_string(),
         };
-        Self {
+        Parts {
             lens: Some(lens),
-            ..Self::default()
+            ..Parts::default()
         }
+        .into()
     }
 }
 

@@ -8,9 +8,9 @@ mod resolve;
 mod segments;
 
 use std::ops::BitAnd;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use burn::tensor::{Int, Shape, Tensor};
+use burn::tensor::{Bool, Int, Shape, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::ops::Intervals;
@@ -59,20 +59,41 @@ use segments::Segments;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
+    /// `None` if every query attends to every key.
+    parts: Option<Arc<Parts>>,
+    /// The result of [`resolve`](Self::resolve) for scores of one size.
+    resolved: Option<Arc<Resolved>>,
+}
+
+/// The parts of a mask, all of which have to say that a query attends to a key. Behind a pointer: a call hands its mask
+/// on many times.
+#[derive(Clone, Debug, Default)]
+struct Parts {
     lens: Option<Lengths>,
     windows: Windows,
     intervals: Option<Intervals>,
-    /// A query attends to a key where all of them say so.
     segments: Vec<Segments>,
     flags: Option<Flags>,
-    /// The result of [`resolve`](Self::resolve) for scores of one size.
-    resolved: Option<Arc<Resolved>>,
+}
+
+impl From<Parts> for Mask {
+    fn from(parts: Parts) -> Self {
+        Self {
+            parts: Some(Arc::new(parts)),
+            resolved: None,
+        }
+    }
 }
 
 impl Mask {
     /// Every query attends to every key.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    fn parts(&self) -> &Parts {
+        static NONE: LazyLock<Parts> = LazyLock::new(Parts::default);
+        self.parts.as_deref().unwrap_or(&NONE)
     }
 
     /// The mask of the examples `indices`, in that order.
@@ -83,95 +104,115 @@ impl Mask {
     /// # Panics
     /// If the indices are on another device, or one is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
-        let of_lens = self.lens.as_ref().map(Lengths::argument);
-        let of_flags = self.flags.as_ref();
+        let Some(parts) = &self.parts else {
+            return Self::none();
+        };
+        let of_lens = parts.lens.as_ref().map(Lengths::argument);
+        let of_flags = parts.flags.as_ref();
         let of_flags = of_flags.map(|flags| Argument::on_device("flags", &flags.keep));
         let first = Argument::on_device("indices", &indices);
         assert_together("Mask::select", first, of_lens.into_iter().chain(of_flags));
-        Self {
-            lens: self
-                .lens
+        let select_lens = |ends: Tensor<2, Int>| ends.select(0, indices.clone());
+        // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
+        let select_flags = |keep: Tensor<4, Bool>| keep.int().select(0, indices.clone()).bool();
+        let of_segments = parts.segments.iter();
+        Parts {
+            lens: parts.lens.as_ref().map(|lens| lens.map(select_lens)),
+            windows: parts.windows,
+            intervals: parts
+                .intervals
                 .as_ref()
-                .map(|lens| lens.map(|ends| ends.select(0, indices.clone()))),
-            windows: self.windows,
-            intervals: self.intervals.as_ref().map(|of| of.select(indices.clone())),
-            segments: self
-                .segments
-                .iter()
-                .map(|of| of.select(indices.clone()))
-                .collect(),
-            // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
-            flags: self
-                .flags
-                .as_ref()
-                .map(|flags| flags.map(|keep| keep.int().select(0, indices.clone()).bool())),
-            resolved: None,
+                .map(|of| of.select(indices.clone())),
+            segments: of_segments.map(|of| of.select(indices.clone())).collect(),
+            flags: parts.flags.as_ref().map(|flags| flags.map(select_flags)),
         }
+        .into()
     }
 
     /// The mask with every example repeated `times` times, the copies next to each other.
     pub fn expand(&self, times: usize) -> Self {
-        Self {
-            lens: self.lens.as_ref().map(|lens| lens.expand(times)),
-            windows: self.windows,
-            intervals: self.intervals.as_ref().map(|of| of.expand(times)),
-            segments: self.segments.iter().map(|of| of.expand(times)).collect(),
-            flags: self.flags.as_ref().map(|flags| flags.expand(times)),
-            resolved: None,
+        let Some(parts) = &self.parts else {
+            return Self::none();
+        };
+        Parts {
+            lens: parts.lens.as_ref().map(|lens| lens.expand(times)),
+            windows: parts.windows,
+            intervals: parts.intervals.as_ref().map(|of| of.expand(times)),
+            segments: parts.segments.iter().map(|of| of.expand(times)).collect(),
+            flags: parts.flags.as_ref().map(|flags| flags.expand(times)),
         }
+        .into()
     }
 
     /// The part that is known of padding before the number of queries is: the mask without its windows and what tells
     /// its segments apart, and the number of queries it speaks of.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
-        let lens = self.lens.as_ref().map_or(1, |lens| lens.ends.dims()[1]);
-        let flags = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);
-        let num_queries = if lens == 1 { flags } else { lens };
-        let mask = if self.depends_on_positions() {
-            let of_any = |segments: &Segments| segments.of_any_queries(num_queries);
-            Self {
-                windows: Windows::default(),
-                intervals: None,
-                segments: self.segments.iter().map(of_any).collect(),
-                resolved: None,
-                ..self.clone()
-            }
-        } else {
-            self.clone()
+        let Some(parts) = &self.parts else {
+            return (Self::none(), 1);
         };
-        (mask, num_queries)
+        let lens = parts.lens.as_ref().map_or(1, |lens| lens.ends.dims()[1]);
+        let flags = parts.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);
+        let num_queries = if lens == 1 { flags } else { lens };
+        if !parts.depends_on_positions() {
+            return (self.clone(), num_queries);
+        }
+        let of_any = |segments: &Segments| segments.of_any_queries(num_queries);
+        let known = Parts {
+            lens: parts.lens.clone(),
+            segments: parts.segments.iter().map(of_any).collect(),
+            flags: parts.flags.clone(),
+            ..Parts::default()
+        };
+        (known.into(), num_queries)
     }
 
     /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of
     /// segments. It fits one query.
     pub(crate) fn of_keys_alone(&self) -> Self {
+        let Some(parts) = &self.parts else {
+            return Self::none();
+        };
         let of_any = |segments: &Segments| segments.of_any_queries(1);
-        Self {
-            lens: self.lens.as_ref().and_then(Lengths::of_examples_alone),
-            flags: self.flags.as_ref().and_then(Flags::of_keys_alone),
-            segments: self.segments.iter().map(of_any).collect(),
-            ..Self::default()
+        Parts {
+            lens: parts.lens.as_ref().and_then(Lengths::of_examples_alone),
+            flags: parts.flags.as_ref().and_then(Flags::of_keys_alone),
+            segments: parts.segments.iter().map(of_any).collect(),
+            ..Parts::default()
         }
+        .into()
     }
 
     /// The number of heads of queries that read `key_heads` heads of keys, as far as the mask tells: those of its own
     /// heads axis, if it has one, or else as many as there are of keys.
     pub(crate) fn heads_over(&self, key_heads: usize) -> usize {
-        let heads = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[1]);
+        let flags = self.parts().flags.as_ref();
+        let heads = flags.map_or(1, |flags| flags.keep.dims()[1]);
         if heads == 1 { key_heads } else { heads }
     }
 
     /// Whether it says something else for other positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
-        !self.windows.is_none() || self.intervals.is_some() || !self.segments.is_empty()
+        let parts = self.parts.as_deref();
+        parts.is_some_and(Parts::depends_on_positions)
     }
 
     /// The same, after it was found to fit: what other examples a beam search selects says nothing of its axes.
     pub(crate) fn settled(mut self) -> Self {
-        if let Some(flags) = &mut self.flags {
+        let flags = self.parts().flags.as_ref();
+        if flags.is_some_and(|flags| flags.taken_for_queries.is_some())
+            && let Some(parts) = &mut self.parts
+            && let Some(flags) = &mut Arc::make_mut(parts).flags
+        {
             flags.taken_for_queries = None;
         }
         self
+    }
+}
+
+impl Parts {
+    /// Whether it says something else for other positions of the queries.
+    fn depends_on_positions(&self) -> bool {
+        !self.windows.is_none() || self.intervals.is_some() || !self.segments.is_empty()
     }
 }
 
@@ -183,14 +224,25 @@ impl BitAnd for Mask {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
-        Self {
-            lens: both(self.lens, other.lens, Lengths::minimum),
-            windows: self.windows.intersect(other.windows),
-            intervals: both(self.intervals, other.intervals, Intervals::both),
-            segments: [self.segments, other.segments].concat(),
-            flags: both(self.flags, other.flags, Flags::intersect),
-            resolved: None,
+        let (parts, other) = match (self.parts, other.parts) {
+            (Some(parts), Some(other)) => {
+                (Arc::unwrap_or_clone(parts), Arc::unwrap_or_clone(other))
+            }
+            (parts, other) => {
+                return Self {
+                    parts: parts.or(other),
+                    resolved: None,
+                };
+            }
+        };
+        Parts {
+            lens: both(parts.lens, other.lens, Lengths::minimum),
+            windows: parts.windows.intersect(other.windows),
+            intervals: both(parts.intervals, other.intervals, Intervals::both),
+            segments: [parts.segments, other.segments].concat(),
+            flags: both(parts.flags, other.flags, Flags::intersect),
         }
+        .into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Masks of positions: causal ones and windows, along one of two diagonals.
 
-use super::{Mask, both};
+use super::{Mask, Parts, both};
 use crate::ops::Intervals;
 
 /// The windows around a query's own position, on each of the diagonals on which it may stand.
@@ -72,10 +72,11 @@ impl Mask {
     }
 
     fn of_windows(windows: Windows) -> Self {
-        Self {
+        Parts {
             windows,
-            ..Self::default()
+            ..Parts::default()
         }
+        .into()
     }
 }
 

@@ -33,8 +33,8 @@ impl Mask {
             mask: self.resolve(shape, device),
         };
         Self {
+            parts: self.parts.clone(),
             resolved: Some(Arc::new(resolved)),
-            ..self.clone()
         }
     }
 
@@ -44,14 +44,17 @@ impl Mask {
     /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
     /// another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
+        let Some(parts) = &self.parts else {
+            return ResolvedMask::None;
+        };
         let assert_device = |what: &str, mask| {
             assert_together(what, Argument::of_device("scores", device.clone()), [mask]);
         };
-        if let Some(flags) = &self.flags {
+        if let Some(flags) = &parts.flags {
             flags.check(shape);
             assert_device(&flags.makers, Argument::on_device("mask", &flags.keep));
         }
-        if let Some(lens) = &self.lens {
+        if let Some(lens) = &parts.lens {
             let [batch, queries] = lens.ends.dims();
             check_axes(&lens.makers, [batch, 1, queries, 1], shape);
             assert_device(&lens.makers, Argument::on_device("mask", &lens.ends));
@@ -60,11 +63,11 @@ impl Mask {
         if let Some(Intervals {
             shape: [batch, queries],
             ..
-        }) = &self.intervals
+        }) = &parts.intervals
         {
             check_axes("Mask::intervals", [*batch, 1, *queries, 1], shape);
         }
-        for segments in &self.segments {
+        for segments in &parts.segments {
             check_axes("segments", [segments.batch(), 1, 1, 1], shape);
             segments.check_lengths(queries, keys);
         }
@@ -86,12 +89,16 @@ impl Mask {
 
     /// Whether every query attends to every key.
     pub(crate) fn is_none(&self) -> bool {
-        let has_intervals = self.lens.is_some() || self.depends_on_positions();
-        !has_intervals && self.flags.is_none()
+        let Some(parts) = &self.parts else {
+            return true;
+        };
+        let has_intervals = parts.lens.is_some() || parts.depends_on_positions();
+        !has_intervals && parts.flags.is_none()
     }
 
     fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
-        let lens = self.lens.as_ref().map(|lens| {
+        let parts = self.parts();
+        let lens = parts.lens.as_ref().map(|lens| {
             let clamped = |len: i64| usize::try_from(len).unwrap_or(0).min(num_keys);
             let data = lens.ends.clone().into_data();
             Intervals {
@@ -101,7 +108,7 @@ impl Mask {
         });
         let of_positions = self.intervals_of_positions(num_queries, num_keys);
         let intervals = both(lens, of_positions, |a, b| a.intersect(&b));
-        let keep = self.flags.as_ref().map(|Flags { keep, .. }| Keep {
+        let keep = parts.flags.as_ref().map(|Flags { keep, .. }| Keep {
             flags: keep.clone().into_data().iter::<bool>().collect(),
             shape: keep.dims(),
         });
@@ -110,9 +117,10 @@ impl Mask {
 
     /// Those of windows and segments, which no tensor holds.
     fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
-        let of_windows = self.windows.intervals(num_queries, num_keys);
-        let of_segments = self.segments.iter().map(|of| of.intervals(num_queries));
-        let given = self.intervals.as_ref().map(|of| of.within(num_keys));
+        let parts = self.parts();
+        let of_windows = parts.windows.intervals(num_queries, num_keys);
+        let of_segments = parts.segments.iter().map(|of| of.intervals(num_queries));
+        let given = parts.intervals.as_ref().map(|of| of.within(num_keys));
         let all = of_windows.into_iter().chain(of_segments).chain(given);
         all.reduce(|a, b| a.intersect(&b))
     }
@@ -123,7 +131,9 @@ impl Mask {
         num_keys: usize,
         device: &Device,
     ) -> ResolvedMask<Dispatch> {
-        let keep = self.flags.clone().map(|flags| flags.keep.into_dispatch());
+        let parts = self.parts();
+        let keep = parts.flags.clone();
+        let keep = keep.map(|flags| flags.keep.into_dispatch());
         let bounds = self.bounds_on_device(num_queries, num_keys, device);
         let bounds = bounds.map(|bounds| bounds.map(Tensor::into_dispatch));
         ResolvedMask::on_device(bounds, keep)
@@ -136,7 +146,7 @@ impl Mask {
         num_keys: usize,
         device: &Device,
     ) -> Option<[Tensor<4, Int>; 2]> {
-        let lens = self.lens.clone().map(|lens| {
+        let lens = self.parts().lens.clone().map(|lens| {
             let [batch, queries] = lens.ends.dims();
             reshape(lens.ends.clamp(0, num_keys as i64), [batch, 1, queries, 1])
         });

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 
-use super::Mask;
+use super::{Mask, Parts};
 use crate::ops::Intervals;
 
 /// The lengths of the segments of each row, of queries and of keys; one row stands for all.
@@ -59,10 +59,11 @@ impl Mask {
     }
 
     fn of_segments(segments: Segments) -> Self {
-        Self {
+        Parts {
             segments: vec![segments],
-            ..Self::default()
+            ..Parts::default()
         }
+        .into()
     }
 }
 

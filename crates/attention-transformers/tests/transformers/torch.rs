@@ -1,12 +1,12 @@
 //! State dicts of PyTorch's Transformer layers and stacks.
 
-use attention_transformers::torch::{
-    load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
-    load_transformer_encoder_layer,
-};
 use attention_tests::{
     Array, TransformerCase, assert_close, assert_same, device, parameters, reference_path,
     transformer_reference,
+};
+use attention_transformers::torch::{
+    load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
+    load_transformer_encoder_layer,
 };
 use attention_transformers::{
     FeedForwardActivation, NormConfig, NormOrder, TransformerDecoderConfig,
@@ -14,9 +14,7 @@ use attention_transformers::{
 };
 use burn::tensor::Device;
 
-use crate::references::{
-    decoder_config, encoder_config, layer_config, mask_of, memory_mask_of,
-};
+use crate::references::{decoder_config, encoder_config, layer_config, mask_of, memory_mask_of};
 
 const STACKS: &str = "import/transformer.pt";
 const ENCODER_LAYER: &str = "import/transformer_encoder_layer.pt";

@@ -1,31 +1,33 @@
-//! The options of a call on their way to the pooling.
+//! What a call asks for, on its way to the pooling.
 
 use crate::Positions;
 use crate::functional::AttentionOptions;
 
 /// The options of a call, whose mask is that of the memory.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
-    pub(crate) options: AttentionOptions,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) options: &'a AttentionOptions,
     /// Where the queries stand; by default the last at the last key.
-    pub(crate) positions: Option<Positions>,
+    pub(crate) positions: Option<&'a Positions>,
 }
 
-impl From<AttentionOptions> for Changes {
-    fn from(options: AttentionOptions) -> Self {
+impl<'a> Call<'a> {
+    /// With these options, of queries that stand where they do by default.
+    pub(crate) fn with(options: &'a AttentionOptions) -> Self {
         Self {
             options,
             positions: None,
         }
     }
-}
 
-impl Changes {
-    /// No option, for queries at `positions`.
-    pub(crate) fn at(positions: Positions) -> Self {
-        Self {
+    /// The same of queries at `positions`.
+    pub(crate) fn at<'b>(self, positions: &'b Positions) -> Call<'b>
+    where
+        'a: 'b,
+    {
+        Call {
             positions: Some(positions),
-            ..Self::default()
+            ..self
         }
     }
 
