@@ -1,11 +1,9 @@
 //! Text keeps its columns, whatever the letters' widths.
 
-#![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
-
-use attention_plot::{Heatmap, HeatmapGrid, PlotError, TerminalColor};
+use attention_plot::{Heatmap, HeatmapGrid, TerminalColor};
 use unicode_width::UnicodeWidthStr;
 
-type Done = Result<(), PlotError>;
+use crate::support::Done;
 
 /// The columns at which `letter` stands in a line.
 fn column_of(line: &str, letter: &str) -> usize {

@@ -1,13 +1,8 @@
 //! The titles of axes stay beside them, and the colour bar has round labels.
 
-#![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
+use attention_plot::HeatmapGrid;
 
-mod support;
-
-use attention_plot::{HeatmapGrid, PlotError};
-use support::{count, decode, frames, grid, ink, number};
-
-type Done = Result<(), PlotError>;
+use crate::support::{Done, count, decode, frames, grid, ink, number};
 
 /// The two by two panels of two queries whose title used to leave most of the picture white, and was cut off.
 fn long_axis_title() -> HeatmapGrid {

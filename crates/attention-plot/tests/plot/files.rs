@@ -1,20 +1,17 @@
 //! Errors say what to change, and a failed save leaves nothing behind.
 
-#![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
-
-mod support;
-
 use std::{fs, io, path::Path};
 
 use attention_plot::{Heatmap, HeatmapGrid, PlotError, write_file, write_file_if};
-use support::names;
+
+use crate::support::{Done, names};
 
 fn heatmap() -> Heatmap {
     Heatmap::new(vec![0.25, 0.75], [1, 2]).unwrap()
 }
 
 #[test]
-fn save_chooses_by_extension() -> Result<(), PlotError> {
+fn save_chooses_by_extension() -> Done {
     let folder = tempfile::tempdir().unwrap();
     for (name, start) in [
         ("a.svg", "<svg".as_bytes()),

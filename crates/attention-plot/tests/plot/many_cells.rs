@@ -1,14 +1,9 @@
 //! A figure of many cells is a small file, and looks as one of few does.
 
-#![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
-
-mod support;
-
 use attention_plot::{Heatmap, HeatmapGrid, PlotError};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use support::{count, decode, filled, number};
 
-type Done = Result<(), PlotError>;
+use crate::support::{Done, count, decode, filled, number};
 
 /// The one-pixel-a-cell image in a tag of an SVG, as indices of colours and their palette.
 fn image(tag: &str) -> (usize, Vec<[u8; 3]>) {

@@ -1,13 +1,8 @@
 //! SVG, HTML and PNG show all that was asked for, where it belongs.
 
-#![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
-
-mod support;
-
 use attention_plot::{ColorMap, Heatmap, HeatmapGrid, PlotError, TerminalColor, is_control};
-use support::{count, decode, filled, grid, ink, number};
 
-type Done = Result<(), PlotError>;
+use crate::support::{Done, count, decode, filled, grid, ink, number};
 
 #[test]
 fn svg_has_every_cell_label_and_title() -> Done {

@@ -1,10 +1,10 @@
 //! Shared by the tests: the contents of folders and of pictures.
 
-#![allow(dead_code, reason = "no test uses all of it")]
-
 use std::{fs, path::Path};
 
 use attention_plot::{HeatmapGrid, PlotError};
+
+pub(crate) type Done = Result<(), PlotError>;
 
 /// The names of the files in a folder, in order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
