@@ -6,18 +6,10 @@ use attention_core::transformer::{
     TransformerCache, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use attention_core::{KeyValueCache, Mask, NewRows, Positions, RelativePositionBiasConfig};
-use attention_tests::{device, panic_message};
+use attention_tests::{device, refuses};
 use burn::tensor::Tensor;
 
 use super::models::{HIDDENS, POSITIONS, VOCAB, layer, models, tensor, text};
-
-fn refuses<T>(expected: &str, call: impl FnOnce() -> T) {
-    let message = panic_message(call);
-    assert!(
-        message.contains(expected),
-        "{expected:?} not in {message:?}"
-    );
-}
 
 #[test]
 fn sizes_that_do_not_fit() {
