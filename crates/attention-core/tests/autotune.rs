@@ -6,8 +6,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::{AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, ScoringFunction, device_limits};
-use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_same, assert_same, contract, device};
+use attention_core::{
+    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, ScoringFunction, device_limits,
+};
+use attention_tests::{
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_same,
+    assert_same, contract, device,
+};
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use burn_fused_layers::paths::{Operation, set_kernel};
 

@@ -3,7 +3,10 @@
 #![cfg(feature = "flex")]
 #![allow(clippy::unwrap_used)]
 
-use attention_core::{AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, RotaryConfig, RotaryLayout, ScoringFunction};
+use attention_core::{
+    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, RotaryConfig,
+    RotaryLayout, ScoringFunction,
+};
 use attention_tests::{Array, assert_close, oracle};
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::sync::OnceLock;
