@@ -13,7 +13,13 @@ pub trait Elements {
     fn elements(&self) -> Cow<'_, Array>;
 }
 
-impl Elements for Array {
+impl Elements for &Array {
+    fn elements(&self) -> Cow<'_, Array> {
+        Cow::Borrowed(self)
+    }
+}
+
+impl Elements for &&Array {
     fn elements(&self) -> Cow<'_, Array> {
         Cow::Borrowed(self)
     }
@@ -22,12 +28,6 @@ impl Elements for Array {
 impl<const D: usize> Elements for Tensor<D> {
     fn elements(&self) -> Cow<'_, Array> {
         Cow::Owned(Array::read(self.clone()))
-    }
-}
-
-impl<T: Elements> Elements for &T {
-    fn elements(&self) -> Cow<'_, Array> {
-        (**self).elements()
     }
 }
 

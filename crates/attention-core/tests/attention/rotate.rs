@@ -31,10 +31,10 @@ fn check((device, dtype): (&Device, DType), layout: RotaryLayout, shape_of_angle
     let tolerance = 2.0 * device::epsilon(dtype);
     let what = |of| format!("{of} {dtype:?} {layout:?} {shape_of_angles:?}");
     let expected = oracle::rotated(&Array::read(rows), &angles, layout, 1.0);
-    assert_close(&what("rows"), output, &expected, tolerance);
+    assert_close(what("rows"), output, &expected, tolerance);
     let expected = oracle::rotated(&received, &angles, layout, -1.0);
     let gradient = Array::read(gradient);
-    assert_close(&what("gradient"), &gradient, &expected, tolerance);
+    assert_close(what("gradient"), &gradient, &expected, tolerance);
 }
 
 #[test]

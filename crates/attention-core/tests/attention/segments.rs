@@ -198,7 +198,7 @@ fn bad_lengths_say_what_was_expected() {
             "row 0 expected as many segments of keys as of queries, 2, got 1",
         ];
         for (message, part) in messages.iter().zip(parts) {
-            assert_says(&message, part);
+            assert_says(message, part);
         }
     });
 }

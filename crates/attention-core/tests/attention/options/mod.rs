@@ -30,11 +30,11 @@ fn check_calls(is_additive: bool) {
                     let call = Call::new(sizes, options.clone(), mask);
                     let weight = &call.inputs[3];
                     let expected = call.expected(|query, key| {
-                        let units = query.iter().zip(key).enumerate();
+                        let units = query.iter().zip(key);
                         let additive = |(u, (q, k))| weight.at(&[u]) * f64::tanh(q + k);
                         match is_additive {
-                            true => units.map(additive).sum(),
-                            false => SCALE * units.map(|(_, (q, k))| q * k).sum::<f64>(),
+                            true => units.enumerate().map(additive).sum(),
+                            false => SCALE * units.map(|(q, k)| q * k).sum::<f64>(),
                         }
                     });
                     let run = |is_fused: bool| {

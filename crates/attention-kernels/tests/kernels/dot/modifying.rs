@@ -178,7 +178,7 @@ fn a_bias_of_minus_infinity_masks_pairs() {
         Modifiers::RELATIVE_BIAS,
         Modifiers::ALL,
     ] {
-        for queries in vec![2, 50] {
+        for queries in [2, 50] {
             let case = Case::SMALL
                 .with_pairs(queries, 140)
                 .with_modifiers(modifiers);

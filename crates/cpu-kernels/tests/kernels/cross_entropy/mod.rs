@@ -174,12 +174,8 @@ fn check_wanted<E: LayerReal>(case: Case) {
             let what = format!("{case:?}, {level:?}, {wanted:?}");
             assert!(some.loss.to_bits() == all.loss.to_bits(), "{what}");
             assert!(some.predictions == all.predictions, "{what}");
-            for n in 0..3 {
-                let expected = if wanted[n] {
-                    &all.gradients[n][..]
-                } else {
-                    &[]
-                };
+            for (n, is_wanted) in wanted.into_iter().enumerate() {
+                let expected: &[E] = if is_wanted { &all.gradients[n] } else { &[] };
                 assert!(some.gradients[n] == expected, "{what}: {n}");
             }
         }
