@@ -13,6 +13,16 @@ pub struct Array {
 }
 
 impl Array {
+    /// Elements with a shape.
+    ///
+    /// # Panics
+    /// If they are not as many as the shape says.
+    pub fn new(shape: &[usize], data: impl Into<Vec<f64>>) -> Self {
+        let (shape, data) = (shape.to_vec(), data.into());
+        assert_eq!(shape.iter().product::<usize>(), data.len(), "{shape:?}");
+        Self { shape, data }
+    }
+
     /// An array of `shape`, filled by `element(index)`.
     pub fn from_fn(shape: &[usize], mut element: impl FnMut(&[usize]) -> f64) -> Self {
         let mut index = vec![0; shape.len()];
@@ -26,10 +36,8 @@ impl Array {
                 element(&index)
             })
             .collect();
-        Self {
-            shape: shape.to_vec(),
-            data,
-        }
+        let shape = shape.to_vec();
+        Self { shape, data }
     }
 
     /// Elements in `[-2, 2)`, multiples of 1/64 (exact in every float type), that depend on `seed` and position only.
@@ -55,16 +63,7 @@ impl Array {
     pub fn read<const D: usize>(tensor: Tensor<D>) -> Self {
         let data = tensor.into_data();
         let elements: Vec<f64> = data.iter::<f64>().collect();
-        let shape = data.shape().to_vec();
-        assert_eq!(
-            elements.len(),
-            shape.iter().product::<usize>(),
-            "the tensor was not read"
-        );
-        Self {
-            shape,
-            data: elements,
-        }
+        Self::new(&data.shape().to_vec(), elements)
     }
 
     /// A float tensor of type `dtype`.
@@ -73,6 +72,16 @@ impl Array {
             TensorData::new(self.data.clone(), self.shape.clone()),
             (device, dtype),
         )
+    }
+
+    /// A float tensor whose gradient is asked for, if the device trains.
+    pub fn leaf<const D: usize>(&self, device: &Device, dtype: DType) -> Tensor<D> {
+        let tensor = self.tensor(device, dtype);
+        if device.is_autodiff() {
+            tensor.require_grad()
+        } else {
+            tensor
+        }
     }
 
     /// A float tensor of type f32.
@@ -105,10 +114,8 @@ impl Array {
 
     /// Each element changed by `change`.
     pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
-        Self {
-            shape: self.shape.clone(),
-            data: self.data.iter().map(|&element| change(element)).collect(),
-        }
+        let data: Vec<f64> = self.data.iter().map(|&element| change(element)).collect();
+        Self::new(&self.shape, data)
     }
 
     /// The axes in the order `order`.
@@ -125,11 +132,7 @@ impl Array {
 
     /// The same elements in another shape.
     pub fn reshape(&self, shape: &[usize]) -> Self {
-        assert_eq!(shape.iter().product::<usize>(), self.data.len());
-        Self {
-            shape: shape.to_vec(),
-            data: self.data.clone(),
-        }
+        Self::new(shape, self.data.clone())
     }
 
     /// The shape with a heads axis of size 1 where there is none.

@@ -23,6 +23,28 @@ pub struct View<'a> {
     pub strides: &'a [i64],
 }
 
+macro_rules! with {
+    ($($method:ident: $field:ident, $type:ty;)*) => {
+        /// The same with another field.
+        #[allow(missing_docs)]
+        impl<'a> View<'a> {
+            $(#[must_use]
+            pub fn $method(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            })*
+        }
+    };
+}
+
+with! {
+    with_storage: storage, &'a str;
+    with_len: len, i64;
+    with_offset: offset, i64;
+    with_shape: shape, &'a [i64];
+    with_strides: strides, &'a [i64];
+}
+
 impl View<'_> {
     /// The tensor, in opcodes of a pickle.
     pub fn pickled(&self) -> Vec<u8> {

@@ -1,59 +1,107 @@
 //! Comparisons. Each fails on NaN, on another shape, and on a reference that could not tell right from wrong.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use burn::tensor::Tensor;
+
 use crate::{Array, Outcome};
 
+/// Elements to compare: an array, or a tensor that is read.
+pub trait Elements {
+    /// The elements with their shape.
+    fn elements(&self) -> Cow<'_, Array>;
+}
+
+impl Elements for &Array {
+    fn elements(&self) -> Cow<'_, Array> {
+        Cow::Borrowed(self)
+    }
+}
+
+impl Elements for &&Array {
+    fn elements(&self) -> Cow<'_, Array> {
+        Cow::Borrowed(self)
+    }
+}
+
+impl<const D: usize> Elements for Tensor<D> {
+    fn elements(&self) -> Cow<'_, Array> {
+        Cow::Owned(Array::read(self.clone()))
+    }
+}
+
 /// Every element of `actual` lies within `tolerance` of `expected`, relative to the largest element expected.
-pub fn assert_close(what: &str, actual: &Array, expected: &Array, tolerance: f64) {
+pub fn assert_close(
+    what: impl Display,
+    actual: impl Elements,
+    expected: impl Elements,
+    tolerance: f64,
+) {
+    let (actual, expected) = (actual.elements(), expected.elements());
     assert_eq!(actual.shape, expected.shape, "{what}: shape");
-    assert!(
-        expected.data.iter().all(|number| number.is_finite()),
-        "{what}: the reference is not finite"
-    );
+    let is_finite = expected.data.iter().all(|number| number.is_finite());
+    assert!(is_finite, "{what}: the reference is not finite");
     let bound = tolerance * (0.1 + expected.magnitude());
     for (at, (&a, &e)) in actual.data.iter().zip(&expected.data).enumerate() {
         // Not `>`: a NaN must fail.
         let close = (a - e).abs() <= bound;
+        let shape = &actual.shape;
         assert!(
             close,
-            "{what}: element {at} of {:?}: {a} is not {e} within {bound:e}",
-            actual.shape
+            "{what}: element {at} of {shape:?}: {a} is not {e} within {bound:e}"
         );
     }
 }
 
 /// The same shapes and bits.
-pub fn assert_same(what: &str, actual: &Array, expected: &Array) {
+pub fn assert_same(what: impl Display, actual: impl Elements, expected: impl Elements) {
+    let (actual, expected) = (actual.elements(), expected.elements());
     assert_eq!(actual.shape, expected.shape, "{what}: shape");
     for (at, (a, e)) in actual.data.iter().zip(&expected.data).enumerate() {
+        let (is_same, shape) = (a.to_bits() == e.to_bits(), &actual.shape);
         assert!(
-            a.to_bits() == e.to_bits(),
-            "{what}: element {at} of {:?}: {a:?} is not bit for bit {e:?}",
-            actual.shape
+            is_same,
+            "{what}: element {at} of {shape:?}: {a:?} is not bit for bit {e:?}"
         );
     }
 }
 
 /// Nothing but zeros.
-pub fn assert_zero(what: &str, actual: &Array) {
-    for (at, number) in actual.data.iter().enumerate() {
+pub fn assert_zero(what: impl Display, actual: impl Elements) {
+    let Array { shape, data } = &*actual.elements();
+    for (at, number) in data.iter().enumerate() {
         assert!(
             *number == 0.0,
-            "{what}: element {at} of {:?}: {number} is not 0",
-            actual.shape
+            "{what}: element {at} of {shape:?}: {number} is not 0"
+        );
+    }
+}
+
+/// Nothing but numbers.
+pub fn assert_finite(what: impl Display, actual: impl Elements) {
+    let Array { shape, data } = &*actual.elements();
+    for (at, number) in data.iter().enumerate() {
+        assert!(
+            number.is_finite(),
+            "{what}: element {at} of {shape:?}: {number} is not finite"
         );
     }
 }
 
 /// [`assert_close`] for each result in `expected`, which must include a context that is not all zeros (or
 /// nothing would tell a written buffer from an unwritten one).
-pub fn assert_outcomes_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
-    assert!(
-        expected["context"].magnitude() > 0.0,
-        "{what}: a reference of zeros"
-    );
+pub fn assert_outcomes_close(
+    what: impl Display,
+    actual: &Outcome,
+    expected: &Outcome,
+    tolerance: f64,
+) {
+    let magnitude = expected["context"].magnitude();
+    assert!(magnitude > 0.0, "{what}: a reference of zeros");
     for (name, expected) in expected {
         assert_close(
-            &format!("{what}: {name}"),
+            format!("{what}: {name}"),
             &actual[name],
             expected,
             tolerance,
@@ -62,13 +110,10 @@ pub fn assert_outcomes_close(what: &str, actual: &Outcome, expected: &Outcome, t
 }
 
 /// [`assert_same`] for each result in `expected`, which must be finite.
-pub fn assert_outcomes_same(what: &str, actual: &Outcome, expected: &Outcome) {
+pub fn assert_outcomes_same(what: impl Display, actual: &Outcome, expected: &Outcome) {
     assert_eq!(actual.len(), expected.len(), "{what}: number of results");
     for (name, expected) in expected {
-        assert!(
-            expected.data.iter().all(|number| number.is_finite()),
-            "{what}: {name}: the reference is not finite"
-        );
-        assert_same(&format!("{what}: {name}"), &actual[name], expected);
+        assert_finite(format!("{what}: {name}: the reference"), expected);
+        assert_same(format!("{what}: {name}"), &actual[name], expected);
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn problem(sizes: Sizes, mask: &MaskSpec) -> Problem {
 fn assert_all_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
     for (name, expected) in expected.iter().filter(|(name, _)| *name != "weights") {
         assert_close(
-            &format!("{what}: {name}"),
+            format!("{what}: {name}"),
             &actual[name],
             expected,
             tolerance,
@@ -103,10 +103,10 @@ pub fn paths_agree<S: ScoringFunction>(
         let masked = Array::from_fn(&weights.shape, |at| {
             weights.at(at) * (1.0 - attended.at(at))
         });
-        assert_zero(&format!("{what}: masked weights"), &masked);
+        assert_zero(format!("{what}: masked weights"), &masked);
         let context = expected["context"].with_heads();
         let sum = oracle::weighted_sum(&weights, &problem.inputs["values"].with_heads());
-        assert_close(&format!("{what}: weighted sum"), &context, &sum, CLOSE);
+        assert_close(format!("{what}: weighted sum"), &context, &sum, CLOSE);
         let rows = [&context, &weights].map(|array| {
             let attends = |at: &[usize]| {
                 (0..sizes.keys).any(|key| attended.at(&[at[0], at[1], at[2], key]) != 0.0)
@@ -117,7 +117,7 @@ pub fn paths_agree<S: ScoringFunction>(
             )
         });
         for row in &rows {
-            assert_zero(&format!("{what}: a fully masked query"), row);
+            assert_zero(format!("{what}: a fully masked query"), row);
         }
         attends_to_something |= context.magnitude() > 0.0;
     }
@@ -219,10 +219,7 @@ pub fn selecting_is_selecting_inputs<S: ScoringFunction>(
     sizes: Sizes,
     device: &Device,
 ) {
-    let sizes = Sizes {
-        heads: sizes.heads.max(1),
-        ..sizes
-    };
+    let sizes = sizes.with_heads(sizes.heads.max(1));
     let lens: Vec<i64> = (0..sizes.batch)
         .map(|at| (sizes.keys - at % sizes.keys) as i64)
         .collect();
@@ -242,12 +239,7 @@ pub fn selecting_is_selecting_inputs<S: ScoringFunction>(
         expected.at(&[&[chosen[at[0]]], &at[1..]].concat())
     });
     let actual = attention.attend(queries.select(0, indices), &selected);
-    assert_close(
-        &format!("{name}: selected"),
-        &Array::read(actual),
-        &expected,
-        CLOSE,
-    );
+    assert_close(format!("{name}: selected"), actual, &expected, CLOSE);
 }
 
 /// The same attention with parameters of type f64.
@@ -271,7 +263,7 @@ pub fn f32_is_close_to_f64<S: ScoringFunction>(
             let what = format!("{name}: {mask_name}: {path:?}: f32");
             for (result, expected) in &expected {
                 assert_close(
-                    &format!("{what}: {result}"),
+                    format!("{what}: {result}"),
                     &actual[result],
                     expected,
                     CLOSE,
@@ -387,7 +379,7 @@ pub fn records_restore<S: ScoringFunction>(
         "{name}: the other is the same already"
     );
     let loaded = other.load_record(saved.clone().into_record());
-    assert_same(&format!("{name}: loaded"), &run(&loaded), &expected);
+    assert_same(format!("{name}: loaded"), &run(&loaded), &expected);
     let names = |attention: &Attention<S>| {
         let names = parameters::values(attention).into_keys();
         names.collect::<Vec<_>>()

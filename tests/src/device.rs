@@ -69,6 +69,28 @@ pub fn dtypes(device: &Device) -> Vec<DType> {
         .collect()
 }
 
+/// The float types of half precision in which tests of `device` run.
+pub fn half_types(device: &Device) -> impl Iterator<Item = DType> {
+    let types = [DType::F16, DType::BF16].into_iter();
+    types.filter(|&dtype| computes(device, dtype))
+}
+
+/// All float types in which tests of `device` run.
+pub fn all_types(device: &Device) -> impl Iterator<Item = DType> {
+    let types = [DType::F64, DType::F32].into_iter();
+    let types = types.filter(|&dtype| computes(device, dtype));
+    types.chain(half_types(device))
+}
+
+/// Runs a test in f32, and in f64 where there is f64.
+pub fn in_each_type(test: impl Fn((&Device, DType))) -> impl Fn(&Device) {
+    move |device| {
+        for dtype in dtypes(device) {
+            test((device, dtype));
+        }
+    }
+}
+
 /// Whether `device` computes in `dtype`. Some claim to and do not: Mesa's software Vulkan adds in f64, but
 /// its `exp` and `tanh` return garbage.
 pub fn computes(device: &Device, dtype: DType) -> bool {

@@ -34,15 +34,6 @@ pub fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
     ])
 }
 
-/// Runs a test in f32, and in f64 where there is f64.
-pub fn in_each_type(test: impl Fn(On)) -> impl Fn(&Device) {
-    move |device| {
-        for dtype in device::dtypes(device) {
-            test((device, dtype));
-        }
-    }
-}
-
 /// So many roundings.
 pub fn roundings(count: f64, (_, dtype): On) -> f64 {
     count * device::epsilon(dtype)

@@ -27,17 +27,18 @@ mod steps;
 
 pub use array::Array;
 pub use compare::{
-    assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero,
+    Elements, assert_close, assert_finite, assert_outcomes_close, assert_outcomes_same,
+    assert_same, assert_zero,
 };
 pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};
-pub use panics::panic_message;
+pub use panics::{assert_says, panic_message, refuses};
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
     Case, HuggingFaceAttention, HuggingFaceLogits, HuggingFaceMasked, HuggingFaceTranslation,
     OnnxCase, RecurrentCase, TransformerCase, hugging_face_attention, hugging_face_logits,
-    hugging_face_masked, hugging_face_translation, onnx_reference, recurrent_reference, reference,
-    reference_path, transformer_reference,
+    hugging_face_masked, hugging_face_translation, near_reference, onnx_reference,
+    recurrent_reference, reference, reference_path, transformer_reference,
 };
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};

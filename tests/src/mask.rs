@@ -53,6 +53,16 @@ pub enum MaskSpec {
 }
 
 impl MaskSpec {
+    /// The keys at most so far from the query's own position.
+    pub const fn window(before: usize, after: usize) -> Self {
+        Self::Window { before, after }
+    }
+
+    /// The keys at most so far from the query's number.
+    pub const fn window_top_left(before: usize, after: usize) -> Self {
+        Self::WindowTopLeft { before, after }
+    }
+
     /// Lengths per example.
     pub fn lens(lens: &[i64]) -> Self {
         Self::ValidLens(Array::from_fn(&[lens.len()], |at| lens[at[0]] as f64))

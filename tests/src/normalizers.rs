@@ -1,6 +1,7 @@
-//! Normalizers, in f64 and plain loops.
+//! Normalizers under a mask, in f64 and plain loops.
 
 use attention_core::Normalizer;
+use attention_oracle::normalizers;
 
 use crate::{Array, MaskSpec};
 
@@ -14,58 +15,21 @@ pub const ALL: [Normalizer; 4] = [
 
 /// The weights of one row of unmasked scores, as the papers have them.
 fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
-    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     match normalizer {
-        Normalizer::Softmax => {
-            let exps: Vec<f64> = row.iter().map(|score| (score - largest).exp()).collect();
-            let sum: f64 = exps.iter().sum();
-            exps.iter().map(|exp| exp / sum).collect()
-        }
-        Normalizer::Sigmoid => row.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect(),
-        Normalizer::Sparsemax => {
-            let shifted: Vec<f64> = row.iter().map(|score| score - largest).collect();
-            let mut sorted = shifted.clone();
-            sorted.sort_by(|a, b| b.total_cmp(a));
-            let mut sum = 0.0;
-            let mut threshold = 0.0;
-            for (at, score) in sorted.iter().enumerate() {
-                let count = (at + 1) as f64;
-                sum += score;
-                if 1.0 + count * score > sum {
-                    threshold = (sum - 1.0) / count;
-                }
-            }
-            shifted.iter().map(|z| (z - threshold).max(0.0)).collect()
-        }
-        Normalizer::Hardmax => {
-            let first = row.iter().position(|score| *score == largest);
-            (0..row.len())
-                .map(|at| f64::from(Some(at) == first))
-                .collect()
-        }
+        Normalizer::Softmax => normalizers::softmax(row),
+        Normalizer::Sigmoid => normalizers::sigmoid(row),
+        Normalizer::Sparsemax => normalizers::sparsemax(row),
+        Normalizer::Hardmax => normalizers::hardmax(row),
         Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }
 }
 
-/// The gradient of the scores of a row, where the weights receive `received`: the Jacobian is symmetric.
+/// The gradient of the scores of a row, where the weights receive `received`.
 fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Vec<f64> {
-    let pairs = || weights.iter().zip(received);
     match normalizer {
-        Normalizer::Softmax => {
-            let mean: f64 = pairs().map(|(weight, r)| weight * r).sum();
-            pairs().map(|(weight, r)| weight * (r - mean)).collect()
-        }
-        Normalizer::Sigmoid => pairs()
-            .map(|(weight, r)| weight * (1.0 - weight) * r)
-            .collect(),
-        Normalizer::Sparsemax => {
-            let support = || pairs().filter(|(weight, _)| **weight > 0.0);
-            let mean = support().map(|(_, r)| r).sum::<f64>() / support().count() as f64;
-            let inside = |weight: f64| f64::from(weight > 0.0);
-            pairs()
-                .map(|(weight, r)| inside(*weight) * (r - mean))
-                .collect()
-        }
+        Normalizer::Softmax => normalizers::softmax_backward(weights, received),
+        Normalizer::Sigmoid => normalizers::sigmoid_backward(weights, received),
+        Normalizer::Sparsemax => normalizers::sparsemax_backward(weights, received),
         Normalizer::Hardmax => vec![0.0; weights.len()],
         Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }

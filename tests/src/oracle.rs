@@ -1,113 +1,116 @@
-//! Attention in f64 and plain loops.
+//! Attention by the plain loops of [`attention_oracle`], in `f64`, on arrays with a heads axis.
+
+use attention_core::RotaryLayout;
+use attention_oracle::{Axes, Pairs, Rotation, Score};
 
 use crate::{Array, MaskSpec};
 
-/// `w . tanh(q W_q + k W_k)`, all arrays with a heads axis; `w_q` and `w_k` are `[in, out]`, `w_v` is `[out, 1]`.
-pub fn additive_scores(
-    queries: &Array,
-    keys: &Array,
-    w_q: &Array,
-    w_k: &Array,
-    w_v: &Array,
-) -> Array {
-    let hiddens = w_v.shape[0];
-    let projected = |x: &Array, b, h, row, unit, w: &Array| -> f64 {
-        (0..w.shape[0])
-            .map(|s| x.at(&[b, h, row, s]) * w.at(&[s, unit]))
-            .sum()
-    };
-    pairs(queries, keys, |b, h, i, j| {
-        (0..hiddens)
-            .map(|unit| {
-                let sum =
-                    projected(queries, b, h, i, unit, w_q) + projected(keys, b, h, j, unit, w_k);
-                w_v.at(&[unit, 0]) * sum.tanh()
-            })
-            .sum()
-    })
-}
-
-/// `scale * q . k`, all arrays with a heads axis.
-pub fn dot_product_scores(queries: &Array, keys: &Array, scale: f64) -> Array {
-    let size = queries.shape[3];
-    pairs(queries, keys, |b, h, i, j| {
-        scale
-            * (0..size)
-                .map(|s| queries.at(&[b, h, i, s]) * keys.at(&[b, h, j, s]))
-                .sum::<f64>()
-    })
-}
-
-/// Softmax over the keys attended to; 0 elsewhere. A score of `-inf` counts as masked.
-pub fn masked_softmax(scores: &Array, mask: &MaskSpec) -> Array {
-    let shape = [
-        scores.shape[0],
-        scores.shape[1],
-        scores.shape[2],
-        scores.shape[3],
-    ];
-    let attends = |at: [usize; 4]| mask.attends(shape, at) && scores.at(&at) != f64::NEG_INFINITY;
-    Array::from_fn(&shape, |at| {
-        let [b, h, i, j] = [at[0], at[1], at[2], at[3]];
-        let row = || {
-            (0..shape[3])
-                .filter(|&j| attends([b, h, i, j]))
-                .map(|j| scores.at(&[b, h, i, j]))
-        };
-        if !attends([b, h, i, j]) {
-            return 0.0;
-        }
-        let max = row().fold(f64::NEG_INFINITY, f64::max);
-        (scores.at(at) - max).exp() / row().map(|score| (score - max).exp()).sum::<f64>()
-    })
-}
-
-/// `sum_j weights[i, j] values[j]` over the keys with a weight.
-pub fn weighted_sum(weights: &Array, values: &Array) -> Array {
-    let [batch, heads, queries, keys] = [0, 1, 2, 3].map(|axis| weights.shape[axis]);
-    Array::from_fn(&[batch, heads, queries, values.shape[3]], |at| {
-        (0..keys)
-            .map(|j| {
-                (
-                    weights.at(&[at[0], at[1], at[2], j]),
-                    values.at(&[at[0], at[1], j, at[3]]),
-                )
-            })
-            .filter(|&(weight, _)| weight != 0.0)
-            .map(|(weight, value)| weight * value)
-            .sum()
-    })
-}
-
-/// The derivative of `loss` in each element of `point`, by central differences.
-pub fn differences(point: &Array, step: f64, loss: impl Fn(&Array) -> f64) -> Array {
-    let mut moved = point.clone();
-    let data = (0..point.data.len())
-        .map(|at| {
-            moved.data[at] = point.data[at] + step;
-            let above = loss(&moved);
-            moved.data[at] = point.data[at] - step;
-            let below = loss(&moved);
-            moved.data[at] = point.data[at];
-            (above - below) / (2.0 * step)
+/// `w . tanh(q W_q + k W_k)`; `w_q` and `w_k` are `[in, out]`, `w_v` is `[out, 1]`.
+pub fn additive_scores([queries, keys, w_q, w_k, w_v]: [&Array; 5]) -> Array {
+    let project = |x: &Array, w: &Array| {
+        Array::from_fn(&[&x.shape[..3], &w.shape[1..]].concat(), |at| {
+            let product = |s| x.at(&[at[0], at[1], at[2], s]) * w.at(&[s, at[3]]);
+            (0..w.shape[0]).map(product).sum()
         })
-        .collect();
-    Array {
-        shape: point.shape.clone(),
-        data,
-    }
+    };
+    let score = Score::Additive { weight: &w_v.data };
+    scores(score, &project(queries, w_q), &project(keys, w_k))
 }
 
-fn pairs(
-    queries: &Array,
-    keys: &Array,
-    score: impl Fn(usize, usize, usize, usize) -> f64,
-) -> Array {
+/// `scale * q . k`
+pub fn dot_product_scores(queries: &Array, keys: &Array, scale: f64) -> Array {
+    scores(Score::Dot { scale }, queries, keys)
+}
+
+fn scores(score: Score<f64>, queries: &Array, keys: &Array) -> Array {
     let shape = [
         queries.shape[0],
         queries.shape[1],
         queries.shape[2],
         keys.shape[2],
     ];
-    Array::from_fn(&shape, |at| score(at[0], at[1], at[2], at[3]))
+    let pairs = pairs(shape, |_| true);
+    Array::new(&shape, score.forward(&pairs, [&queries.data, &keys.data]))
+}
+
+/// Softmax over the keys attended to; 0 elsewhere. A score of `-inf` counts as masked.
+pub fn masked_softmax(scores: &Array, mask: &MaskSpec) -> Array {
+    let pairs = unmasked(scores, mask);
+    Array::new(
+        &scores.shape,
+        attention_oracle::softmax(&pairs, &scores.data),
+    )
+}
+
+/// The gradient of the scores, where the weights receive `received`.
+pub fn masked_softmax_gradient(scores: &Array, mask: &MaskSpec, received: &Array) -> Array {
+    let pairs = unmasked(scores, mask);
+    let gradient = attention_oracle::softmax_backward(&pairs, &scores.data, &received.data);
+    Array::new(&scores.shape, gradient)
+}
+
+/// `sum_j weights[i, j] values[j]` over the keys with a weight.
+pub fn weighted_sum(weights: &Array, values: &Array) -> Array {
+    let shape @ [batch, heads, queries, keys] = shape_of(weights);
+    let shape_of_context = [batch, heads, queries, values.shape[3]];
+    if keys == 0 {
+        return Array::full(&shape_of_context, 0.0);
+    }
+    let pairs = pairs(shape, |at| weights.at(&at) != 0.0);
+    let context = attention_oracle::weighted_sum(&pairs, [&weights.data, &values.data]);
+    Array::new(&shape_of_context, context)
+}
+
+/// The derivative of `loss` in each element of `point`, by central differences.
+pub fn differences(point: &Array, step: f64, loss: impl Fn(&Array) -> f64) -> Array {
+    let loss = |moved: &[f64]| loss(&Array::new(&point.shape, moved));
+    Array::new(
+        &point.shape,
+        attention_oracle::differences(&point.data, step, loss),
+    )
+}
+
+/// The pairs of `rows`, `[batch, heads, rows, size]`, turned by the angles `[batch or 1, rows, pairs]` times
+/// `direction`.
+pub fn rotated(rows: &Array, angles: &Array, layout: RotaryLayout, direction: f64) -> Array {
+    let rotation = Rotation {
+        shape: shape_of(rows),
+        angles: &angles.data,
+        pairs: angles.shape[2],
+        is_interleaved: layout == RotaryLayout::Interleaved,
+    };
+    Array::new(&rows.shape, rotation.rotate(&rows.data, direction))
+}
+
+/// The angles of `positions`, `[batch or 1, rows]`, at `frequencies`.
+pub fn angles(positions: &Array, frequencies: &[f64]) -> Array {
+    let shape = [positions.shape[0], positions.shape[1], frequencies.len()];
+    Array::from_fn(&shape, |at| positions.at(&at[..2]) * frequencies[at[2]])
+}
+
+/// `theta^(-2 n / rotated)`, of each pair of `rotated` features.
+pub fn frequencies(theta: f64, rotated: usize) -> Vec<f64> {
+    let frequency = |n| theta.powf(-2.0 * n as f64 / rotated as f64);
+    (0..rotated / 2).map(frequency).collect()
+}
+
+fn shape_of(array: &Array) -> [usize; 4] {
+    [0, 1, 2, 3].map(|axis| array.shape[axis])
+}
+
+fn unmasked(scores: &Array, mask: &MaskSpec) -> Pairs {
+    let shape = shape_of(scores);
+    let attends = |at| mask.attends(shape, at) && scores.at(&at) != f64::NEG_INFINITY;
+    pairs(shape, attends)
+}
+
+fn pairs([batch, heads, queries, keys]: [usize; 4], attends: impl Fn([usize; 4]) -> bool) -> Pairs {
+    let axes = Axes {
+        batch,
+        heads,
+        key_heads: heads,
+        queries,
+        keys,
+    };
+    Pairs::new(axes, attends)
 }

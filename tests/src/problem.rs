@@ -22,17 +22,52 @@ pub struct Sizes {
     pub value_size: usize,
 }
 
+impl Sizes {
+    /// The sizes of axes, and those of features.
+    pub const fn new(
+        [batch, heads, queries, keys]: [usize; 4],
+        [query_size, key_size, hiddens, value_size]: [usize; 4],
+    ) -> Self {
+        Self {
+            batch,
+            heads,
+            queries,
+            keys,
+            query_size,
+            key_size,
+            hiddens,
+            value_size,
+        }
+    }
+}
+
+/// One size changed.
+macro_rules! with {
+    ($($method:ident: $field:ident;)*) => {
+        #[allow(missing_docs)]
+        impl Sizes {
+            $(#[must_use]
+            pub const fn $method(mut self, $field: usize) -> Self {
+                self.$field = $field;
+                self
+            })*
+        }
+    };
+}
+
+with! {
+    with_batch: batch;
+    with_heads: heads;
+    with_queries: queries;
+    with_keys: keys;
+    with_query_size: query_size;
+    with_key_size: key_size;
+    with_hiddens: hiddens;
+    with_value_size: value_size;
+}
+
 /// Unequal and mostly prime.
-pub const SIZES: Sizes = Sizes {
-    batch: 2,
-    heads: 3,
-    queries: 5,
-    keys: 7,
-    query_size: 17,
-    key_size: 19,
-    hiddens: 11,
-    value_size: 13,
-};
+pub const SIZES: Sizes = Sizes::new([2, 3, 5, 7], [17, 19, 11, 13]);
 
 /// One attention: additive if the inputs include `W_q`, `W_k` and `w_v`, dot-product otherwise.
 #[derive(Clone, Debug)]
@@ -152,7 +187,7 @@ impl Problem {
         match self.inputs.get("W_q") {
             Some(w_q) => {
                 let [w_k, w_v] = ["W_k", "w_v"].map(|name| &self.inputs[name]);
-                oracle::additive_scores(&queries, &keys, w_q, w_k, w_v)
+                oracle::additive_scores([&queries, &keys, w_q, w_k, w_v])
             }
             None => {
                 let scale = self.scale.unwrap_or(1.0 / (queries.shape[3] as f64).sqrt());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use burn::tensor::DType;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -228,6 +229,14 @@ fn read<F: DeserializeOwned>(name: &str) -> F {
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
     serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()))
+}
+
+/// How near a result of type `dtype` must come to a reference, of which ten digits are in its file: `single` in f32.
+pub fn near_reference(dtype: DType, single: f64) -> f64 {
+    match dtype {
+        DType::F64 => 1e-8,
+        _ => single,
+    }
 }
 
 /// The path of a file in `tests/reference`.

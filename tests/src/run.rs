@@ -133,14 +133,7 @@ impl Problem {
         path: Path,
     ) -> Outcome {
         let mask = self.mask.mask(device);
-        let input = |name: &str| {
-            let tensor = self.inputs[name].tensor::<D>(device, dtype);
-            if device.is_autodiff() {
-                tensor.require_grad()
-            } else {
-                tensor
-            }
-        };
+        let input = |name: &str| self.inputs[name].leaf::<D>(device, dtype);
         let tensors = ["queries", "keys", "values"].map(input);
         self.pool(attention, tensors, &mask, path)
     }

@@ -6,10 +6,9 @@ use attention_core::{
     CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, MonotonicAttentionConfig,
     StatefulAttention,
 };
-use burn::module::{ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Device, Gradients, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Array, Case, MaskSpec, Outcome, reference};
+use crate::{Array, Case, MaskSpec, Outcome, parameters, reference};
 
 /// Queries that attend to keys and values one after the other, and the parameters of the alignment.
 #[derive(Clone, Debug)]
@@ -135,14 +134,14 @@ impl Steps {
         dtype: DType,
         check: &impl StepsCheck,
     ) {
-        let mut loader = Loader {
-            path: Vec::new(),
-            parameters: &self.parameters,
-            dtype,
-            loaded: 0,
-        };
-        let attention = attention.map(&mut loader);
-        assert_eq!(loader.loaded, self.parameters.len(), "{}", self.name);
+        let mut loaded = 0;
+        let attention = parameters::changed(parameters::cast(attention, dtype), |path, old| {
+            let array = self.parameters[path].clone();
+            assert_eq!(array.shape, old.shape, "{path}");
+            loaded += 1;
+            array
+        });
+        assert_eq!(loaded, self.parameters.len(), "{}", self.name);
         check.check(attention, self, device);
     }
 
@@ -178,14 +177,8 @@ struct Run(DType, std::cell::RefCell<Outcome>);
 
 impl StepsCheck for Run {
     fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
-        let inputs = ["queries", "keys", "values"].map(|name| {
-            let tensor = steps.input(name, device, self.0);
-            if device.is_autodiff() {
-                tensor.require_grad()
-            } else {
-                tensor
-            }
-        });
+        let inputs =
+            ["queries", "keys", "values"].map(|name| steps.inputs[name].leaf::<3>(device, self.0));
         let [queries, keys, values] = inputs.clone();
         let memory = attention.setup(keys, values, steps.mask.mask(device));
         let mut state = attention.initial_state(&memory);
@@ -215,68 +208,13 @@ impl StepsCheck for Run {
                 loss = loss + (penalty * received).sum();
             }
             let gradients = loss.backward();
+            let gradients = Some(&gradients);
             for (name, tensor) in ["queries", "keys", "values"].into_iter().zip(inputs) {
-                outcome.insert(format!("grad {name}"), gradient(&tensor, &gradients));
+                let gradient = parameters::gradient(&tensor, gradients);
+                outcome.insert(format!("grad {name}"), gradient);
             }
-            attention.visit(&mut Reader {
-                path: Vec::new(),
-                gradients: &gradients,
-                outcome: &mut outcome,
-            });
+            let of_parameters = parameters::gradients(&attention, gradients).into_iter();
+            outcome.extend(of_parameters.map(|(name, of)| (format!("grad {name}"), of)));
         }
-    }
-}
-
-/// Zeros where the loss does not depend on `tensor`.
-fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Array {
-    match tensor.grad(gradients) {
-        Some(gradient) => Array::read(gradient),
-        None => Array::full(&tensor.dims(), 0.0),
-    }
-}
-
-struct Loader<'a> {
-    path: Vec<String>,
-    parameters: &'a BTreeMap<String, Array>,
-    dtype: DType,
-    loaded: usize,
-}
-
-impl ModuleMapper for Loader<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.into());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let array = &self.parameters[&self.path.join(".")];
-        assert_eq!(array.shape, param.dims(), "{:?}", self.path);
-        self.loaded += 1;
-        Param::from_tensor(array.tensor(&param.device(), self.dtype))
-    }
-}
-
-struct Reader<'a> {
-    path: Vec<String>,
-    gradients: &'a Gradients,
-    outcome: &'a mut Outcome,
-}
-
-impl ModuleVisitor for Reader<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.into());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let name = format!("grad {}", self.path.join("."));
-        self.outcome
-            .insert(name, gradient(&param.val(), self.gradients));
     }
 }

@@ -2,12 +2,12 @@
 
 use attention_core::functional::{self, AttentionOptions};
 use attention_core::masked_softmax;
+use attention_oracle::{Attention, AttentionGradients, Bias, Modifiers, Score};
 use burn::tensor::Tensor;
 
 use crate::case::{Case, Sizes};
 use crate::check::{Check, Input, Outcome};
 use crate::dropout;
-use crate::plain::attention as plain;
 
 pub(crate) const ADDITIVE_ATTENTION: &str = "additive attention";
 const DOT_PRODUCT_ATTENTION: &str = "dot-product attention";
@@ -50,12 +50,26 @@ fn additive_attention(case: Case) -> Check {
         [ADDITIVE_ATTENTION, case.name],
         [case.queries(), case.keys(), values, case.weight()],
         case.grad_output(value_size),
-        move |inputs, given| {
-            let factors = dropout::factors(&case, &pairs, given.observed);
-            Outcome::new(
-                plain::additive_attention(&pairs, inputs, &factors),
-                plain::additive_attention_backward(&pairs, inputs, &factors, given.grad_output),
-            )
+        move |[queries, keys, values, weight], given| {
+            let attention = Attention {
+                pairs: &pairs,
+                score: Score::Additive { weight },
+                queries,
+                keys,
+                values,
+                value_size,
+                modifiers: Modifiers::NONE,
+                factors: Some(&dropout::factors(&case, &pairs, given.observed)),
+            };
+            let outputs = attention.forward();
+            let AttentionGradients {
+                queries,
+                keys,
+                values,
+                weight,
+                ..
+            } = attention.backward(&outputs, given.grad_output);
+            Outcome::new(outputs.context, [queries, keys, values, weight])
         },
         move |[queries, keys, values, weight]| {
             let weight = weight.reshape([case.sizes.size]);
@@ -97,20 +111,34 @@ pub(crate) fn dot_product_attention_by<const N: usize>(
         inputs,
         case.grad_output(value_size),
         move |inputs, given| {
-            let zeros = vec![0.0; pairs.bias_count()];
-            let bias = inputs.get(3).copied().unwrap_or(&zeros);
-            let inputs = [inputs[0], inputs[1], inputs[2], bias];
-            let factors = dropout::factors(&case, &pairs, given.observed);
-            let gradients = plain::dot_product_attention_backward(
-                &pairs,
-                inputs,
-                SCALE,
-                &factors,
-                given.grad_output,
-            );
+            let bias = inputs.get(3).map(|elements| Bias {
+                elements,
+                shape: [case.sizes.batch, case.sizes.heads, 1, case.sizes.keys],
+            });
+            let attention = Attention {
+                pairs: &pairs,
+                score: Score::Dot { scale: SCALE },
+                queries: inputs[0],
+                keys: inputs[1],
+                values: inputs[2],
+                value_size,
+                modifiers: Modifiers {
+                    bias,
+                    ..Modifiers::NONE
+                },
+                factors: Some(&dropout::factors(&case, &pairs, given.observed)),
+            };
+            let outputs = attention.forward();
+            let AttentionGradients {
+                queries,
+                keys,
+                values,
+                bias,
+                ..
+            } = attention.backward(&outputs, given.grad_output);
             Outcome::new(
-                plain::dot_product_attention(&pairs, inputs, SCALE, &factors),
-                gradients.into_iter().take(N),
+                outputs.context,
+                [queries, keys, values, bias].into_iter().take(N),
             )
         },
         on_device,
@@ -123,11 +151,10 @@ fn additive_score(case: Case) -> Check {
         ["additive score", case.name],
         [case.queries(), case.keys(), case.weight()],
         case.grad_output(case.sizes.keys),
-        move |inputs, given| {
-            Outcome::new(
-                plain::additive_score(&pairs, inputs),
-                plain::additive_score_backward(&pairs, inputs, given.grad_output),
-            )
+        move |[queries, keys, weight], given| {
+            let (score, inputs) = (Score::Additive { weight }, [queries, keys]);
+            let gradients = score.backward(&pairs, inputs, given.grad_output);
+            Outcome::new(score.forward(&pairs, inputs), gradients)
         },
         move |[queries, keys, weight]| {
             let mask = case.mask(&queries.device());
@@ -143,10 +170,9 @@ fn dot_product_score(case: Case) -> Check {
         [case.queries(), case.keys()],
         case.grad_output(case.sizes.keys),
         move |inputs, given| {
-            Outcome::new(
-                plain::dot_product_score(&pairs, inputs, SCALE),
-                plain::dot_product_score_backward(&pairs, inputs, SCALE, given.grad_output),
-            )
+            let score = Score::Dot { scale: SCALE };
+            let gradients = score.backward(&pairs, inputs, given.grad_output);
+            Outcome::new(score.forward(&pairs, inputs), gradients.into_iter().take(2))
         },
         move |[queries, keys]| {
             let mask = case.mask(&queries.device());
@@ -163,8 +189,12 @@ fn softmax(case: Case) -> Check {
         case.grad_output(case.sizes.keys),
         move |[scores], given| {
             Outcome::new(
-                plain::softmax(&pairs, scores),
-                [plain::softmax_backward(&pairs, scores, given.grad_output)],
+                attention_oracle::softmax(&pairs, scores),
+                [attention_oracle::softmax_backward(
+                    &pairs,
+                    scores,
+                    given.grad_output,
+                )],
             )
         },
         move |[scores]| {
@@ -182,8 +212,8 @@ fn weighted_sum(case: Case) -> Check {
         case.grad_output(case.sizes.value_size),
         move |inputs, given| {
             Outcome::new(
-                plain::weighted_sum(&pairs, inputs),
-                plain::weighted_sum_backward(&pairs, inputs, given.grad_output),
+                attention_oracle::weighted_sum(&pairs, inputs),
+                attention_oracle::weighted_sum_backward(&pairs, inputs, given.grad_output),
             )
         },
         move |[weights, values]| {

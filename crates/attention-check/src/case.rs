@@ -1,10 +1,10 @@
 //! Cases of attention: sizes, masks and elements.
 
 use attention_core::Mask;
+use attention_oracle::{Axes, Pairs};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use crate::check::{Input, draw};
-use crate::plain::attention::{Axes, Pairs};
 
 /// The sizes of what is computed.
 #[derive(Clone, Copy)]

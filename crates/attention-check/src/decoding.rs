@@ -2,6 +2,7 @@
 //! reads them, before the first.
 
 use attention_core::{AdditiveScore, Attention, DotProductScoreConfig, Memory, ScoringFunction};
+use attention_oracle::{AttentionGradients, Modifiers, Score, linear_backward};
 use burn::module::{Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::Tensor;
@@ -9,8 +10,6 @@ use burn::tensor::Tensor;
 use crate::attention::{ADDITIVE_ATTENTION, SCALE, dot_product_attention_by};
 use crate::case::{Case, Sizes};
 use crate::check::{Check, Input, Outcome};
-use crate::plain::attention as plain;
-use crate::plain::layers;
 
 pub(crate) fn checks(sizes: Sizes) -> [Check; 2] {
     let case = Case::of_decoding(sizes);
@@ -38,25 +37,28 @@ fn additive_attention(case: Case) -> Check {
             let no_bias = &vec![0.0; size][..];
             let of_queries = [queries, of_queries, no_bias];
             let of_keys = [keys, of_keys, no_bias];
-            let (queries, keys) = (layers::linear(of_queries), layers::linear(of_keys));
-            let inputs = [&queries[..], &keys, values, weight];
-            let factors = vec![1.0; pairs.count()];
-            let [grad_queries, grad_keys, grad_values, grad_weight] =
-                plain::additive_attention_backward(&pairs, inputs, &factors, given.grad_output);
-            let [grad_queries, grad_of_queries, _] =
-                layers::linear_backward(of_queries, &grad_queries);
-            let [grad_keys, grad_of_keys, _] = layers::linear_backward(of_keys, &grad_keys);
-            Outcome::new(
-                plain::additive_attention(&pairs, inputs, &factors),
-                [
-                    grad_queries,
-                    grad_keys,
-                    grad_values,
-                    grad_of_queries,
-                    grad_of_keys,
-                    grad_weight,
-                ],
-            )
+            let attention = attention_oracle::Attention {
+                pairs: &pairs,
+                score: Score::Additive { weight },
+                queries: &attention_oracle::linear(of_queries),
+                keys: &attention_oracle::linear(of_keys),
+                values,
+                value_size,
+                modifiers: Modifiers::NONE,
+                factors: None,
+            };
+            let outputs = attention.forward();
+            let AttentionGradients {
+                queries,
+                keys,
+                values,
+                weight,
+                ..
+            } = attention.backward(&outputs, given.grad_output);
+            let [queries, of_queries, _] = linear_backward(of_queries, &queries);
+            let [keys, of_keys, _] = linear_backward(of_keys, &keys);
+            let gradients = [queries, keys, values, of_queries, of_keys, weight];
+            Outcome::new(outputs.context, gradients)
         },
         move |[queries, keys, values, of_queries, of_keys, weight]| {
             let score = AdditiveScore {

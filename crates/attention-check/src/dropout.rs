@@ -4,9 +4,10 @@
 //! through the weighted sum: the context shows which weights are left, and the plain loops drop the others. Weights
 //! that are left must be scaled, then, and the gradients those of the same choice.
 
+use attention_oracle::Pairs;
+
 use crate::case::Case;
 use crate::check::Input;
-use crate::plain::attention::Pairs;
 
 /// The standard deviations by which the number of dropped weights may differ from its expectation; chance does not
 /// reach them.

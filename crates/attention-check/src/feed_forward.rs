@@ -1,12 +1,13 @@
 //! Activations, and normalizations of rows: what stands around the products of a feed-forward network.
 
+use attention_oracle::Normalization;
 use burn::tensor::Tensor;
 use burn_fused_layers::{Activation, activate, activate_gated, layer_norm, rms_norm};
 
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, draw};
-use crate::plain::activation as plain;
-use crate::plain::normalization::{EPSILON, Normalization};
+
+const EPSILON: f64 = 1e-5;
 
 /// The checks, of as many rows as there are queries.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
@@ -57,17 +58,25 @@ fn activation<const N: usize>(
         move |inputs: [&[f64]; N], given| {
             let ones = vec![1.0; inputs[0].len()];
             let inputs = [inputs[0], inputs.get(1).copied().unwrap_or(&ones)];
-            let gradients = plain::activate_backward(function, inputs, given.grad_output);
-            Outcome::new(
-                plain::activate(function, inputs),
-                gradients.into_iter().take(N),
-            )
+            let oracle = oracle(function);
+            let gradients = attention_oracle::activate_backward(oracle, inputs, given.grad_output);
+            let output = attention_oracle::activate(oracle, inputs);
+            Outcome::new(output, gradients.into_iter().take(N))
         },
         move |inputs: [Tensor<4>; N]| match inputs.get(1) {
             Some(factor) => activate_gated(inputs[0].clone(), factor.clone(), function),
             None => activate(inputs[0].clone(), function),
         },
     )
+}
+
+fn oracle(function: Activation) -> attention_oracle::Activation {
+    match function {
+        Activation::Relu => attention_oracle::Activation::Relu,
+        Activation::Gelu => attention_oracle::Activation::Gelu,
+        Activation::GeluTanh => attention_oracle::Activation::GeluTanh,
+        Activation::Silu => attention_oracle::Activation::Silu,
+    }
 }
 
 /// Rows, gain and bias.
@@ -93,11 +102,11 @@ fn norm<const N: usize>(
         inputs,
         draw(37, shape(sizes), 1.0),
         move |inputs: [&[f64]; N], given| {
-            let zeros = vec![0.0; size];
             let normalization = Normalization {
                 rows: inputs[0],
                 gain: inputs[1],
-                bias: inputs.get(2).copied().unwrap_or(&zeros),
+                bias: inputs.get(2).copied(),
+                epsilon: EPSILON,
                 is_centered,
             };
             let gradients = normalization.backward(given.grad_output);

@@ -1,5 +1,6 @@
 //! Linear layers, rows of a table, and the loss of a linear layer to classes.
 
+use attention_oracle::{CrossEntropy, linear_backward, select_rows_backward};
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_fused_layers::{
     ClassTargets, EmbeddingTable, PackedLinear, linear, linear_cross_entropy,
@@ -8,8 +9,6 @@ use burn_fused_layers::{
 
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, Output, draw};
-use crate::plain::layers as plain;
-use crate::plain::layers::Targets;
 
 /// How many calls share a weight.
 const CALLS: usize = 3;
@@ -84,8 +83,11 @@ fn layer<const N: usize>(
                 inputs[1],
                 inputs.get(2).copied().unwrap_or(&zeros),
             ];
-            let gradients = plain::linear_backward(inputs, given.grad_output);
-            Outcome::new(plain::linear(inputs), gradients.into_iter().take(N))
+            let gradients = linear_backward(inputs, given.grad_output);
+            Outcome::new(
+                attention_oracle::linear(inputs),
+                gradients.into_iter().take(N),
+            )
         },
         move |inputs: [Tensor<4>; N]| {
             let bias = inputs.get(2).map(|bias| bias.clone().reshape([out]));
@@ -118,8 +120,11 @@ fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
         [Input::drawn(15, [1, 1, rows, size], 1.0)],
         draw(16, [1, 1, count, size], 1.0),
         move |[table], given| {
-            let gradient = plain::select_rows_backward(table, size, &indices, given.grad_output);
-            Outcome::new(plain::select_rows(table, size, &indices), [gradient])
+            let gradient = select_rows_backward(table, size, &indices, given.grad_output);
+            Outcome::new(
+                attention_oracle::select_rows(table, size, &indices),
+                [gradient],
+            )
         },
         move |[table]| {
             let indices = classes(&on_device, &table);
@@ -200,21 +205,19 @@ impl Loss {
                 let zeros = vec![0.0; num_classes];
                 let bias = inputs.get(2).copied().unwrap_or(&zeros);
                 let inputs = [&self.joined(inputs[0])[..], inputs[1], bias];
-                let logits = plain::linear(inputs);
-                let targets = Targets {
-                    classes: &self.targets(),
+                let logits = attention_oracle::linear(inputs);
+                let loss = CrossEntropy {
+                    targets: &self.targets(),
                     factors: &self.factors(),
+                    label_smoothing: 0.0,
                 };
-                let grad_logits = targets.cross_entropy_backward(&logits, given.grad_output[0]);
-                let [grad_features, grad_weight, grad_bias] =
-                    plain::linear_backward(inputs, &grad_logits);
+                let grad_logits = loss.backward(&logits, given.grad_output[0]);
+                let [grad_features, grad_weight, grad_bias] = linear_backward(inputs, &grad_logits);
                 let gradients = [self.split(&grad_features), grad_weight, grad_bias];
+                let predictions = loss.predictions(&logits).into_iter();
                 Outcome {
-                    exact: targets.predictions(&logits),
-                    ..Outcome::new(
-                        vec![targets.cross_entropy(&logits)],
-                        gradients.into_iter().take(N),
-                    )
+                    exact: predictions.map(|class| class as f64).collect(),
+                    ..Outcome::new(vec![loss.loss(&logits)], gradients.into_iter().take(N))
                 }
             },
             move |inputs: [Tensor<4>; N]| {

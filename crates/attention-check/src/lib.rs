@@ -7,7 +7,6 @@ mod decoding;
 mod dropout;
 mod feed_forward;
 mod layers;
-mod plain;
 mod recurrent;
 mod report;
 mod rotation;

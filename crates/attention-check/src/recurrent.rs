@@ -1,11 +1,11 @@
 //! Recurrent layers.
 
+use attention_oracle::{Cell, Recurrent};
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Steps};
 
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, draw};
-use crate::plain::recurrent::Layer;
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;
@@ -97,18 +97,33 @@ fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Che
         ],
         draw(24, [1, BATCH, STEPS + states, size], 1.0),
         move |[gates, weight, bias, initial], given| {
-            let layer = Layer {
-                cell,
-                steps: &case.steps(),
+            let lens = case.lens;
+            let layer = Recurrent {
+                cell: match cell {
+                    CellKind::Gru => Cell::Gru,
+                    CellKind::Lstm => Cell::Lstm,
+                },
                 sizes: [BATCH, STEPS, size],
+                lens: lens.as_ref().map(|lens| &lens[..]),
+                is_reversed: case.is_reversed,
                 gates,
                 weight,
                 bias,
                 initial,
             };
-            let gradients = layer.backward(given.grad_output);
+            let read = |at: usize| given.grad_output[at];
+            let mut grad_states = vec![0.0; states * BATCH * STEPS * size];
+            each_read(case, states, size, |state, output| {
+                grad_states[state] += read(output)
+            });
+            let gradients = layer.backward(&grad_states);
+            let of_layer = layer.forward();
+            let mut outputs = vec![0.0; given.grad_output.len()];
+            each_read(case, states, size, |state, output| {
+                outputs[output] = of_layer[state]
+            });
             Outcome::new(
-                layer.forward(),
+                outputs,
                 [
                     gradients.gates,
                     gradients.weight,
@@ -134,4 +149,23 @@ fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Che
             Tensor::cat(parts, 1).unsqueeze::<4>()
         },
     )
+}
+
+/// Where a user reads the states: a place in `[states, batch, steps, size]`, and one in
+/// `[batch, steps + states, size]`.
+fn each_read(case: Case, states: usize, size: usize, mut read: impl FnMut(usize, usize)) {
+    let last = if case.is_reversed { 0 } else { STEPS - 1 };
+    for b in 0..BATCH {
+        for row in 0..STEPS + states {
+            let [state, step] = if row < STEPS {
+                [0, row]
+            } else {
+                [row - STEPS, last]
+            };
+            for u in 0..size {
+                let from = ((state * BATCH + b) * STEPS + step) * size + u;
+                read(from, (b * (STEPS + states) + row) * size + u);
+            }
+        }
+    }
 }

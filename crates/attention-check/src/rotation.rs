@@ -1,11 +1,11 @@
 //! Rows turned by angles.
 
 use attention_core::{RotaryLayout, functional};
+use attention_oracle::Rotation;
 use burn::tensor::{DType, Tensor, TensorData};
 
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, draw};
-use crate::plain::rotation::Rotation;
 
 /// The checks of an angle for each pair of each row: of neighbours that make up whole rows, the angles the same in all
 /// examples; and of features from two halves, before some that stay, each example with its own angles.
@@ -18,37 +18,39 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
         ..
     } = sizes;
     let check = |name, size, examples, layout| {
-        let rotation = Rotation {
-            batch,
-            heads,
-            rows,
-            size,
-            examples,
-            pairs,
-            is_interleaved: layout == RotaryLayout::Interleaved,
-        };
         let shape = [batch, heads, rows, size];
+        let angles = angles([examples, rows, pairs]);
+        let on_device = angles.clone();
+        let rotate = move |rows: &[f64], direction| {
+            let rotation = Rotation {
+                shape,
+                angles: &angles,
+                pairs,
+                is_interleaved: layout == RotaryLayout::Interleaved,
+            };
+            rotation.rotate(rows, direction)
+        };
         Check::new(
             ["rotation", name],
             [Input::drawn(17, shape, 1.0)],
             draw(18, shape, 1.0),
             move |[rows], given| {
-                let gradient = rotation.rotate(given.grad_output, -1.0);
-                Outcome::new(rotation.rotate(rows, 1.0), [gradient])
+                let gradient = rotate(given.grad_output, -1.0);
+                Outcome::new(rotate(rows, 1.0), [gradient])
             },
-            move |[rows]| {
-                let dtype = match rows.dtype() {
+            move |[input]| {
+                let dtype = match input.dtype() {
                     DType::F64 => DType::F64,
                     _ => DType::F32,
                 };
-                let options = (&rows.device(), dtype);
+                let options = (&input.device(), dtype);
                 let table = |of: fn(f64) -> f64| {
-                    let angles = rotation.angles().into_iter().map(of).collect();
-                    let data = TensorData::new(angles, rotation.shape_of_angles());
+                    let elements = on_device.iter().copied().map(of).collect();
+                    let data = TensorData::new(elements, [examples, rows, pairs]);
                     Tensor::<3>::from_data(data, options)
                 };
                 let [cosines, sines] = [f64::cos, f64::sin].map(table);
-                functional::rotate(rows, cosines, sines, layout)
+                functional::rotate(input, cosines, sines, layout)
             },
         )
     };
@@ -66,4 +68,12 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
             RotaryLayout::HalfSplit,
         ),
     ]
+}
+
+fn angles([examples, rows, pairs]: [usize; 3]) -> Vec<f64> {
+    let place = |at: usize| [at / pairs / rows, at / pairs % rows, at % pairs];
+    let angle = |[example, row, pair]: [usize; 3]| {
+        1.1 * example as f64 + 0.7 * row as f64 + 0.3 * pair as f64
+    };
+    (0..examples * rows * pairs).map(place).map(angle).collect()
 }

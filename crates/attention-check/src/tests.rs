@@ -1,14 +1,10 @@
 //! The plain loops are right, and every check notices what is wrong.
 
 use burn::tensor::Device;
-use burn_fused_layers::recurrent::{CellKind, Steps};
 
 use crate::case::{Case, Sizes};
 use crate::check::{Check, Input, Outcome, tolerances};
 use crate::dropout;
-use crate::plain::attention::{self, Axes, Pairs};
-use crate::plain::layers::Targets;
-use crate::plain::recurrent::Layer;
 use crate::self_check::{checks, checks_in_f32};
 
 /// Few enough to move each element of each input.
@@ -131,74 +127,6 @@ fn a_share_of_dropped_weights_that_is_no_chance_is_an_error() {
     assert!(!is_error(|at| at * 7 % 10 < 3));
     assert!(is_error(|_| false));
     assert!(is_error(|at| at % 2 == 0));
-}
-
-#[test]
-fn results_of_the_plain_loops_are_those_worked_out_by_hand() {
-    let axes = Axes {
-        batch: 1,
-        heads: 2,
-        key_heads: 1,
-        queries: 1,
-        keys: 3,
-    };
-    // The last key is masked, and the second head reads the keys of the only one.
-    let pairs = Pairs::new(axes, |[_, _, _, j]| j < 2);
-    let nan = f64::NAN;
-    let scores = [0.0, 3_f64.ln(), nan, 1.0, 1.0, nan];
-    let weights = attention::softmax(&pairs, &scores);
-    assert_close(&weights, &[0.25, 0.75, 0.0, 0.5, 0.5, 0.0]);
-    let context = attention::weighted_sum(&pairs, [&weights, &[4.0, 8.0, nan]]);
-    assert_close(&context, &[7.0, 6.0]);
-    // tanh(ln 2) is 3/5.
-    let (queries, keys) = ([0.0, 2_f64.ln()], [2_f64.ln(), -(2_f64.ln()), nan]);
-    let scores = attention::additive_score(&pairs, [&queries, &keys, &[5.0]]);
-    assert_close(&scores, &[3.0, -3.0, 0.0, 5.0 * 15.0 / 17.0, 0.0, 0.0]);
-    let scores = attention::dot_product_score(&pairs, [&[2.0, 3.0], &[5.0, 7.0, nan]], 0.5);
-    assert_close(&scores, &[5.0, 7.0, 0.0, 7.5, 10.5, 0.0]);
-    let scores = attention::with_bias(&pairs, [&scores, &[1.0, 2.0, nan, 3.0, 4.0, nan]]);
-    assert_close(&scores, &[6.0, 9.0, 0.0, 10.5, 14.5, 0.0]);
-
-    let targets = Targets {
-        classes: &[1, 0],
-        factors: &[2.0, 1.0],
-    };
-    let logits = [0.0, 3_f64.ln(), 5.0, 5.0];
-    let loss = 2.0 * (4.0_f64 / 3.0).ln() + 2_f64.ln();
-    assert_close(&[targets.cross_entropy(&logits)], &[loss]);
-
-    // Where all gates are 0, sigmoids are 1/2: half of the state stays, and nothing comes in.
-    let zeros = [0.0; 8];
-    let outputs = |cell: CellKind, lens, initial: &[f64]| {
-        let width = cell.gates();
-        let layer = Layer {
-            cell,
-            steps: &Steps::of_lens(lens),
-            sizes: [1, 2, 1],
-            gates: &zeros[..2 * width],
-            weight: &zeros[..width],
-            bias: &zeros[..width],
-            initial,
-        };
-        layer.forward()
-    };
-    assert_close(&outputs(CellKind::Gru, [2], &[8.0]), &[4.0, 2.0, 2.0]);
-    assert_close(&outputs(CellKind::Gru, [1], &[8.0]), &[4.0, 4.0, 4.0]);
-    let [first, second] = [2_f64.ln(), 0.5 * 2_f64.ln()].map(|cell| 0.5 * cell.tanh());
-    assert_close(
-        &outputs(CellKind::Lstm, [2], &[8.0, 2.0 * 2_f64.ln()]),
-        &[first, second, second, 0.5 * 2_f64.ln()],
-    );
-}
-
-fn assert_close(actual: &[f64], expected: &[f64]) {
-    assert_eq!(actual.len(), expected.len());
-    for (actual, expected) in actual.iter().zip(expected) {
-        assert!(
-            (actual - expected).abs() < 1e-14 * expected.abs().max(1.0),
-            "{actual} {expected}"
-        );
-    }
 }
 
 fn name(check: &Check) -> String {

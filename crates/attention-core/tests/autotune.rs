@@ -72,16 +72,7 @@ fn each_gpu(test: impl Fn(&Device)) {
 }
 
 /// More queries than the tilings for few of them take at once.
-const MANY: Sizes = Sizes {
-    batch: 2,
-    heads: 2,
-    queries: 11,
-    keys: 13,
-    query_size: 4,
-    key_size: 4,
-    hiddens: 0,
-    value_size: 3,
-};
+const MANY: Sizes = Sizes::new([2, 2, 11, 13], [4, 4, 0, 3]);
 
 /// A NaN in a query has the kernel of additive scores compute the tile of its neighbours by another formula, `tanh`
 /// itself, whose rounding reaches the keys: there the bits of `queries_are_apart` hold for the definition alone.
@@ -135,7 +126,7 @@ fn masks() -> [MaskSpec; 4] {
 fn every_way_gives_the_same() {
     each_gpu(|device| {
         for queries in [1, 5, 11] {
-            let sizes = Sizes { queries, ..SIZES };
+            let sizes = SIZES.with_queries(queries);
             for mask in masks() {
                 for (name, problem) in Problem::both(sizes, &mask) {
                     let solved = &problem.solve()["context"];
@@ -164,14 +155,7 @@ fn every_way_gives_the_same() {
 fn a_choice_is_that_of_its_shape() {
     each_gpu(|device| {
         Way::Auto.choose();
-        let sizes = [
-            SIZES,
-            Sizes {
-                queries: 19,
-                keys: 70,
-                ..SIZES
-            },
-        ];
+        let sizes = [SIZES, SIZES.with_queries(19).with_keys(70)];
         for mask in [MaskSpec::None, MaskSpec::Causal] {
             let [one, other] = sizes.map(|sizes| Problem::dot_product(sizes, mask.clone()));
             let run = |problem: &Problem| {
@@ -193,11 +177,7 @@ fn a_choice_is_that_of_its_shape() {
 fn no_way_changes_what_is_dropped() {
     each_gpu(|device| {
         let problem = Problem::dot_product(
-            Sizes {
-                queries: 9,
-                keys: 23,
-                ..SIZES
-            },
+            SIZES.with_queries(9).with_keys(23),
             MaskSpec::lens(&[19, 23]),
         );
         let mask = problem.mask.mask(device);

@@ -7,7 +7,7 @@ use attention_core::{
     AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, RotaryConfig,
     RotaryLayout, ScoringFunction,
 };
-use attention_tests::{Array, assert_close};
+use attention_tests::{Array, assert_close, oracle};
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::sync::OnceLock;
 
@@ -42,15 +42,10 @@ fn turned(dtype: DType, layout: RotaryLayout, positions: &Positions, rows: usize
 /// The rows of [`turned`], from the first position on, in f64.
 fn expected(layout: RotaryLayout) -> Array {
     let length = 1.0 / (SIZE as f64).sqrt();
-    Array::from_fn(&[1, 1, POSITIONS, SIZE], |at| {
-        let (pair, is_first) = match layout {
-            RotaryLayout::Interleaved => (at[3] / 2, at[3].is_multiple_of(2)),
-            RotaryLayout::HalfSplit => (at[3] % (SIZE / 2), at[3] < SIZE / 2),
-        };
-        let frequency = 10_000_f64.powf(-2.0 * pair as f64 / SIZE as f64);
-        let (sin, cos) = (at[2] as f64 * frequency).sin_cos();
-        length * if is_first { cos - sin } else { cos + sin }
-    })
+    let positions = Array::from_fn(&[1, POSITIONS], |at| at[1] as f64);
+    let angles = oracle::angles(&positions, &oracle::frequencies(10_000.0, SIZE));
+    let rows = Array::full(&[1, 1, POSITIONS, SIZE], length);
+    oracle::rotated(&rows, &angles, layout, 1.0)
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn gradients_are_the_same_without_what_is_switched_off() {
         assert_eq!(got.len(), expected.len());
         for (name, expected) in &expected {
             attention_tests::assert_close(
-                &format!("{name} without {what}"),
+                format!("{name} without {what}"),
                 &got[name],
                 expected,
                 1e-5,
@@ -89,7 +89,7 @@ fn rotations_are_their_definition_bit_for_bit() {
                 let by_definition = run();
                 set_kernel(Operation::Rotate, true);
                 for (a, b) in by_kernel.iter().zip(&by_definition) {
-                    assert_same(&format!("{layout:?} {examples} {pairs} {dtype:?}"), a, b);
+                    assert_same(format!("{layout:?} {examples} {pairs} {dtype:?}"), a, b);
                 }
             }
         }
@@ -126,7 +126,7 @@ fn check_definition<const N: usize>(
         set_kernel(operation, true);
         let tolerance = 20.0 * attention_tests::device::epsilon(dtype);
         for (a, b) in by_kernel.iter().zip(&by_definition) {
-            attention_tests::assert_close(&format!("{what} {dtype:?}"), a, b, tolerance);
+            attention_tests::assert_close(format!("{what} {dtype:?}"), a, b, tolerance);
         }
     }
 }

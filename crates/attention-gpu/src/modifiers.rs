@@ -231,6 +231,6 @@ fn unmasked(score: f32) -> f32 {
 }
 
 #[cfg(test)]
-mod plain_loops;
+mod cases;
 #[cfg(test)]
 mod tests;

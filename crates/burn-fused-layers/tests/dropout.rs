@@ -86,9 +86,7 @@ fn a_seed_draws_the_same_mask_and_the_next_call_another() {
 #[test]
 fn gradients_go_to_what_was_kept() {
     each_training(|device| {
-        let input = Array::draw(1, &[37, 41])
-            .tensor::<2>(device, DType::F32)
-            .require_grad();
+        let input = Array::draw(1, &[37, 41]).leaf::<2>(device, DType::F32);
         let output = dropout(&layer(0.4), input.clone());
         let received = Array::draw(2, &[37, 41]).tensor::<2>(device, DType::F32);
         let gradients = (output.clone() * received.clone()).sum().backward();

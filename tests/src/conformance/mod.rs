@@ -140,10 +140,7 @@ impl StoredArray {
             "{:?}",
             self.shape
         );
-        let array = Array {
-            shape: self.shape,
-            data,
-        };
+        let array = Array::new(&self.shape, data);
         TypedArray {
             array,
             element: self.element,

@@ -4,7 +4,7 @@ use attention_core::functional::{
     AttentionOptions, additive_attention, additive_attention_steps, dot_product_attention,
     dot_product_attention_steps,
 };
-use attention_tests::heads::{On, in_each_type, roundings};
+use attention_tests::heads::{On, roundings};
 use attention_tests::{Array, MaskSpec, assert_close, device, panic_message};
 use burn::tensor::Tensor;
 
@@ -101,7 +101,7 @@ fn one_example_is_that_of_all<const D: usize>(on: On) {
 
 #[test]
 fn one_example_beside_more_is_repeated() {
-    device::each_training(in_each_type(|on| {
+    device::each_training(device::in_each_type(|on| {
         one_example_is_that_of_all::<3>(on);
         one_example_is_that_of_all::<4>(on);
     }));

@@ -2,7 +2,7 @@
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, Positions, ScoringFunction};
 use attention_tests::{
-    Array, Concatenation, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks,
+    Array, Concatenation, MaskSpec, Path, Problem, SIZES, assert_close, assert_zero, device, masks,
 };
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, activation};
@@ -20,30 +20,24 @@ impl ScoringFunction for UserDotProduct {
     }
 }
 
-/// Context, weights and the gradients of queries, keys and values.
-fn run<S: ScoringFunction>(
-    attention: &Attention<S>,
-    problem: &Problem,
-    device: &Device,
-) -> Vec<(&'static str, Array)> {
-    let inputs = ["queries", "keys", "values"]
-        .map(|name| (name, problem.inputs[name].f32::<4>(device).require_grad()));
-    let [(_, queries), (_, keys), (_, values)] = inputs.clone();
-    let mask = problem.mask.mask(device);
-    let output =
-        attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
-    let context = attention.forward(queries, keys, values, &mask);
-    let received = problem.grad_context.as_ref().unwrap();
-    let gradients = (context.clone() * received.f32(device)).sum().backward();
-    let mut results = vec![
-        ("context", Array::read(context)),
-        ("context beside weights", Array::read(output.context)),
-        ("weights", Array::read(output.weights)),
-    ];
-    for (name, tensor) in inputs {
-        results.push((name, Array::read(tensor.grad(&gradients).unwrap())));
-    }
-    results
+/// Compares context, weights and the gradients of queries, keys and values; returns the weights.
+fn check<A: ScoringFunction, B: ScoringFunction>(
+    what: &str,
+    [problem, other]: [&Problem; 2],
+    (actual, expected): (A, B),
+    (device, tolerance): (&Device, f64),
+) -> Array {
+    let (actual, expected) = (Attention::new(actual, 0.0), Attention::new(expected, 0.0));
+    let [_, mut outcome] = Path::DIRECT.map(|path| {
+        let actual = problem.run_with(&actual, device, DType::F32, path);
+        let expected = other.run_with(&expected, device, DType::F32, path);
+        for (name, expected) in expected.iter().filter(|(name, _)| !name.contains("score.")) {
+            let what = format!("{what}: {path:?}: {name}");
+            assert_close(&what, &actual[name], expected, tolerance);
+        }
+        actual
+    });
+    outcome.remove("weights").unwrap()
 }
 
 #[test]
@@ -51,12 +45,8 @@ fn a_users_dot_product_is_dot_product_attention() {
     device::each_training(|device| {
         for (name, mask) in masks(SHAPE) {
             let problem = Problem::dot_product(SIZES, mask);
-            let actual = run(&Attention::new(UserDotProduct {}, 0.0), &problem, device);
-            let ours = Attention::new(DotProductScoreConfig::new().init(), 0.0);
-            let expected = run(&ours, &problem, device);
-            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
-                assert_close(&format!("{name}: {result}"), actual, expected, 3e-6);
-            }
+            let scores = (UserDotProduct {}, DotProductScoreConfig::new().init());
+            check(name, [&problem; 2], scores, (device, 3e-6));
         }
     });
 }
@@ -68,20 +58,13 @@ fn additive_attention_is_a_perceptron_on_the_concatenation() {
             let problem = Problem::additive(SIZES, mask);
             let [w_q, w_k, w_v] = ["W_q", "W_k", "w_v"].map(|name| &problem.inputs[name]);
             let rows = w_q.shape[0] + w_k.shape[0];
-            let stacked = Array {
-                shape: vec![rows, SIZES.hiddens],
-                data: [&w_q.data[..], &w_k.data].concat(),
-            };
+            let stacked = Array::new(&[rows, SIZES.hiddens], [&w_q.data[..], &w_k.data].concat());
             let concatenation = Concatenation {
                 hidden: Param::from_tensor(stacked.f32(device)),
                 output: Param::from_tensor(w_v.f32(device)),
             };
-            let ours = Attention::new(problem.additive_score(device, DType::F32), 0.0);
-            let expected = run(&ours, &problem, device);
-            let actual = run(&Attention::new(concatenation, 0.0), &problem, device);
-            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
-                assert_close(&format!("{name}: {result}"), actual, expected, 3e-6);
-            }
+            let scores = (concatenation, problem.additive_score(device, DType::F32));
+            check(name, [&problem; 2], scores, (device, 3e-6));
         }
     });
 }
@@ -118,11 +101,11 @@ fn projections_are_applied_once() {
             ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
         let mask = problem.mask.mask(device);
         let context = attention.forward(queries.clone(), keys.clone(), values.clone(), &mask);
-        assert_close("forward", &Array::read(context), expected, 2e-5);
+        assert_close("forward", context, expected, 2e-5);
         let memory = attention.prepare(keys, values, mask);
         for _ in 0..2 {
             let context = attention.attend(queries.clone(), &memory);
-            assert_close("attend", &Array::read(context), expected, 2e-5);
+            assert_close("attend", context, expected, 2e-5);
         }
     });
 }
@@ -147,14 +130,11 @@ fn a_users_minus_infinity_is_a_mask() {
         let even = Array::from_fn(&[1, SIZES.keys], |at| f64::from(at[1] % 2 == 0));
         let even = MaskSpec::Keep(even);
         for mask in [MaskSpec::None, MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
-            let mut problem = Problem::dot_product(SIZES, mask.clone());
-            let actual = run(&Attention::new(EvenKeys {}, 0.0), &problem, device);
-            problem.mask = mask.and(even.clone());
-            let expected = run(&Attention::new(EvenKeys {}, 0.0), &problem, device);
-            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
-                assert_close(result, actual, expected, 1e-6);
-            }
-            let weights = &actual[2].1;
+            let problem = Problem::dot_product(SIZES, mask.clone());
+            let mut masked = problem.clone();
+            masked.mask = mask.and(even.clone());
+            let scores = (EvenKeys {}, EvenKeys {});
+            let weights = check("even", [&problem, &masked], scores, (device, 1e-6));
             let odd = Array::from_fn(&weights.shape, |at| (at[3] % 2) as f64 * weights.at(at));
             assert_zero("odd keys", &odd);
         }

@@ -2,7 +2,7 @@
 
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close,
+    Array, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close,
     assert_outcomes_same, device,
 };
 use burn::tensor::{DType, Int, Tensor};
@@ -39,13 +39,11 @@ fn steps_add_up_to_one_call_gradients_too() {
 /// More keys and units than any tile, and steps that all take the path of decoding.
 #[test]
 fn many_steps_through_many_keys() {
-    let sizes = Sizes {
-        queries: 11,
-        keys: 150,
-        hiddens: 70,
-        value_size: 37,
-        ..SIZES
-    };
+    let sizes = SIZES
+        .with_queries(11)
+        .with_keys(150)
+        .with_hiddens(70)
+        .with_value_size(37);
     device::each_training(|device| {
         for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[131, 150])) {
             let expected = problem.run(device, DType::F32, Path::Forward);
@@ -83,8 +81,8 @@ fn padding_is_ignored_in_every_step() {
 fn two_memories_of_the_same_keys_add_up() {
     device::each_training(|device| {
         let attention = AdditiveAttentionConfig::new(3, 5, 7).init(device);
-        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
-        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let keys = Array::draw(1, &[2, 6, 5]).leaf::<3>(device, DType::F32);
+        let values = Array::draw(2, &[2, 6, 4]).leaf::<3>(device, DType::F32);
         let query = |seed| Array::draw(seed, &[2, 1, 3]).f32::<3>(device);
         let prepare = || attention.prepare(keys.clone(), values.clone(), Mask::none());
         let gradients = |memories: [&Memory; 3]| {
@@ -116,8 +114,8 @@ fn steps_and_other_readers_of_a_memory_add_up() {
     device::each_training(|device| {
         let dot = DotProductAttentionConfig::new().init();
         let additive = AdditiveAttentionConfig::new(5, 5, 7).init(device);
-        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
-        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let keys = Array::draw(1, &[2, 6, 5]).leaf::<3>(device, DType::F32);
+        let values = Array::draw(2, &[2, 6, 4]).leaf::<3>(device, DType::F32);
         let mask = || Mask::valid_lens(Tensor::<1, Int>::from_data([3, 6], device));
         let query = |seed, len| Array::draw(seed, &[2, len, 5]).f32::<3>(device);
         macro_rules! gradients {
@@ -173,8 +171,8 @@ fn gradients_pass_through_selected_and_expanded_memories() {
     device::each_training(|device| {
         let attention = DotProductAttentionConfig::new().init();
         let additive = AdditiveAttentionConfig::new(5, 5, 7).init(device);
-        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
-        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let keys = Array::draw(1, &[2, 6, 5]).leaf::<3>(device, DType::F32);
+        let values = Array::draw(2, &[2, 6, 4]).leaf::<3>(device, DType::F32);
         let lens = Array::from_fn(&[2], |at| [4.0, 6.0][at[0]]).int::<1>(device);
         let rows = [1, 0, 1];
         let indices = || Tensor::<1, Int>::from_data(rows, device);

@@ -32,16 +32,7 @@ fn a_hundred_runs_give_the_same_bits() {
 }
 
 /// Large enough that backends share the work between threads.
-const LARGE: Sizes = Sizes {
-    batch: 3,
-    heads: 2,
-    queries: 37,
-    keys: 131,
-    query_size: 61,
-    key_size: 67,
-    hiddens: 41,
-    value_size: 71,
-};
+const LARGE: Sizes = Sizes::new([3, 2, 37, 131], [61, 67, 41, 71]);
 
 fn hash(outcome: &Outcome) -> u64 {
     let mut hasher = DefaultHasher::new();

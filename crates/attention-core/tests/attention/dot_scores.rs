@@ -12,22 +12,9 @@ use attention_tests::{
 use burn::module::{Module, Param};
 use burn::tensor::DType;
 
-const SIZES: Sizes = Sizes {
-    batch: 2,
-    heads: 2,
-    queries: 3,
-    keys: 5,
-    query_size: 4,
-    key_size: 4,
-    hiddens: 0,
-    value_size: 3,
-};
+const SIZES: Sizes = Sizes::new([2, 2, 3, 5], [4, 4, 0, 3]);
 
-const UNEQUAL: Sizes = Sizes {
-    query_size: 3,
-    key_size: 5,
-    ..SIZES
-};
+const UNEQUAL: Sizes = SIZES.with_query_size(3).with_key_size(5);
 
 fn attention<S: ScoringFunction>(score: S) -> Attention<S> {
     Attention::new(score, 0.0)
@@ -55,10 +42,7 @@ fn biaffine_attention_keeps_the_contract() {
         let biaffine = || attention(BiaffineScoreConfig::new(3, 5).init(device));
         contract::check("biaffine", &biaffine(), UNEQUAL, device);
         let sigmoid = biaffine().with_normalizer(Normalizer::Sigmoid);
-        let three_axes = Sizes {
-            heads: 0,
-            ..UNEQUAL
-        };
+        let three_axes = UNEQUAL.with_heads(0);
         contract::check("biaffine, sigmoid", &sigmoid, three_axes, device);
     });
 }
@@ -113,7 +97,7 @@ fn cosine_attention_keeps_the_contract() {
         let config = CosineScoreConfig::new().with_temperature(3.0);
         contract::check("cosine", &attention(config.init(device)), SIZES, device);
         let fixed = config.with_learned(false).init(device);
-        let three_axes = Sizes { heads: 0, ..SIZES };
+        let three_axes = SIZES.with_heads(0);
         contract::check("cosine, fixed", &attention(fixed), three_axes, device);
     });
 }
@@ -124,7 +108,7 @@ fn gaussian_attention_keeps_the_contract() {
         let config = GaussianScoreConfig::new().with_width(1.5);
         contract::check("Gaussian", &attention(config.init(device)), SIZES, device);
         let learned = config.with_learned(true).init(device);
-        let three_axes = Sizes { heads: 0, ..SIZES };
+        let three_axes = SIZES.with_heads(0);
         contract::check("Gaussian, learned", &attention(learned), three_axes, device);
     });
 }
@@ -267,16 +251,9 @@ fn normalized_queries_and_keys_have_bounded_scores() {
 #[test]
 fn norms_in_half_precision_do_not_overflow() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device::computes(device, dtype) {
-                continue;
-            }
+        for dtype in device::half_types(device) {
             // The square of the norm is beyond the largest f16, 65504.
-            let sizes = Sizes {
-                query_size: 64,
-                key_size: 64,
-                ..SIZES
-            };
+            let sizes = SIZES.with_query_size(64).with_key_size(64);
             let mut problem = Problem::drawn(sizes, 64, MaskSpec::None);
             problem.set("queries", problem.inputs["queries"].map(|x| 64.0 * x));
             let score = CosineScoreConfig::new().with_learned(false).init(device);

@@ -6,8 +6,8 @@ use attention_core::drop_in::{
 };
 use attention_core::{DotProductScore, Mask};
 use attention_tests::{
-    Array, Outcome, assert_close, assert_outcomes_close, assert_same, assert_zero, device,
-    panic_message, parameters,
+    Array, Outcome, assert_close, assert_outcomes_close, assert_same, assert_says, assert_zero,
+    device, panic_message, parameters,
 };
 use burn::config::Config;
 use burn::module::Module;
@@ -134,13 +134,13 @@ fn records_and_configurations_are_burns() {
             .init(device)
             .load_record(ours.clone().into_record());
         let back = theirs.forward(burns::MhaInput::self_attn(rows.clone()));
-        assert_same("record in Burn's", &Array::read(back.context), &expected);
+        assert_same("record in Burn's", back.context, &expected);
         let heads = attention_core::MultiHeadAttention::<DotProductScore>::from(ours.clone());
         let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), &Mask::none());
         assert_same(
             "the library's module",
-            &Array::read(context),
-            &Array::read(ours.context(MhaInput::self_attn(rows.clone()))),
+            context,
+            ours.context(MhaInput::self_attn(rows.clone())),
         );
     });
 }
@@ -221,9 +221,9 @@ fn steps_with_a_cache_are_burns() {
 /// The context of both.
 fn assert_output(what: &str, actual: MhaOutput, expected: MhaOutput) -> Array {
     let context = Array::read(expected.context);
-    assert_close(what, &Array::read(actual.context), &context, CLOSE);
+    assert_close(what, actual.context, &context, CLOSE);
     let weights = Array::read(expected.weights);
-    assert_close(what, &Array::read(actual.weights), &weights, CLOSE);
+    assert_close(what, actual.weights, &weights, CLOSE);
     context
 }
 
@@ -246,7 +246,7 @@ fn a_query_without_a_key_gets_zeros_where_burns_weighs_all_keys() {
         let bias = ours.output.bias.as_ref().map(|bias| bias.val()).unwrap();
         let bias = bias.reshape([1, 1, SIZE]).expand([BATCH, 1, SIZE]);
         let context = Array::read(output.context.narrow(1, 2, 1));
-        assert_same("context", &context, &Array::read(bias));
+        assert_same("context", &context, bias);
     });
 }
 
@@ -341,10 +341,7 @@ fn quiet_softmax_is_refused() {
             panic_message(|| MultiHeadAttention::from(burns.init(device))),
         ];
         for message in messages {
-            assert!(
-                message.contains("quiet_softmax expected false, got true"),
-                "{message}"
-            );
+            assert_says(&message, "quiet_softmax expected false, got true");
         }
     });
 }

@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor};
 /// Queries shared by heads, keys by examples, values by both: stride 0.
 fn expanded<S: ScoringFunction>(attention: &Attention<S>, key_size: usize, device: &Device) {
     let [batch, heads, queries, keys] = [2, 3, 5, 7];
-    let leaf = |seed, shape: [usize; 4]| Array::draw(seed, &shape).f32::<4>(device).require_grad();
+    let leaf = |seed, shape: [usize; 4]| Array::draw(seed, &shape).leaf::<4>(device, DType::F32);
     let leaves = [
         leaf(1, [batch, 1, queries, 17]),
         leaf(2, [1, heads, keys, key_size]),

@@ -18,15 +18,6 @@ fn largest(dtype: DType) -> f64 {
     }
 }
 
-/// Runs a test in every type.
-fn in_each_type(test: impl Fn(&Device, DType)) -> impl Fn(&Device) {
-    move |device| {
-        for dtype in device::dtypes(device) {
-            test(device, dtype);
-        }
-    }
-}
-
 /// Equal numbers from one end of the range to the other.
 fn ends(dtype: DType) -> [f64; 5] {
     let largest = largest(dtype);
@@ -35,7 +26,7 @@ fn ends(dtype: DType) -> [f64; 5] {
 
 #[test]
 fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
-    device::each_training(in_each_type(|device, dtype| {
+    device::each_training(device::in_each_type(|(device, dtype)| {
         let vector = |elements: &[f64]| {
             let array = Array::full(&[elements.len()], 0.0);
             let data = elements.to_vec();
@@ -70,22 +61,16 @@ fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
 
 #[test]
 fn weights_of_equal_scores_are_equal() {
-    device::each(in_each_type(|device, dtype| {
-        let drop = Array {
-            shape: vec![1, 4],
-            data: vec![1.0, 0.0, 0.0, 0.0],
-        };
+    device::each(device::in_each_type(|(device, dtype)| {
+        let drop = Array::new(&[1, 4], [1.0, 0.0, 0.0, 0.0]);
         let mask = Mask::padding(drop.bool(device));
         for score in ends(dtype) {
             let scores = || Array::full(&[1, 1, 1, 4], score).tensor::<4>(device, dtype);
             let check = |what: &str, weights: Tensor<4>, expected: [f64; 4]| {
                 let what = format!("{what} of {score:e}");
-                let expected = Array {
-                    shape: vec![1, 1, 1, 4],
-                    data: expected.to_vec(),
-                };
+                let expected = Array::new(&[1, 1, 1, 4], expected);
                 let rounding = 4.0 * device::epsilon(dtype);
-                assert_close(&what, &Array::read(weights), &expected, rounding);
+                assert_close(&what, weights, &expected, rounding);
             };
             let third = [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
             check("softmax", masked_softmax(scores(), &mask), third);
@@ -114,16 +99,7 @@ fn keys_alike<S: ScoringFunction>(what: &str, score: S, of: [f64; 2], on: (&Devi
     let attention = Attention::new(score, 0.0);
     // One query is a step of a decoder; the others are more than such a step has.
     for queries in [1, 23] {
-        let sizes = Sizes {
-            batch: 2,
-            heads: 1,
-            queries,
-            keys: 5,
-            query_size: 1,
-            key_size: 1,
-            hiddens: 0,
-            value_size: 3,
-        };
+        let sizes = Sizes::new([2, 1, queries, 5], [1, 1, 0, 3]);
         let mut problem = Problem::drawn(sizes, 1, MaskSpec::lens(&[5, 3]));
         for (name, value) in ["queries", "keys"].into_iter().zip(of) {
             let shape = problem.inputs[name].shape.clone();
@@ -153,7 +129,7 @@ fn keys_alike<S: ScoringFunction>(what: &str, score: S, of: [f64; 2], on: (&Devi
 
 #[test]
 fn gradients_know_the_weights_of_very_large_scores() {
-    device::each_training(in_each_type(|device, dtype| {
+    device::each_training(device::in_each_type(|(device, dtype)| {
         let on = (device, dtype);
         // As far as the kernel of additive attention promises.
         let most = 0.3 * largest(dtype);
@@ -175,21 +151,15 @@ fn gradients_know_the_weights_of_very_large_scores() {
 /// A score below all others of its query by more than the type can hold has weight 0, and no gradient is lost by it.
 #[test]
 fn scores_of_both_ends_have_the_weights_0_and_1() {
-    device::each_training(in_each_type(|device, dtype| {
+    device::each_training(device::in_each_type(|(device, dtype)| {
         let most = largest(dtype);
-        let scores = Array {
-            shape: vec![1, 1, 1, 3],
-            data: vec![-most, most, 0.0],
-        };
-        let scores = scores.tensor::<4>(device, dtype).require_grad();
+        let scores = Array::new(&[1, 1, 1, 3], [-most, most, 0.0]);
+        let scores = scores.leaf::<4>(device, dtype);
         let weights = masked_softmax(scores.clone(), &Mask::none());
-        let expected = Array {
-            shape: vec![1, 1, 1, 3],
-            data: vec![0.0, 1.0, 0.0],
-        };
-        assert_same("weights", &Array::read(weights.clone()), &expected);
+        let expected = Array::new(&[1, 1, 1, 3], [0.0, 1.0, 0.0]);
+        assert_same("weights", weights.clone(), &expected);
         let received = Array::draw(1, &[1, 1, 1, 3]).tensor::<4>(device, dtype);
         let gradient = scores.grad(&(weights * received).sum().backward()).unwrap();
-        assert_zero("gradient", &Array::read(gradient));
+        assert_zero("gradient", gradient);
     }));
 }

@@ -2,8 +2,8 @@
 
 use attention_core::{LocationAttentionConfig, Mask, MultiHeadAttentionConfig, StatefulAttention};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_outcomes_same, assert_same, assert_zero,
-    device, parameters,
+    Array, MaskSpec, Path, Problem, SIZES, assert_outcomes_same, assert_same, assert_zero, device,
+    parameters,
 };
 use burn::tensor::{DType, Tensor};
 
@@ -56,7 +56,7 @@ fn are_zero_in_outputs_and_gradients() {
                             let rows = Array::from_fn(&[SIZES.heads, array.shape[3]], |at| {
                                 array.at(&[1, at[0], 2, at[1]])
                             });
-                            assert_zero(&format!("{what}: {result}"), &rows);
+                            assert_zero(format!("{what}: {result}"), &rows);
                         }
                     }
                 }
@@ -87,7 +87,7 @@ fn are_zero_where_every_query_is_fully_masked() {
                     for problem in [problem.clone(), dirty] {
                         let outcome = problem.with_grad_weights(7).run(device, DType::F32, path);
                         for (result, array) in &outcome {
-                            assert_zero(&format!("{kind}: {mask:?}: {path:?}: {result}"), array);
+                            assert_zero(format!("{kind}: {mask:?}: {path:?}: {result}"), array);
                         }
                     }
                 }
@@ -157,7 +157,7 @@ fn are_zero_with_a_weight_that_is_not_finite() {
             (3, f64::NAN),
             (9, f64::NAN),
         ] {
-            let sizes = Sizes { queries, ..SIZES };
+            let sizes = SIZES.with_queries(queries);
             let mut problem = Problem::additive(sizes, MaskSpec::lens(&[3, 0]));
             let mut weights = problem.inputs["w_v"].clone();
             weights.data[4] = weight;
@@ -168,7 +168,7 @@ fn are_zero_with_a_weight_that_is_not_finite() {
                     let array = &outcome[result];
                     let masked =
                         Array::from_fn(&array.shape[1..], |at| array.at(&[1, at[0], at[1], at[2]]));
-                    assert_zero(&format!("{queries} queries: {path:?}: {result}"), &masked);
+                    assert_zero(format!("{queries} queries: {path:?}: {result}"), &masked);
                 }
             }
         }
@@ -196,7 +196,7 @@ fn in_heads_pass_on_nothing_that_is_not_finite() {
         });
         let keys = Array::draw(2, &[2, 7, 12]).f32::<3>(device);
         let run = |queries: &Array, by_memory: bool| {
-            let queries = queries.f32::<3>(device).require_grad();
+            let queries = queries.leaf::<3>(device, DType::F32);
             let context = if by_memory {
                 let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
                 module.attend(queries.clone(), &memory)

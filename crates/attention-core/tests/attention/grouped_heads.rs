@@ -4,9 +4,9 @@ use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
     Memory, MultiHeadAttentionConfig, RelativePositionBiasConfig, ScoringFunction,
 };
-use attention_tests::heads::{HIDDENS, On, SHAPE, in_each_type, inputs, roundings, run};
+use attention_tests::heads::{HIDDENS, On, SHAPE, inputs, roundings, run};
 use attention_tests::{
-    Array, MaskSpec, Path, assert_close, assert_outcomes_close, device, panic_message, parameters,
+    Array, MaskSpec, Path, assert_close, assert_outcomes_close, device, parameters, refuses,
 };
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -94,7 +94,7 @@ impl ScoringFunction for DistanceScore {
 
 #[test]
 fn grouped_heads_are_repeated_heads() {
-    device::each_training(in_each_type(|on @ (device, _)| {
+    device::each_training(device::in_each_type(|on @ (device, _)| {
         let dot = || DotProductScoreConfig::new().init();
         equals_repeated_heads("dot product", |_| dot(), on);
         let size = |heads| HIDDENS / heads;
@@ -132,21 +132,14 @@ fn a_memory_of_projected_keys_has_a_mask_of_the_heads_of_queries() {
             let memory = Memory::of_projected(projected, values, mask.mask(device));
             let expected = module.forward(q.clone(), k.clone(), v.clone(), &mask.mask(device));
             let context = module.attend(q.clone(), &memory);
-            assert_close(
-                "context",
-                &Array::read(context),
-                &Array::read(expected),
-                2e-6,
-            );
+            assert_close("context", context, expected, 2e-6);
             let chosen = memory.select(Array::full(&[1], 1.0).int(device)).expand(2);
             assert_eq!(chosen.batch_size(), 2);
         }
         let rows = |heads| Tensor::<4>::ones([batch, heads, keys, 3], device);
         let mask = |heads| MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.7).mask(device);
-        let message = panic_message(|| Memory::of_projected(rows(2), rows(2), mask(3)));
-        assert!(
-            message.contains("expected to divide those of queries, 3, got 2"),
-            "{message}"
-        );
+        refuses("expected to divide those of queries, 3, got 2", || {
+            Memory::of_projected(rows(2), rows(2), mask(3))
+        });
     });
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attention_core::import::{load_additive_attention, load_recurrent};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_tests::{Array, assert_same, device, reference_path};
+use attention_tests::{Array, assert_same, assert_says, device, reference_path};
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
@@ -33,7 +33,7 @@ pub(crate) fn assert_plain(what: &str, parameters: &[Array; 3]) {
         .iter()
         .zip(parameters.iter().zip(&plain))
     {
-        assert_same(&format!("{what} {name}"), actual, expected);
+        assert_same(format!("{what} {name}"), actual, expected);
     }
 }
 
@@ -181,7 +181,7 @@ fn a_header_that_lies_is_an_error() {
     .concat();
     std::fs::write(&path, content).unwrap();
     let error = load(&path, "").unwrap_err();
-    assert!(error.contains("a copy that was cut off?"), "{error}");
+    assert_says(&error, "a copy that was cut off?");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_whole_module_is_read_as_its_state_dict() {
     let error = load(&path, "").unwrap_err();
     let expected = "expected a tensor `W_q.weight`, found only `model.W_q.weight`, `model.W_k.weight`, \
                     `model.w_v.weight`";
-    assert!(error.contains(expected), "{error}");
+    assert_says(&error, expected);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn the_content_tells_the_format_and_not_the_name() {
             let path = folder.path().join(name);
             std::fs::copy(reference_path(file), &path).unwrap();
             for (actual, expected) in load(&path, prefix).iter().zip(&expected) {
-                assert_same(&format!("{file} as {name}"), actual, expected);
+                assert_same(format!("{file} as {name}"), actual, expected);
             }
         }
     }
@@ -267,14 +267,8 @@ fn what_no_one_wrote_as_tensors_is_told_by_its_first_bytes() {
         let path = folder.path().join("weights.pt");
         std::fs::write(&path, content).unwrap();
         let error = load(&path, "").unwrap_err();
-        assert!(
-            error.contains("`torch.save` or `safetensors` wrote"),
-            "{error}"
-        );
-        assert!(
-            error.contains(expected),
-            "`{error}` does not say `{expected}`"
-        );
+        assert_says(&error, "`torch.save` or `safetensors` wrote");
+        assert_says(&error, expected);
     }
 }
 
@@ -350,5 +344,5 @@ fn a_file_in_which_only_some_biases_are_missing_is_an_error() {
     let error = load_recurrent(config.init(device), path, "")
         .unwrap_err()
         .to_string();
-    assert!(error.contains("expected a tensor `bias_hh_l1`"), "{error}");
+    assert_says(&error, "expected a tensor `bias_hh_l1`");
 }

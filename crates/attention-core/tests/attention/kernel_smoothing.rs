@@ -5,7 +5,8 @@ use attention_core::{
 };
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_close,
-    assert_same, assert_zero, contract, device, masks, panic_message, reference,
+    assert_same, assert_zero, contract, device, masks, near_reference, panic_message, reference,
+    refuses,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -19,24 +20,10 @@ const KERNELS: [(&str, Kernel); 5] = [
 ];
 
 /// Queries with one component, as in regression on a line.
-const LINE: Sizes = Sizes {
-    batch: 2,
-    heads: 2,
-    queries: 3,
-    keys: 5,
-    query_size: 1,
-    key_size: 1,
-    hiddens: 0,
-    value_size: 3,
-};
+const LINE: Sizes = Sizes::new([2, 2, 3, 5], [1, 1, 0, 3]);
 
 /// More components than distances by differences have.
-const WIDE: Sizes = Sizes {
-    heads: 0,
-    query_size: 9,
-    key_size: 9,
-    ..LINE
-};
+const WIDE: Sizes = LINE.with_heads(0).with_query_size(9).with_key_size(9);
 
 fn smoothing(kernel: Kernel, width: f64) -> Attention<KernelScore> {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
@@ -51,11 +38,7 @@ fn smoothing_in_few_dimensions_keeps_the_contract() {
             // No drawn distance is the width, where kernels have an edge and no derivative. The triangular one has
             // none at 0 either, where queries of one component happen to lie.
             let size = if *kernel == Kernel::Triangular { 2 } else { 1 };
-            let sizes = Sizes {
-                query_size: size,
-                key_size: size,
-                ..LINE
-            };
+            let sizes = LINE.with_query_size(size).with_key_size(size);
             contract::check(name, &smoothing(*kernel, 1.3), sizes, device);
         }
     });
@@ -91,11 +74,7 @@ fn smoothing_is_that_of_pytorch() {
                         dtype,
                         Path::ForwardWithWeights,
                     );
-                    // Ten digits are in the file.
-                    let tolerance = match dtype {
-                        DType::F64 => 1e-8,
-                        _ => 2e-5,
-                    };
+                    let tolerance = near_reference(dtype, 2e-5);
                     let what = format!("{file}: {}: {dtype:?}", case.name);
                     assert_outcomes_close(&what, &outcome, &expected, tolerance);
                 }
@@ -133,15 +112,13 @@ fn at(
     size: usize,
     device: &Device,
 ) -> Outcome {
-    let sizes = Sizes {
-        batch: 1,
-        heads: 0,
-        queries: 1,
-        keys: places.len(),
-        query_size: size,
-        key_size: size,
-        ..LINE
-    };
+    let sizes = LINE
+        .with_batch(1)
+        .with_heads(0)
+        .with_queries(1)
+        .with_keys(places.len())
+        .with_query_size(size)
+        .with_key_size(size);
     let mut problem = Problem::drawn(sizes, size, MaskSpec::None).with_grad_weights(6);
     problem.set("queries", Array::full(&[1, 1, size], query));
     let keys = Array::from_fn(&[1, places.len(), size], |at| places[at[1]]);
@@ -164,7 +141,7 @@ fn kernels_are_their_formulas() {
             let outcome = at(&smoothing(kernel, 0.5), 0.25, &[0.25, 0.0, 0.75], 1, device);
             let sum: f64 = values.iter().sum();
             let expected = Array::from_fn(&[1, 1, 3], |at| values[at[2]] / sum);
-            assert_close(&format!("{kernel:?}"), &outcome["weights"], &expected, 1e-6);
+            assert_close(format!("{kernel:?}"), &outcome["weights"], &expected, 1e-6);
         }
     });
 }
@@ -176,7 +153,7 @@ fn a_query_out_of_reach_of_all_keys_has_weights_0() {
             let outcome = at(&smoothing(kernel, 1.0), 9.0, &[0.0, 1.0, -1.0], 1, device);
             assert_eq!(outcome.len(), 5);
             for (name, result) in &outcome {
-                assert_zero(&format!("{kernel:?}: {name}"), result);
+                assert_zero(format!("{kernel:?}: {name}"), result);
             }
         }
     });
@@ -242,7 +219,7 @@ fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
                 let keys = [0.0, 0.5, 0.125].map(far);
                 let far = at(&attention, far(0.25), &keys, size, device);
                 for (result, near) in &near {
-                    assert_same(&format!("{name}: {size}: {result}"), &far[result], near);
+                    assert_same(format!("{name}: {size}: {result}"), &far[result], near);
                 }
             }
         }
@@ -252,9 +229,9 @@ fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
 #[test]
 fn sum_normalized_weights_are_shares_of_the_unmasked_scores() {
     device::each(|device| {
-        let scores = Array {
-            shape: vec![1, 1, 3, 4],
-            data: vec![
+        let scores = Array::new(
+            &[1, 1, 3, 4],
+            [
                 1.0,
                 3.0,
                 4.0,
@@ -268,23 +245,20 @@ fn sum_normalized_weights_are_shares_of_the_unmasked_scores() {
                 0.0,
                 5.0,
             ],
-        };
+        );
         let mask = MaskSpec::lens_per_query(1, &[3, 3, 4]).mask(device);
         let weights = Normalizer::SumNormalized.weights(scores.f32::<4>(device), &mask);
-        let expected = Array {
-            shape: vec![1, 1, 3, 4],
-            data: vec![
+        let expected = Array::new(
+            &[1, 1, 3, 4],
+            [
                 0.125, 0.375, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, 0.5,
             ],
-        };
-        assert_close("shares", &Array::read(weights), &expected, 1e-6);
+        );
+        assert_close("shares", weights, &expected, 1e-6);
         let scores = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
         let weights = Normalizer::SumNormalized.weights(scores, &Mask::none());
-        let expected = Array {
-            shape: vec![1, 1, 1, 3],
-            data: vec![0.25, 0.0, 0.75],
-        };
-        assert_close("minus infinity", &Array::read(weights), &expected, 1e-6);
+        let expected = Array::new(&[1, 1, 1, 3], [0.25, 0.0, 0.75]);
+        assert_close("minus infinity", weights, &expected, 1e-6);
         let none = Tensor::<4>::zeros([1, 1, 3, 0], device);
         let weights = Normalizer::SumNormalized.weights(none, &Mask::none());
         assert_eq!(weights.dims(), [1, 1, 3, 0]);
@@ -312,8 +286,7 @@ fn a_kernel_score_has_no_parameters_and_its_record_restores() {
 fn bad_input_says_what_was_expected() {
     for width in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let config = KernelScoreConfig::new(Kernel::Box).with_width(width);
-        let message = panic_message(|| config.init());
-        assert!(message.contains("width expected"), "{message}");
+        refuses("width expected", || config.init());
     }
     device::each(|device| {
         let queries = Array::draw(1, &[1, 2, 3]).f32::<3>(device);
@@ -329,7 +302,7 @@ fn the_gradient_of_a_masked_weight_reaches_no_score() {
         let mask = MaskSpec::lens(&[2]).mask(device);
         let run = |masked: f64| {
             let scores = Array::draw(1, &[1, 1, 2, 3]).map(f64::abs);
-            let scores = scores.f32::<4>(device).require_grad();
+            let scores = scores.leaf::<4>(device, DType::F32);
             let weights = Normalizer::SumNormalized.weights(scores.clone(), &mask);
             let received = Array::from_fn(&[1, 1, 2, 3], |at| match at[3] {
                 2 => masked,

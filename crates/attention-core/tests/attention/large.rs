@@ -8,48 +8,21 @@ use burn::tensor::{DType, Device};
 #[test]
 fn many_hidden_units_of_many_pairs() {
     // 4 x 256 x 256 x 256.
-    let sizes = Sizes {
-        batch: 4,
-        heads: 0,
-        queries: 256,
-        keys: 256,
-        query_size: 9,
-        key_size: 9,
-        hiddens: 256,
-        value_size: 24,
-    };
+    let sizes = Sizes::new([4, 0, 256, 256], [9, 9, 256, 24]);
     is_that_of_flex(sizes, MaskSpec::lens(&[256, 131, 0, 255]));
 }
 
 #[test]
 fn many_keys() {
     // 16 x 16,384 x 256.
-    let sizes = Sizes {
-        batch: 1,
-        heads: 0,
-        queries: 16,
-        keys: 16_384,
-        query_size: 9,
-        key_size: 9,
-        hiddens: 256,
-        value_size: 24,
-    };
+    let sizes = Sizes::new([1, 0, 16, 16_384], [9, 9, 256, 24]);
     is_that_of_flex(sizes, MaskSpec::lens(&[16_001]));
 }
 
 /// More examples than a dimension of a dispatch counts, 65,535.
 #[test]
 fn many_examples() {
-    let sizes = Sizes {
-        batch: 70_001,
-        heads: 0,
-        queries: 1,
-        keys: 3,
-        query_size: 2,
-        key_size: 2,
-        hiddens: 3,
-        value_size: 2,
-    };
+    let sizes = Sizes::new([70_001, 0, 1, 3], [2, 2, 3, 2]);
     is_that_of_flex(sizes, MaskSpec::None);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction, masked_softmax};
-use attention_tests::{Array, MaskSpec, Problem, SIZES, Sizes, assert_close, device};
+use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 type Lay = fn(&Array, &Device) -> (Tensor<4>, Tensor<4>);
@@ -54,7 +54,7 @@ const LAYOUTS: [(&str, Lay); 5] = [
 ];
 
 fn leaf(array: &Array, device: &Device) -> Tensor<4> {
-    array.f32(device).require_grad()
+    array.leaf(device, DType::F32)
 }
 
 /// Context, weights and the gradients of queries, keys and values as the views that they are.
@@ -177,12 +177,7 @@ fn do_not_matter_to_masked_softmax() {
             let expected = Array::read(masked_softmax(scores.f32::<4>(device), &mask));
             for (name, lay) in LAYOUTS {
                 let (_, view) = lay(&scores, device);
-                assert_close(
-                    name,
-                    &Array::read(masked_softmax(view, &mask)),
-                    &expected,
-                    1e-6,
-                );
+                assert_close(name, masked_softmax(view, &mask), &expected, 1e-6);
             }
         }
     });
@@ -191,17 +186,12 @@ fn do_not_matter_to_masked_softmax() {
 #[test]
 fn axes_of_size_one_may_come_from_anywhere() {
     // The stride of an axis of size 1 may be anything: take it out of a larger tensor.
-    let sizes = Sizes {
-        batch: 1,
-        heads: 1,
-        queries: 1,
-        ..SIZES
-    };
+    let sizes = SIZES.with_batch(1).with_heads(1).with_queries(1);
     device::each_training(|device| {
         let problem = Problem::additive(sizes, MaskSpec::lens(&[4]));
         let score = problem.additive_score(device, DType::F32);
         check("additive", &Attention::new(score, 0.0), &problem, device);
-        let problem = Problem::dot_product(Sizes { keys: 1, ..sizes }, MaskSpec::None);
+        let problem = Problem::dot_product(sizes.with_keys(1), MaskSpec::None);
         let score = DotProductScoreConfig::new().init();
         check("dot-product", &Attention::new(score, 0.0), &problem, device);
     });

@@ -1,8 +1,6 @@
 //! The promises of attention, a subject a module. One program: to link forty took longer than to run them.
 #![allow(clippy::unwrap_used)]
 
-mod additive;
-mod additive_family;
 mod additive_options;
 mod broadcast;
 mod burn_store;
@@ -11,12 +9,11 @@ mod conformance;
 mod custom_score;
 mod decoding;
 mod determinism;
-mod dot_product;
-mod dot_score_references;
 mod dot_scores;
 mod drop_in;
 mod expanded;
 mod extremes;
+mod formulas;
 mod fully_masked_queries;
 mod gradients;
 mod grouped_heads;
@@ -42,7 +39,6 @@ mod normalized_attention;
 mod normalizers;
 mod options;
 mod padding;
-mod parity;
 mod position_errors;
 mod positions;
 mod precision;
@@ -50,11 +46,12 @@ mod precision_grid;
 mod quantized;
 mod records;
 mod recurrent_references;
-mod references;
 mod rotary;
 mod rotary_layouts;
 mod rotary_scaling;
 mod rotate;
+mod saturation;
+mod score_references;
 mod segments;
 mod shapes;
 mod shared_gradients;

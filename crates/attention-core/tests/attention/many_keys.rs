@@ -11,12 +11,7 @@ use burn::tensor::{DType, Device, Tensor};
 const KEYS: usize = 1_030;
 
 fn sizes(queries: usize, keys: usize) -> Sizes {
-    Sizes {
-        heads: 2,
-        queries,
-        keys,
-        ..SIZES
-    }
+    SIZES.with_heads(2).with_queries(queries).with_keys(keys)
 }
 
 /// Forward and backward, both attentions.
@@ -39,10 +34,7 @@ fn one_query() {
         MaskSpec::lens(&[17, 1_029]),
         MaskSpec::lens(&[0, 700]),
         // Only the last part has keys.
-        MaskSpec::Causal.and(MaskSpec::Window {
-            before: 3,
-            after: 0,
-        }),
+        MaskSpec::Causal.and(MaskSpec::window(3, 0)),
         MaskSpec::drawn(5, &[2, 2, 1, KEYS], 0.4),
     ] {
         are_those_of_flex(sizes(1, KEYS), &mask);
@@ -75,7 +67,7 @@ fn a_bias_of_the_keys() {
             let input = |name: &str| problem.inputs[name].f32::<4>(device);
             let bias = Array::draw(7, &[sizes.batch, sizes.heads, 1, keys]);
             let bias = bias.map(|x| if x > 1.9 { f64::NEG_INFINITY } else { x });
-            let bias: Tensor<4> = bias.f32(device).require_grad();
+            let bias: Tensor<4> = bias.leaf(device, DType::F32);
             let values = input("values").require_grad();
             let options = AttentionOptions {
                 scale: Some(0.3),
@@ -93,7 +85,7 @@ fn a_bias_of_the_keys() {
         let expected = run(&Device::flex().autodiff());
         device::each_training(|device| {
             for (actual, expected) in run(device).iter().zip(&expected) {
-                assert_close(&format!("{queries} x {keys}"), actual, expected, 1e-5);
+                assert_close(format!("{queries} x {keys}"), actual, expected, 1e-5);
             }
         });
     }

@@ -75,8 +75,8 @@ fn windows_follow_the_position_of_the_query() {
             (usize::MAX, 0),
             (2, usize::MAX),
         ] {
-            check("window", &MaskSpec::Window { before, after }, shape);
-            let top_left = MaskSpec::WindowTopLeft { before, after };
+            check("window", &MaskSpec::window(before, after), shape);
+            let top_left = MaskSpec::window_top_left(before, after);
             check("window, top-left", &top_left, shape);
         }
     }

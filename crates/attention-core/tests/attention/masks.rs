@@ -13,7 +13,7 @@ pub(super) fn kept(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
 pub(super) fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
     device::each_both_ways(|device| {
         let kept = kept(&spec.mask(device), shape, device);
-        assert_same(&format!("{what} {shape:?}"), &kept, &spec.table(shape));
+        assert_same(format!("{what} {shape:?}"), &kept, &spec.table(shape));
     });
 }
 
@@ -153,19 +153,10 @@ fn combined_masks_keep_the_keys_that_all_of_them_keep() {
         MaskSpec::lens_per_query(2, &[1, 3, 0, 7, 5, 2, 7, 4, 0, 6]),
         MaskSpec::lens_per_query(1, &[7, 5, 3, 6, 1]),
         MaskSpec::Causal,
-        MaskSpec::Window {
-            before: 1,
-            after: 2,
-        },
-        MaskSpec::Window {
-            before: 3,
-            after: 0,
-        },
+        MaskSpec::window(1, 2),
+        MaskSpec::window(3, 0),
         MaskSpec::CausalTopLeft,
-        MaskSpec::WindowTopLeft {
-            before: 1,
-            after: 3,
-        },
+        MaskSpec::window_top_left(1, 3),
         MaskSpec::Queries(Array::from_fn(&[2, 5], |at| {
             f64::from((at[0] + at[1]) % 3 > 0)
         })),
@@ -200,10 +191,7 @@ fn combined_masks_keep_the_keys_that_all_of_them_keep() {
 fn lengths_may_have_any_integer_type() {
     let shape = [2, 1, 3, 300];
     let spec = MaskSpec::lens(&[100, 3]);
-    let window = MaskSpec::Window {
-        before: 260,
-        after: 20,
-    };
+    let window = MaskSpec::window(260, 20);
     let types = [
         DType::I64,
         DType::I32,
@@ -286,10 +274,7 @@ fn lengths_are_clamped_whatever_their_type_holds() {
 fn a_mask_may_be_made_with_autodiff_or_without() {
     let shape = [2, 3, 5, 7];
     let spec = MaskSpec::lens(&[3, 6])
-        .and(MaskSpec::Window {
-            before: 3,
-            after: 2,
-        })
+        .and(MaskSpec::window(3, 2))
         .and(MaskSpec::drawn(1, &shape, 0.7));
     device::each(|plain| {
         let training = plain.clone().autodiff();
@@ -309,14 +294,7 @@ fn the_first_keys_may_be_masked_and_later_ones_not() {
         check("first keys masked", &MaskSpec::Keep(keep), shape);
         let hole = Array::from_fn(&[1, 67], |at| f64::from(at[1] < 3 || at[1] >= first));
         check("a hole", &MaskSpec::Keep(hole), shape);
-        check(
-            "window at the end",
-            &MaskSpec::Window {
-                before: 66 - first,
-                after: 0,
-            },
-            shape,
-        );
+        check("window at the end", &MaskSpec::window(66 - first, 0), shape);
     }
 }
 
@@ -330,10 +308,7 @@ fn masks_are_selected_and_expanded_like_memories() {
         MaskSpec::drawn(2, &[5, 7], 0.6),
         MaskSpec::Causal,
         MaskSpec::CausalTopLeft,
-        MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::Window {
-            before: 1,
-            after: 1,
-        }),
+        MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::window(1, 1)),
     ];
     device::each(|device| {
         let scores: Tensor<4> = Array::draw(1, &shape).f32(device);

@@ -1,4 +1,4 @@
-//! Prepared keys: `prepare` and `attend` are `forward`; selecting and expanding them is selecting the inputs.
+//! Prepared keys: selecting and expanding them is selecting the inputs. `formulas.rs` has them attended to.
 
 use std::any::type_name;
 
@@ -9,33 +9,12 @@ use attention_core::{
     RotaryConfig, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{
-    Array, Check, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_zero,
-    device, masks, panic_message,
+    Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks, panic_message,
 };
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
-
-#[test]
-fn attending_to_prepared_keys_is_forward() {
-    device::each_training(|device| {
-        for (name, mask) in masks(SHAPE) {
-            for (kind, problem) in Problem::both(SIZES, &mask) {
-                let mut expected = problem.run(device, DType::F32, Path::ForwardWithWeights);
-                if expected["context"].magnitude() == 0.0 {
-                    continue;
-                }
-                let what = format!("{kind}: {name}");
-                let outcome = problem.run(device, DType::F32, Path::AttendWithWeights);
-                assert_outcomes_close(&what, &outcome, &expected, 1e-6);
-                expected.remove("weights");
-                let outcome = problem.run(device, DType::F32, Path::Attend);
-                assert_outcomes_close(&what, &outcome, &expected, 2e-6);
-            }
-        }
-    });
-}
 
 fn each(check: impl Check) {
     device::each(|device| {
@@ -101,18 +80,8 @@ impl Check for Selects {
             let expected = examples(problem, chosen).solve();
             let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
             let output = attention.attend_with_weights(queries.clone(), &selected);
-            assert_close(
-                "weights",
-                &Array::read(output.weights),
-                &expected["weights"],
-                4e-6,
-            );
-            assert_close(
-                "context",
-                &Array::read(output.context),
-                &expected["context"],
-                4e-6,
-            );
+            assert_close("weights", output.weights, &expected["weights"], 4e-6);
+            assert_close("context", output.context, &expected["context"], 4e-6);
             let context = Array::read(attention.attend(queries, &selected));
             assert_close("context", &context, &expected["context"], 4e-6);
         }
@@ -150,18 +119,8 @@ impl Check for Expands {
             let queries = expected.inputs["queries"].f32::<4>(device);
             let expected = expected.solve();
             let output = attention.attend_with_weights(queries, &expanded);
-            assert_close(
-                "weights",
-                &Array::read(output.weights),
-                &expected["weights"],
-                4e-6,
-            );
-            assert_close(
-                "context",
-                &Array::read(output.context),
-                &expected["context"],
-                4e-6,
-            );
+            assert_close("weights", output.weights, &expected["weights"], 4e-6);
+            assert_close("context", output.context, &expected["context"], 4e-6);
             // And a beam that survives.
             let last = Tensor::<1, Int>::from_ints([chosen.len() as i64 - 1], device);
             assert_eq!(expanded.select(last).batch_size(), 1);
@@ -202,18 +161,8 @@ impl Check for Steps {
                     array.at(&[at[0], at[1], step, at[3]])
                 })
             };
-            assert_close(
-                "weights",
-                &Array::read(output.weights),
-                &row(&expected["weights"]),
-                4e-6,
-            );
-            assert_close(
-                "context",
-                &Array::read(output.context),
-                &row(&expected["context"]),
-                4e-6,
-            );
+            assert_close("weights", output.weights, &row(&expected["weights"]), 4e-6);
+            assert_close("context", output.context, &row(&expected["context"]), 4e-6);
             let context = Array::read(attention.attend(query, &memory));
             assert_close("context", &context, &row(&expected["context"]), 4e-6);
         }
@@ -228,13 +177,7 @@ fn attending_step_by_step_is_attending_at_once() {
 #[test]
 fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
     device::each(|device| {
-        for mask in [
-            MaskSpec::Causal,
-            MaskSpec::Window {
-                before: 2,
-                after: 0,
-            },
-        ] {
+        for mask in [MaskSpec::Causal, MaskSpec::window(2, 0)] {
             let problem = Problem::dot_product(SIZES, mask);
             let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
             let memory = memory(&attention, &problem, device);
@@ -245,12 +188,7 @@ fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
                     Array::draw(8, &[SIZES.batch, SIZES.heads, queries, SIZES.query_size]),
                 );
                 let context = attention.attend(problem.inputs["queries"].f32::<4>(device), &memory);
-                assert_close(
-                    "context",
-                    &Array::read(context),
-                    &problem.solve()["context"],
-                    4e-6,
-                );
+                assert_close("context", context, &problem.solve()["context"], 4e-6);
             }
         }
     });

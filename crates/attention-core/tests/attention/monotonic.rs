@@ -61,7 +61,7 @@ fn the_expected_alignment_is_that_of_the_recursion() {
                 let expected = recursion(&choose, &previous);
                 let tolerance = 4.0 * device::epsilon(dtype);
                 let what = format!("{keys} keys, {dtype:?}");
-                assert_close(&what, &Array::read(actual), &expected, tolerance);
+                assert_close(&what, actual, &expected, tolerance);
             }
         }
     });
@@ -75,8 +75,8 @@ fn its_gradients_are_those_of_the_recursion() {
             let keys = 40;
             let (choose, previous) = (probabilities(keys), spread(keys));
             let received = Array::draw(7, &[4, keys]);
-            let p = choose.tensor::<2>(device, dtype).require_grad();
-            let a = previous.tensor::<2>(device, dtype).require_grad();
+            let p = choose.leaf::<2>(device, dtype);
+            let a = previous.leaf::<2>(device, dtype);
             let loss = expected_alignment(p.clone(), a.clone()) * received.tensor(device, dtype);
             let gradients = loss.sum().backward();
             // The recursion is linear in each single probability, so a difference is exact.
@@ -227,11 +227,7 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
         let step =
             attention.step_with_weights(query.clone(), &memory, attention.initial_state(&memory));
         let hard = attention.step_hard(query, &memory, attention.initial_state(&memory));
-        assert_same(
-            "a device without gradients",
-            &Array::read(step.0.weights),
-            &Array::read(hard.0.weights),
-        );
+        assert_same("a device without gradients", step.0.weights, hard.0.weights);
     });
 }
 
@@ -251,7 +247,7 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
         let gain = attention.score.gain.as_ref().unwrap();
         let of_gain = gain.val().grad(&gradients);
         if let Some(gradient) = of_gain {
-            assert_zero("gain", &Array::read(gradient));
+            assert_zero("gain", gradient);
         }
     });
 }

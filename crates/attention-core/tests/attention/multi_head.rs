@@ -4,12 +4,10 @@ use attention_core::{
     AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,
     MultiHeadAttentionConfig, ScoringFunction,
 };
-use attention_tests::heads::{
-    HEADS, HIDDENS, Inputs, On, SHAPE, in_each_type, inputs, roundings, run, tensors,
-};
+use attention_tests::heads::{HEADS, HIDDENS, Inputs, On, SHAPE, inputs, roundings, run, tensors};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, assert_outcomes_same, assert_same,
-    device, masks, panic_message, parameters,
+    assert_says, device, masks, panic_message, parameters,
 };
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -26,7 +24,7 @@ fn identity(size: usize, (device, dtype): On) -> Linear {
 
 #[test]
 fn one_head_with_identity_projections_is_plain_attention() {
-    device::each(in_each_type(|on @ (device, _)| {
+    device::each(device::in_each_type(|on @ (device, _)| {
         let inputs = inputs([HIDDENS; 3], HIDDENS);
         let mut module = MultiHeadAttentionConfig::new(HIDDENS, 1)
             .with_output(false)
@@ -115,7 +113,7 @@ fn additive(on: On) -> MultiHeadAttention<AdditiveScore> {
 
 #[test]
 fn heads_are_one_attention_each() {
-    device::each(in_each_type(|on| {
+    device::each(device::in_each_type(|on| {
         equals_one_attention_per_head(&dot(on), on);
         equals_one_attention_per_head(&additive(on), on);
         // Values of more and of fewer elements than queries and keys.
@@ -137,7 +135,7 @@ fn heads_are_one_attention_each() {
 
 #[test]
 fn prepared_keys_are_forward() {
-    device::each_training(in_each_type(|on @ (device, _)| {
+    device::each_training(device::in_each_type(|on @ (device, _)| {
         let module = additive(on);
         let inputs = inputs([4, 5, 6], 8);
         let lens = MaskSpec::lens(&[3, 6]);
@@ -164,7 +162,7 @@ fn prepared_keys_are_forward() {
 
 #[test]
 fn every_parameter_is_trained() {
-    device::each_training(in_each_type(|on| {
+    device::each_training(device::in_each_type(|on| {
         let module = additive(on);
         let inputs = inputs([4, 5, 6], 8);
         let outcome = run(&module, &inputs, &MaskSpec::None, Path::Forward, on);
@@ -202,7 +200,7 @@ fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
 
 #[test]
 fn padding_is_ignored_whatever_it_holds() {
-    device::each_training(in_each_type(|on @ (device, _)| {
+    device::each_training(device::in_each_type(|on @ (device, _)| {
         let grouped = config().with_num_key_value_heads(Some(1));
         let grouped = parameters::cast(grouped.init(device), on.1);
         let inputs = inputs([4, 5, 6], 8);
@@ -229,7 +227,7 @@ fn padding_is_ignored_whatever_it_holds() {
 
 #[test]
 fn a_fully_masked_query_gets_the_bias_of_the_output() {
-    device::each(in_each_type(|on @ (device, _)| {
+    device::each(device::in_each_type(|on @ (device, _)| {
         let module = dot(on);
         let inputs = inputs([4, 5, 6], 8);
         let [q, k, v] = tensors(&inputs, on);
@@ -256,7 +254,7 @@ fn a_fully_masked_query_gets_the_bias_of_the_output() {
 fn a_record_restores_every_parameter() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("heads");
-    device::each(in_each_type(|on| {
+    device::each(device::in_each_type(|on| {
         let inputs = inputs([4, 5, 6], 8);
         let context = |module: &MultiHeadAttention<_>| {
             let [q, k, v] = tensors(&inputs, on);
@@ -307,9 +305,7 @@ fn bad_input_is_named() {
         ),
         (init(config().with_dropout(1.5)), ["robability", "1.5"]),
     ] {
-        for part in parts {
-            assert!(message.contains(part), "`{message}` does not say `{part}`");
-        }
+        assert_says(message, parts);
     }
     let module = config().init(device);
     let rows = |keys, size| Tensor::<3>::ones([2, keys, size], device);
@@ -317,10 +313,10 @@ fn bad_input_is_named() {
         |[q, k, v]: [Tensor<3>; 3], mask: Mask| panic_message(|| module.forward(q, k, v, &mask));
     let none = Mask::none;
     let message = call([rows(5, 11), rows(7, 12), rows(7, 12)], none());
-    assert!(message.contains("expected 12, got 11"), "{message}");
+    assert_says(&message, "expected 12, got 11");
     let message = call([rows(5, 12), rows(7, 12), rows(6, 12)], none());
-    assert!(message.contains("expected 7, got 6"), "{message}");
+    assert_says(&message, "expected 7, got 6");
     let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());
     let message = call([rows(5, 12), rows(7, 12), rows(7, 12)], keep);
-    assert!(message.contains("heads"), "{message}");
+    assert_says(&message, "heads");
 }

@@ -4,8 +4,8 @@ use attention_core::MultiHeadAttentionConfig;
 use attention_core::import::load_multi_head_attention;
 use attention_tests::heads::{Inputs, run, tensors};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, assert_close, assert_outcomes_close, device, parameters,
-    reference, reference_path,
+    Array, MaskSpec, Outcome, Path, assert_close, assert_outcomes_close, device, near_reference,
+    parameters, reference, reference_path,
 };
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig as BurnsConfig};
@@ -19,10 +19,7 @@ fn third(array: &Array, at: usize) -> Array {
     let mut shape = array.shape.clone();
     shape[0] /= 3;
     let part = array.data.len() / 3;
-    Array {
-        data: array.data[at * part..(at + 1) * part].to_vec(),
-        shape,
-    }
+    Array::new(&shape, array.data[at * part..(at + 1) * part].to_vec())
 }
 
 /// Parameters of D2L's and PyTorch's, or their gradients, under our paths and in our layout.
@@ -99,11 +96,7 @@ fn loaded_parameters_compute_what_pytorch_did() {
             let count = if name == "d2l" { 9 } else { 13 };
             assert_eq!(expected.len(), count, "{name}");
             for dtype in device::dtypes(device) {
-                // Ten digits are in the file.
-                let tolerance = match dtype {
-                    DType::F64 => 1e-8,
-                    _ => 2e-6,
-                };
+                let tolerance = near_reference(dtype, 2e-6);
                 let module = parameters::cast(module.clone(), dtype);
                 for path in [Path::ForwardWithWeights, Path::Attend] {
                     let mut expected = expected.clone();

@@ -7,12 +7,7 @@ use attention_tests::{
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
 
-const SMALL: Sizes = Sizes {
-    heads: 2,
-    queries: 3,
-    keys: 4,
-    ..SIZES
-};
+const SMALL: Sizes = SIZES.with_heads(2).with_queries(3).with_keys(4);
 
 /// Every way to call attention gives the context and weights of the loops, and one set of gradients.
 struct EndToEnd(Normalizer);
@@ -33,12 +28,12 @@ impl Check for EndToEnd {
             .into_iter()
             .map(|path| {
                 let inputs = ["queries", "keys", "values"]
-                    .map(|name| problem.inputs[name].f32::<4>(device).require_grad());
+                    .map(|name| problem.inputs[name].leaf::<4>(device, DType::F32));
                 let (actual, found) = path.call(&attention, inputs.clone(), &mask);
                 let what = format!("{:?}: {path:?}", self.0);
-                assert_close(&what, &Array::read(actual.clone()), &context, 1e-5);
+                assert_close(&what, actual.clone(), &context, 1e-5);
                 if let Some(found) = found {
-                    assert_close(&what, &Array::read(found), &weights, 1e-5);
+                    assert_close(&what, found, &weights, 1e-5);
                 }
                 let received = problem.grad_context.as_ref().unwrap().f32(device);
                 let gradients = (actual * received).sum().backward();
@@ -108,7 +103,7 @@ impl Check for Decoding {
         ];
         for (name, steps, expected) in pairs {
             let steps = Array::read(Tensor::cat(steps, 1));
-            assert_close(name, &steps, &Array::read(expected), 1e-5);
+            assert_close(name, &steps, expected, 1e-5);
         }
     }
 }
@@ -116,7 +111,7 @@ impl Check for Decoding {
 #[test]
 fn decoding_with_each_normalizer() {
     device::each(|device| {
-        let sizes = Sizes { heads: 0, ..SMALL };
+        let sizes = SMALL.with_heads(0);
         for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[2, 4])) {
             eprintln!("{kind}");
             for normalizer in normalizers::ALL {
@@ -166,10 +161,7 @@ fn low_scores_have_precise_sigmoids() {
             return;
         }
         let scores = [-40.0, -300.0, -750.0, f64::NEG_INFINITY];
-        let array = Array {
-            shape: vec![1, 1, 1, scores.len()],
-            data: scores.to_vec(),
-        };
+        let array = Array::new(&[1, 1, 1, scores.len()], scores);
         let input = array.tensor::<4>(device, DType::F64).require_grad();
         let weights = Normalizer::Sigmoid.weights(input.clone(), &MaskSpec::None.mask(device));
         let gradient = input.grad(&weights.clone().sum().backward()).unwrap();

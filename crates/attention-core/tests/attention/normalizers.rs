@@ -17,7 +17,7 @@ fn run(
     device: &Device,
     dtype: DType,
 ) -> [Array; 2] {
-    let scores = scores.tensor::<4>(device, dtype).require_grad();
+    let scores = scores.leaf::<4>(device, dtype);
     let weights = normalizer.weights(scores.clone(), &mask.mask(device));
     assert_eq!(weights.dtype(), dtype);
     let loss = (weights.clone() * received.tensor(device, dtype)).sum();
@@ -47,7 +47,7 @@ fn check(normalizer: Normalizer, what: &str, scores: &Array, mask: &MaskSpec, de
         let actual = run(normalizer, scores, mask, &received, device, dtype);
         assert_close(&what, &actual[0], &weights, tolerance(dtype));
         assert_close(
-            &format!("{what}: gradient"),
+            format!("{what}: gradient"),
             &actual[1],
             &gradient,
             tolerance(dtype),
@@ -83,7 +83,16 @@ fn masked_weights_are_zero_and_rows_sum_to_one() {
                 }
                 let rows = weights.data.chunks(SHAPE[3]);
                 for (row, attended) in rows.zip(attended.data.chunks(SHAPE[3])) {
-                    assert!(row.iter().all(|weight| *weight >= 0.0));
+                    // Softmax leaves none out.
+                    let least = attended.iter().map(|attended| match normalizer {
+                        Normalizer::Softmax => attended * f64::MIN_POSITIVE,
+                        _ => 0.0,
+                    });
+                    assert!(
+                        row.iter()
+                            .zip(least)
+                            .all(|(weight, least)| *weight >= least)
+                    );
                     let error = row.iter().sum::<f64>() - f64::from(attended.contains(&1.0));
                     assert!(error.abs() < 1e-6, "{normalizer:?}: {name}: {row:?}");
                 }
@@ -190,7 +199,11 @@ fn gradients_are_those_of_finite_differences() {
         let scores = Array::draw(7, &[1, 1, 3, 6]).map(|number| number * 0.37);
         let received = Array::draw(8, &[1, 1, 3, 6]);
         let mask = MaskSpec::Keep(Array::from_fn(&[3, 6], |at| f64::from(at[0] != at[1])));
-        for normalizer in [Normalizer::Sigmoid, Normalizer::Sparsemax] {
+        for normalizer in [
+            Normalizer::Softmax,
+            Normalizer::Sigmoid,
+            Normalizer::Sparsemax,
+        ] {
             let expected = oracle::differences(&scores, 1e-6, |scores| {
                 normalizers::weights(normalizer, scores, &mask).dot(&received)
             });
@@ -246,11 +259,8 @@ fn equal_scores_share_in_sparsemax_and_the_first_wins_in_hardmax() {
 fn masked_scores_reach_neither_weights_nor_gradients() {
     device::each_training(|device| {
         let (scores, received) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
-        for mask in [
-            MaskSpec::lens(&[0, 4]),
-            MaskSpec::Causal,
-            MaskSpec::drawn(5, &SHAPE, 0.6),
-        ] {
+        let drawn = ("drawn", MaskSpec::drawn(5, &SHAPE, 0.6));
+        for (name, mask) in masks(SHAPE).into_iter().chain([drawn]) {
             let attended = mask.table(SHAPE);
             let fill = |array: &Array, number: f64| {
                 Array::from_fn(&SHAPE, |at| match attended.at(at) {
@@ -263,14 +273,16 @@ fn masked_scores_reach_neither_weights_nor_gradients() {
                     run(normalizer, scores, &mask, received, device, DType::F32)
                 };
                 let clean = run(&scores, &received);
+                let masked = Array::from_fn(&SHAPE, |at| (1.0 - attended.at(at)) * clean[1].at(at));
+                assert_zero(name, &masked);
                 for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
-                    let what = format!("{normalizer:?}: {mask:?}: {poison}");
+                    let what = format!("{normalizer:?}: {name}: {poison}");
                     for dirty in [
                         run(&fill(&scores, poison), &received),
                         run(&scores, &fill(&received, poison)),
                     ] {
                         assert_same(&what, &dirty[0], &clean[0]);
-                        assert_same(&format!("{what}: gradient"), &dirty[1], &clean[1]);
+                        assert_same(format!("{what}: gradient"), &dirty[1], &clean[1]);
                     }
                 }
             }
@@ -285,7 +297,6 @@ fn a_score_of_minus_infinity_masks_its_key() {
         let received = Array::draw(2, &SHAPE);
         // The last query of each head is fully masked.
         let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && !(at[2] + at[3]).is_multiple_of(3);
-        let mask = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
         let infinite = Array::from_fn(&SHAPE, |at| {
             if keep(at) {
                 scores.at(at)
@@ -293,12 +304,22 @@ fn a_score_of_minus_infinity_masks_its_key() {
                 f64::NEG_INFINITY
             }
         });
-        for normalizer in normalizers::ALL {
-            let run = |scores, mask| run(normalizer, scores, mask, &received, device, DType::F32);
-            let expected = run(&scores, &mask);
-            let actual = run(&infinite, &MaskSpec::None);
-            assert_close("weights", &actual[0], &expected[0], 1e-7);
-            assert_close("gradient", &actual[1], &expected[1], 1e-6);
+        let keep = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
+        for other in [MaskSpec::None, MaskSpec::lens(&[4, 6]), MaskSpec::Causal] {
+            for normalizer in normalizers::ALL {
+                let run =
+                    |scores, mask| run(normalizer, scores, mask, &received, device, DType::F32);
+                let both = keep.clone().and(other.clone());
+                let expected = run(&scores, &both);
+                let actual = run(&infinite, &other);
+                let what = format!("{normalizer:?}: {other:?}");
+                if normalizer == Normalizer::Softmax {
+                    assert_same(&what, &actual[0], &expected[0]);
+                    assert_same(&what, &actual[1], &expected[1]);
+                }
+                assert_close(&what, &actual[0], &expected[0], 1e-7);
+                assert_close(&what, &actual[1], &expected[1], 1e-6);
+            }
         }
     });
 }
@@ -364,22 +385,14 @@ fn sizes_of_zero_and_one() {
 #[test]
 fn half_precision_rounds_once() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device::computes(device, dtype) {
-                continue;
-            }
+        for dtype in device::half_types(device) {
             let scores = Array::draw(9, &SHAPE);
             let mask = MaskSpec::lens(&[0, 5]);
             for normalizer in [Normalizer::Sparsemax, Normalizer::Hardmax] {
                 let weights = normalizer.weights(scores.tensor(device, dtype), &mask.mask(device));
                 assert_eq!(weights.dtype(), dtype);
                 let expected = normalizers::weights(normalizer, &scores, &mask);
-                assert_close(
-                    "half",
-                    &Array::read(weights),
-                    &expected,
-                    device::epsilon(dtype),
-                );
+                assert_close("half", weights, &expected, device::epsilon(dtype));
             }
         }
     });

@@ -174,7 +174,7 @@ fn filling_zeroes_padding_and_nothing_else() {
                 0.0 => rows.at(at),
                 _ => 0.0,
             });
-            assert_same(name, &Array::read(filled), &expected);
+            assert_same(name, filled, &expected);
         }
     });
 }
@@ -199,9 +199,9 @@ fn nan_scores_of_masked_pairs_reach_nothing() {
     let line = |len, offset| Array::from_fn(&[2, len, 3], |at| at[1] as f64 + offset);
     device::each_training(|device| {
         let attention = Attention::new(HalfNan {}, 0.0);
-        let queries = line(5, 2.5).f32::<3>(device).require_grad();
-        let keys = line(7, 0.0).f32::<3>(device).require_grad();
-        let values = Array::draw(1, &[2, 7, 11]).f32::<3>(device).require_grad();
+        let queries = line(5, 2.5).leaf::<3>(device, DType::F32);
+        let keys = line(7, 0.0).leaf::<3>(device, DType::F32);
+        let values = Array::draw(1, &[2, 7, 11]).leaf::<3>(device, DType::F32);
         let output = attention.forward_with_weights(
             queries.clone(),
             keys.clone(),

@@ -4,7 +4,7 @@ use attention_core::{
     Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig, Mask,
     MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary, RotaryConfig,
 };
-use attention_tests::{Array, device, panic_message};
+use attention_tests::{Array, assert_says, device, panic_message};
 use burn::tensor::{Device, Tensor};
 
 fn dot() -> DotProductScore {
@@ -54,9 +54,7 @@ fn bad_input_is_named() {
         (attend(5, 9), ["within 0 .. 8", "got 0 ..= 8"]),
         (heads, ["2 heads expected for", "got one of 3"]),
     ] {
-        for part in parts {
-            assert!(message.contains(part), "`{message}` does not say `{part}`");
-        }
+        assert_says(message, parts);
     }
 }
 

@@ -147,10 +147,7 @@ fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &
 
 #[test]
 fn positions_go_around_any_score_under_any_mask() {
-    let even = attention_tests::Sizes {
-        query_size: 6,
-        ..SIZES
-    };
+    let even = SIZES.with_query_size(6);
     device::each_training(|device| {
         let problem = Problem::dot_product(even, MaskSpec::None);
         let rotary = || rotary(6, device);
@@ -179,14 +176,14 @@ fn positions_are_aligned_as_causal_masks_are() {
             let expected = Array::from_fn(&[1, 2, queries, keys], |at| {
                 [2f64.powi(-4), 2f64.powi(-8)][at[1]] * ahead(at)
             });
-            assert_same("alibi", &Array::read(bias), &expected);
+            assert_same("alibi", bias, &expected);
             let relative = relative(device);
             let table = Array::read(relative.embedding.weight.val());
             let bias = relative.bias(queries, keys, device, DType::F32);
             let expected = Array::from_fn(&[1, SIZES.heads, queries, keys], |at| {
                 table.at(&[relative.bucket(ahead(at) as i64), at[1]])
             });
-            assert_same("t5", &Array::read(bias), &expected);
+            assert_same("t5", bias, &expected);
         }
     });
 }
@@ -250,7 +247,7 @@ fn last_is_alone<S: ScoringFunction>(score: S, device: &Device) {
     let memory = attention.prepare(rows(2, 7), rows(3, 7), Mask::causal());
     let all = attention.attend(rows(1, 5), &memory).narrow(2, 4, 1);
     let alone = attention.attend(rows(1, 5).narrow(2, 4, 1), &memory);
-    assert_close("alone", &Array::read(alone), &Array::read(all), 2e-6);
+    assert_close("alone", alone, all, 2e-6);
 }
 
 #[test]
@@ -265,10 +262,7 @@ fn a_step_stands_at_the_last_key() {
 #[test]
 fn rotary_is_burns_encoding_by_hand() {
     device::each_training(|device| {
-        let sizes = attention_tests::Sizes {
-            query_size: 6,
-            ..SIZES
-        };
+        let sizes = SIZES.with_query_size(6);
         let problem = Problem::dot_product(sizes, MaskSpec::lens(&[4, 7]));
         let encoding = RotaryEncodingConfig::new(8, 6).init(device);
         let mut turned = problem.clone();
@@ -326,12 +320,7 @@ fn another_normalizer_gets_the_whole_bias() {
         let bias = alibi(3).bias(5, 7, device, DType::F32);
         let expected = activation::sigmoid(scores + bias).matmul(v.clone());
         let actual = attention.forward(q, k, v, &Mask::none());
-        assert_close(
-            "sigmoid",
-            &Array::read(actual),
-            &Array::read(expected),
-            2e-6,
-        );
+        assert_close("sigmoid", actual, expected, 2e-6);
     });
 }
 
@@ -365,6 +354,6 @@ fn heads_with_positions_are_saved_and_trained() {
         let rows = Array::draw(1, &[2, 5, 12]).f32::<3>(&plain);
         let valid = module.valid();
         let actual = valid.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
-        assert_close("valid", &Array::read(actual), &expected, 1e-6);
+        assert_close("valid", actual, &expected, 1e-6);
     });
 }

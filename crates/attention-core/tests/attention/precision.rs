@@ -3,8 +3,10 @@
 use attention_core::{
     Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Normalizer, masked_softmax,
 };
-use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, SIZES, device};
-use burn::tensor::{DType, Device, Tensor, activation};
+use attention_tests::{Array, MaskSpec, Path, Problem, SIZES, device};
+use burn::tensor::{DType, Device, Tensor};
+
+use super::precision_grid::{error, plain};
 
 /// The half types that compute on a device, with everything around them.
 fn each_half(test: impl Fn(&Device, DType)) {
@@ -17,67 +19,6 @@ fn each_half(test: impl Fn(&Device, DType)) {
     });
 }
 
-/// The largest difference, of finite elements.
-fn error(actual: &Array, expected: &Array) -> f64 {
-    assert_eq!(actual.shape, expected.shape);
-    let differences = actual
-        .data
-        .iter()
-        .zip(&expected.data)
-        .map(|(a, e)| (a - e).abs());
-    differences.fold(0.0, |largest, difference| {
-        assert!(difference.is_finite());
-        f64::max(largest, difference)
-    })
-}
-
-/// Attention composed from Burn's operations, without a mask; gradients included.
-fn plain(problem: &Problem, device: &Device, dtype: DType) -> Outcome {
-    fn leaf<const D: usize>(array: &Array, device: &Device, dtype: DType) -> Tensor<D> {
-        array.tensor::<D>(device, dtype).require_grad()
-    }
-    let [queries, keys, values] =
-        ["queries", "keys", "values"].map(|name| leaf::<4>(&problem.inputs[name], device, dtype));
-    let scores = match problem.inputs.get("W_q") {
-        Some(w_q) => {
-            let project = |x: Tensor<4>, w: &Array| {
-                let [batch, heads, rows, size] = x.dims();
-                let w = w.tensor::<2>(device, dtype);
-                let [_, hiddens] = w.dims();
-                x.reshape([batch * heads * rows, size])
-                    .matmul(w)
-                    .reshape([batch, heads, rows, hiddens])
-            };
-            let q = project(queries.clone(), w_q).unsqueeze_dim::<5>(3);
-            let k = project(keys.clone(), &problem.inputs["W_k"]).unsqueeze_dim::<5>(2);
-            let features = (q + k).tanh();
-            let [batch, heads, rows, columns, hiddens] = features.dims();
-            let w_v = problem.inputs["w_v"].tensor::<2>(device, dtype);
-            let flat = features.reshape([batch * heads * rows * columns, hiddens]);
-            flat.matmul(w_v).reshape([batch, heads, rows, columns])
-        }
-        None => {
-            let size = queries.dims()[3] as f64;
-            queries.clone().matmul(keys.clone().swap_dims(2, 3)) / size.sqrt()
-        }
-    };
-    let context = activation::softmax(scores, 3).matmul(values.clone());
-    let received = problem
-        .grad_context
-        .as_ref()
-        .unwrap()
-        .tensor::<4>(device, dtype);
-    let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
-    let gradients = (context * received).sum().backward();
-    for (name, tensor) in [("queries", queries), ("keys", keys), ("values", values)] {
-        outcome.insert(
-            format!("grad {name}"),
-            Array::read(tensor.grad(&gradients).unwrap()),
-        );
-    }
-    outcome
-}
-
 #[test]
 fn half_precision_errs_at_most_twice_as_much_as_the_plain_composition() {
     each_half(|device, dtype| {
@@ -86,7 +27,7 @@ fn half_precision_errs_at_most_twice_as_much_as_the_plain_composition() {
         assert!(device::computes(&exact, DType::F64));
         for (kind, problem) in Problem::both(SIZES, &MaskSpec::None) {
             let oracle = problem.run(&exact.clone().autodiff(), DType::F64, Path::Forward);
-            let plain = plain(&problem, &training, dtype);
+            let plain = plain(&problem, (&training, dtype), false);
             let outcome = problem.run(&training, dtype, Path::Forward);
             for (result, plain) in &plain {
                 let factor = if result == "context" { 2.0 } else { 3.0 };

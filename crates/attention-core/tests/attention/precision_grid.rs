@@ -4,6 +4,7 @@
 //! Errors are random: the plain composition itself, with its keys and hidden units in reverse order, breaks the rule
 //! now and then. What counts is how often.
 
+use attention_tests::heads::On;
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 use burn_fused_layers::is_in_host_memory;
@@ -49,10 +50,7 @@ impl MaskKind {
             Self::None => MaskSpec::None,
             Self::Padding => MaskSpec::lens(&[keys as i64 / 2]),
             // Of the last queries and the last keys, the positions are the same; before, the first keys.
-            Self::Window => MaskSpec::Window {
-                before: queries.max(4),
-                after: 2 + queries.saturating_sub(keys),
-            },
+            Self::Window => MaskSpec::window(queries.max(4), 2 + queries.saturating_sub(keys)),
             Self::Dense => MaskSpec::Keep(Array::from_fn(&[1, 1, queries, keys], |at| {
                 f64::from((at[2] * 5 + at[3] * 7) % 3 > 0)
             })),
@@ -117,16 +115,7 @@ impl Point {
     /// Queries and keys of additive attention are the hidden units' own: the projections are the identity.
     fn problem(&self) -> Problem {
         let size = self.hiddens;
-        let sizes = Sizes {
-            batch: 1,
-            heads: 2,
-            queries: self.queries,
-            keys: self.keys,
-            query_size: size,
-            key_size: size,
-            hiddens: size,
-            value_size: 8,
-        };
+        let sizes = Sizes::new([1, 2, self.queries, self.keys], [size, size, size, 8]);
         // `draw` is uniform in -2..2.
         let draw = |seed, shape: &[usize], spread: f64| {
             Array::draw(self.seed + seed, shape).map(|x| rounded(x * spread * 0.75_f64.sqrt()))
@@ -153,11 +142,20 @@ fn rounded(x: f64) -> f64 {
 }
 
 /// The attention composed from Burn's operations, with keys and hidden units in reverse order or not.
-fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
-    let input = |name: &str| problem.inputs[name].f32::<4>(device).require_grad();
+pub(super) fn plain(problem: &Problem, (device, dtype): On, is_reversed: bool) -> Outcome {
+    let input = |name: &str| problem.inputs[name].leaf::<4>(device, dtype);
     let [queries, keys, values] = ["queries", "keys", "values"].map(input);
     let weight = problem.inputs.get("w_v");
-    let weight = weight.map(|weight| weight.f32::<2>(device).require_grad());
+    let weight = weight.map(|weight| weight.leaf::<2>(device, dtype));
+    let projected = |rows: &Tensor<4>, name: &str| match problem.inputs.get(name) {
+        Some(weight) => {
+            let [batch, heads, num_rows, size] = rows.dims();
+            let flat = rows.clone().reshape([batch * heads * num_rows, size]);
+            let projected = flat.matmul(weight.tensor::<2>(device, dtype));
+            projected.reshape([batch, heads, num_rows, weight.shape[1]])
+        }
+        None => rows.clone(),
+    };
     let flip = |tensor: Tensor<4>, axis: usize| {
         if is_reversed {
             tensor.flip([axis])
@@ -165,7 +163,8 @@ fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
             tensor
         }
     };
-    let (q, k) = (flip(queries.clone(), 3), flip(flip(keys.clone(), 2), 3));
+    let q = flip(projected(&queries, "W_q"), 3);
+    let k = flip(flip(projected(&keys, "W_k"), 2), 3);
     let [batch, heads, rows, size] = q.dims();
     let [_, _, columns, _] = k.dims();
     let scores = match &weight {
@@ -178,10 +177,11 @@ fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
         None => q.matmul(k.swap_dims(2, 3)) / (size as f64).sqrt(),
     };
     let attends = problem.mask.table([batch, heads, rows, columns]);
-    let attends = flip(attends.f32::<4>(device), 3).equal_elem(1.0);
+    let attends = flip(attends.tensor::<4>(device, dtype), 3).equal_elem(1.0);
     let scores = scores.mask_fill(attends.bool_not(), f32::NEG_INFINITY);
     let context = activation::softmax(scores, 3).matmul(flip(values.clone(), 2));
-    let received = problem.grad_context.as_ref().unwrap().f32::<4>(device);
+    let received = problem.grad_context.as_ref().unwrap();
+    let received = received.tensor::<4>(device, dtype);
     let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
     let gradients = (context * received).sum().backward();
     for (name, input) in [("queries", queries), ("keys", keys), ("values", values)] {
@@ -195,9 +195,15 @@ fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
     outcome
 }
 
-fn error(actual: &Array, expected: &Array) -> f64 {
+/// The largest difference, of finite elements.
+pub(super) fn error(actual: &Array, expected: &Array) -> f64 {
+    assert_eq!(actual.shape, expected.shape);
     let pairs = actual.data.iter().zip(&expected.data);
-    pairs.map(|(a, e)| (a - e).abs()).fold(0.0, f64::max)
+    pairs.fold(0.0, |largest, (a, e)| {
+        let difference = (a - e).abs();
+        assert!(difference.is_finite(), "{a} {e}");
+        f64::max(largest, difference)
+    })
 }
 
 /// How many results break the rule, and by how much the worst of them.
@@ -232,10 +238,14 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
     for point in points {
         let problem = point.problem();
         let oracle = problem.run(&exact, DType::F64, Path::Forward);
-        let plain_outcome = plain(&problem, device, false);
+        let plain_outcome = plain(&problem, (device, DType::F32), false);
         let ours = problem.run(device, DType::F32, Path::Forward);
         found[0].add(&ours, &plain_outcome, &oracle);
-        found[1].add(&plain(&problem, device, true), &plain_outcome, &oracle);
+        found[1].add(
+            &plain(&problem, (device, DType::F32), true),
+            &plain_outcome,
+            &oracle,
+        );
     }
     let [ours, reversed] = found;
     println!("{what}: {ours:?}; the plain composition in reverse order: {reversed:?}");

@@ -87,7 +87,7 @@ impl Case {
         let tolerance = if dtype == DType::F64 { 1e-8 } else { 2e-5 };
         let check = |of: &str, got: &Array, expected: &Array| {
             assert_close(
-                &format!("{}: {of}, {dtype:?}", self.name),
+                format!("{}: {of}, {dtype:?}", self.name),
                 got,
                 expected,
                 tolerance,
@@ -97,7 +97,7 @@ impl Case {
         let input = input.require_grad();
         let initial = ["h_0", "c_0"].map(|name| {
             let states = self.inputs.get(name);
-            states.map(|states| states.tensor::<3>(device, dtype).require_grad())
+            states.map(|states| states.leaf::<3>(device, dtype))
         });
         let [h, c] = &initial;
         let of_layer =

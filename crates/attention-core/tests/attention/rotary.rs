@@ -4,7 +4,9 @@ use attention_core::{
     Attention, DotProductScore, DotProductScoreConfig, Mask, Positions, QkNormScore,
     QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
 };
-use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use attention_tests::{
+    Array, assert_close, assert_same, assert_says, device, oracle, panic_message,
+};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -13,29 +15,8 @@ const LAYOUTS: [RotaryLayout; 2] = [RotaryLayout::Interleaved, RotaryLayout::Hal
 /// Rows `[batch, heads, rows, size]` at `positions`, `[batch, rows]`, of which the first `rotated` features turn by the
 /// angles `position * theta^(-2 n / rotated)`.
 fn turned(rows: &Array, positions: &Array, layout: RotaryLayout, rotated: usize) -> Array {
-    let pairs = rotated / 2;
-    let mut turned = rows.clone();
-    let [batch, heads, num_rows, _] = rows.shape[..] else {
-        panic!("four axes of rows");
-    };
-    for b in 0..batch {
-        for h in 0..heads {
-            for i in 0..num_rows {
-                for pair in 0..pairs {
-                    let frequency = 10_000_f64.powf(-2.0 * pair as f64 / rotated as f64);
-                    let (sin, cos) = (positions.at(&[b, i]) * frequency).sin_cos();
-                    let [x, y] = match layout {
-                        RotaryLayout::Interleaved => [2 * pair, 2 * pair + 1],
-                        RotaryLayout::HalfSplit => [pair, pair + pairs],
-                    };
-                    let [from_x, from_y] = [x, y].map(|x| rows.at(&[b, h, i, x]));
-                    *turned.at_mut(&[b, h, i, x]) = from_x * cos - from_y * sin;
-                    *turned.at_mut(&[b, h, i, y]) = from_y * cos + from_x * sin;
-                }
-            }
-        }
-    }
-    turned
+    let angles = oracle::angles(positions, &oracle::frequencies(10_000.0, rotated));
+    oracle::rotated(rows, &angles, layout, 1.0)
 }
 
 /// `x / sqrt(mean(x^2) + 1e-6)` times the gain of each feature.
@@ -123,11 +104,7 @@ fn examples_with_positions_of_their_own_are_those_of_a_batch_of_one() {
             let together = rotary.project_keys(rows.clone(), &per_example);
             let ids = per_example.tensor([batch, num_rows], device).clamp_min(0);
             let by_token = rotary.project_keys(rows.clone(), &Positions::per_token(ids));
-            assert_same(
-                "by token",
-                &Array::read(by_token),
-                &Array::read(together.clone()),
-            );
+            assert_same("by token", by_token, together.clone());
             for (example, start) in starts.into_iter().enumerate() {
                 let of_example = |tensor: &Tensor<4>| tensor.clone().narrow(0, example, 1);
                 // Rows below 0 are padding: they stay as they are.
@@ -138,11 +115,7 @@ fn examples_with_positions_of_their_own_are_those_of_a_batch_of_one() {
                 let alone = of_example(&rows).narrow(2, padding, num_rows - padding);
                 let alone = rotary.project_keys(alone, &positions);
                 let together = of_example(&together);
-                assert_same(
-                    "alone",
-                    &after_padding(together.clone()),
-                    &Array::read(alone),
-                );
+                assert_same("alone", &after_padding(together.clone()), alone);
                 for row in 0..padding {
                     let row = |tensor: Tensor<4>| Array::read(tensor.narrow(2, row, 1));
                     assert_same("padding", &row(together.clone()), &row(of_example(&rows)));
@@ -281,9 +254,7 @@ fn bad_positions_are_named() {
                 ["6 features expected", "got 5"],
             ),
         ] {
-            for part in parts {
-                assert!(message.contains(part), "`{message}` does not say `{part}`");
-            }
+            assert_says(message, parts);
         }
     });
 }
@@ -313,9 +284,7 @@ fn bad_configurations_are_named() {
         (refused(config().with_theta(0.0)), ["theta", "got 0"]),
         (reordered, ["a multiple of size 6", "got 10 of [2, 10]"]),
     ] {
-        for part in parts {
-            assert!(message.contains(part), "`{message}` does not say `{part}`");
-        }
+        assert_says(message, parts);
     }
 }
 
@@ -336,11 +305,6 @@ fn contexts_are_those_of_turned_rows() {
         let plain = Attention::new(attention.score.score.clone(), 0.0);
         let expected = plain.forward(turned_q, turned_k, v.clone(), &Mask::causal());
         let context = attention.forward(q, k, v, &Mask::causal());
-        assert_close(
-            "context",
-            &Array::read(context),
-            &Array::read(expected),
-            2e-6,
-        );
+        assert_close("context", context, expected, 2e-6);
     });
 }

@@ -3,10 +3,10 @@
 use std::f64::consts::PI;
 
 use attention_core::{
-    DotProductScoreConfig, Llama3ScalingConfig, Positions, RotaryConfig, RotaryScaling,
-    ScoringFunction, YarnScalingConfig,
+    DotProductScoreConfig, Llama3ScalingConfig, Positions, RotaryConfig, RotaryLayout,
+    RotaryScaling, ScoringFunction, YarnScalingConfig,
 };
-use attention_tests::{Array, assert_close, device, panic_message};
+use attention_tests::{Array, assert_close, assert_says, device, oracle, panic_message};
 
 const THETA: f64 = 10_000.0;
 /// An odd feature dimension, all but one of which turn: pairs for each range of a scaling.
@@ -17,13 +17,6 @@ fn config(scaling: RotaryScaling) -> RotaryConfig {
     RotaryConfig::new(SIZE, 200)
         .with_rotated_size(Some(ROTATED))
         .with_scaling(scaling)
-}
-
-/// `1 / base^(2 n / dim)`.
-fn inverse_frequencies(base: f64) -> Vec<f64> {
-    (0..ROTATED / 2)
-        .map(|n| 1.0 / base.powf((2 * n) as f64 / ROTATED as f64))
-        .collect()
 }
 
 fn assert_frequencies(what: &str, config: &RotaryConfig, expected: &[f64], factor: f64) {
@@ -38,34 +31,26 @@ fn assert_frequencies(what: &str, config: &RotaryConfig, expected: &[f64], facto
     // The last positions of the tables have these angles.
     let shape @ [_, _, num_rows, _] = [1, 2, 3, SIZE];
     let rows = Array::draw(1, &shape);
+    let positions = Array::from_fn(&[1, num_rows], |at| (200 - num_rows + at[1]) as f64);
+    let angles = oracle::angles(&positions, expected);
+    let turned = oracle::rotated(&rows, &angles, RotaryLayout::Interleaved, 1.0);
     let turned = Array::from_fn(&shape, |at| {
-        let pair = at[3] / 2;
-        if pair >= expected.len() {
-            return rows.at(at);
-        }
-        let angle = (200 - num_rows + at[2]) as f64 * expected[pair];
-        let [x, y] = [2 * pair, 2 * pair + 1].map(|x| rows.at(&[at[0], at[1], at[2], x]));
-        factor
-            * if at[3].is_multiple_of(2) {
-                x * angle.cos() - y * angle.sin()
-            } else {
-                y * angle.cos() + x * angle.sin()
-            }
+        turned.at(at) * if at[3] < ROTATED { factor } else { 1.0 }
     });
     device::each(|device| {
         let rotary = config.init_with(DotProductScoreConfig::new().init(), device);
         let positions = Positions::consecutive(200 - num_rows as i64);
         let keys = rotary.project_keys(rows.f32::<4>(device), &positions);
-        assert_close(what, &Array::read(keys), &turned, 1e-6);
+        assert_close(what, keys, &turned, 1e-6);
     });
 }
 
 #[test]
 fn angles_are_plain_or_of_interpolated_positions() {
-    let plain = inverse_frequencies(THETA);
+    let plain = oracle::frequencies(THETA, ROTATED);
     assert_frequencies("none", &config(RotaryScaling::None), &plain, 1.0);
     let other = config(RotaryScaling::None).with_theta(5e5);
-    assert_frequencies("theta", &other, &inverse_frequencies(5e5), 1.0);
+    assert_frequencies("theta", &other, &oracle::frequencies(5e5, ROTATED), 1.0);
     let linear = config(RotaryScaling::Linear { factor: 2.5 });
     let expected: Vec<f64> = plain.iter().map(|f| f / 2.5).collect();
     assert_frequencies("linear", &linear, &expected, 1.0);
@@ -76,9 +61,9 @@ fn the_base_grows_with_ntk_aware_scaling() {
     let dim = ROTATED as f64;
     let base = THETA * 4_f64.powf(dim / (dim - 2.0));
     let ntk = config(RotaryScaling::Ntk { factor: 4.0 });
-    assert_frequencies("ntk", &ntk, &inverse_frequencies(base), 1.0);
+    assert_frequencies("ntk", &ntk, &oracle::frequencies(base, ROTATED), 1.0);
     // The first angle stays, and the last is that of interpolated positions.
-    let (got, plain) = (ntk.frequencies(), inverse_frequencies(THETA));
+    let (got, plain) = (ntk.frequencies(), oracle::frequencies(THETA, ROTATED));
     assert_eq!(got[0], 1.0);
     let last = got[30] * 4.0 / plain[30];
     assert!((last - 1.0).abs() < 1e-13, "{last}");
@@ -152,7 +137,7 @@ fn yarn_interpolates_the_pairs_that_turn_slowly() {
     }
     // Some pairs are untouched, some are interpolated, some are between.
     let got = config(RotaryScaling::Yarn(new())).frequencies();
-    let plain = inverse_frequencies(THETA);
+    let plain = oracle::frequencies(THETA, ROTATED);
     let ratios: Vec<f64> = got.iter().zip(plain).map(|(got, f)| got / f).collect();
     assert_eq!(ratios[0], 1.0);
     assert!((ratios[30] - 0.25).abs() < 1e-14, "{}", ratios[30]);
@@ -162,7 +147,7 @@ fn yarn_interpolates_the_pairs_that_turn_slowly() {
 #[test]
 fn llama_3_interpolates_long_wavelengths() {
     let (factor, context, low, high) = (8.0, 512, 1.0, 4.0);
-    let expected: Vec<f64> = inverse_frequencies(5e5)
+    let expected: Vec<f64> = oracle::frequencies(5e5, ROTATED)
         .into_iter()
         .map(|frequency| {
             // `_compute_llama3_parameters`.
@@ -180,7 +165,7 @@ fn llama_3_interpolates_long_wavelengths() {
     let scaling = Llama3ScalingConfig::new(factor, context as usize);
     let config = config(RotaryScaling::Llama3(scaling)).with_theta(5e5);
     assert_frequencies("llama 3", &config, &expected, 1.0);
-    let ratios = expected.iter().zip(inverse_frequencies(5e5));
+    let ratios = expected.iter().zip(oracle::frequencies(5e5, ROTATED));
     let ratios: Vec<f64> = ratios.map(|(got, f)| got / f).collect();
     assert_eq!([ratios[0], ratios[30]], [1.0, 0.125]);
     assert!(ratios.iter().any(|ratio| *ratio > 0.2 && *ratio < 0.9));
@@ -238,8 +223,6 @@ fn bad_scalings_are_named() {
             ["31 frequencies expected", "got 1"],
         ),
     ] {
-        for part in parts {
-            assert!(message.contains(part), "`{message}` does not say `{part}`");
-        }
+        assert_says(message, parts);
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use attention_core::{Attention, DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS, Inputs};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, device,
-    heads, panic_message, parameters,
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_says,
+    device, heads, panic_message, parameters,
 };
 use burn::tensor::DType;
 
@@ -63,11 +63,7 @@ fn each(check: impl Fn(&Packed, Sizes)) {
         keys: vec![vec![5, 1, 4], vec![1, 0, 7]],
         mask: MaskSpec::None,
     };
-    let sizes = Sizes {
-        queries: 8,
-        keys: 11,
-        ..SIZES
-    };
+    let sizes = SIZES.with_queries(8).with_keys(11);
     check(&cross, sizes);
     let lens = || vec![vec![4, 5], vec![3, 8]];
     for mask in [MaskSpec::None, MaskSpec::Causal] {
@@ -76,13 +72,7 @@ fn each(check: impl Fn(&Packed, Sizes)) {
             keys: lens(),
             mask,
         };
-        check(
-            &packed,
-            Sizes {
-                queries: 11,
-                ..sizes
-            },
-        );
+        check(&packed, sizes.with_queries(11));
     }
 }
 
@@ -127,7 +117,7 @@ fn each_segment_is_attended_to_alone() {
                         let rest = poisoned(&rest, "values", *b, keys);
                         let rest = part_of_outcome(&rest.run(device, DType::F32, path), at);
                         for (name, result) in &together {
-                            assert_same(&format!("{what}: {name}"), &rest[name], result);
+                            assert_same(format!("{what}: {name}"), &rest[name], result);
                         }
                         if queries.is_empty() || keys.is_empty() {
                             continue;
@@ -155,7 +145,7 @@ fn each_segment_is_attended_to_alone() {
 
 #[test]
 fn heads_attend_to_each_segment_alone() {
-    device::each_training(heads::in_each_type(|on| {
+    device::each_training(device::in_each_type(|on| {
         let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS);
         let module = parameters::cast(config.init(on.0), on.1);
         let packed = Packed {
@@ -208,7 +198,7 @@ fn bad_lengths_say_what_was_expected() {
             "row 0 expected as many segments of keys as of queries, 2, got 1",
         ];
         for (message, part) in messages.iter().zip(parts) {
-            assert!(message.contains(part), "{message}");
+            assert_says(message, part);
         }
     });
 }

@@ -6,7 +6,7 @@ use attention_core::{
 };
 use attention_tests::{
     Array, MaskSpec, Steps, StepsCheck, assert_close, assert_outcomes_close, assert_outcomes_same,
-    assert_same, assert_zero, device, panic_message,
+    assert_same, assert_says, assert_zero, device, near_reference, panic_message,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -21,11 +21,7 @@ fn steps_and_their_gradients_are_those_of_pytorch() {
             let names: Vec<&str> = references.iter().map(|(steps, _)| &*steps.name).collect();
             assert_eq!(names, Steps::NAMES);
             for (steps, expected) in references {
-                // Ten digits are in the file.
-                let tolerance = match dtype {
-                    DType::F64 => 1e-8,
-                    _ => 2e-5,
-                };
+                let tolerance = near_reference(dtype, 2e-5);
                 let outcome = steps.run(device, dtype);
                 assert_eq!(outcome.len(), expected.len(), "{}", steps.name);
                 assert_outcomes_close(&steps.name, &outcome, &expected, tolerance);
@@ -114,10 +110,7 @@ impl StepsCheck for Selecting {
         let (_, state) = attention.step(query(0), &memory, attention.initial_state(&memory));
         let (_, state) = attention.step(query(1), &memory, state);
 
-        let indices = Array {
-            shape: vec![3],
-            data: vec![1.0, 0.0, 1.0],
-        };
+        let indices = Array::new(&[3], [1.0, 0.0, 1.0]);
         let indices = indices.int::<1>(device);
         let chosen = state.select(indices.clone());
         let penalty = attention.penalty(&chosen);
@@ -131,11 +124,11 @@ impl StepsCheck for Selecting {
             (actual.weights, expected.weights),
         ] {
             let expected = Array::read(expected.select(0, indices.clone()));
-            assert_close(what, &Array::read(actual), &expected, 1e-6);
+            assert_close(what, actual, &expected, 1e-6);
         }
         if let Some(penalty) = penalty {
             let expected = attention.penalty(&state).unwrap().select(0, indices);
-            assert_same(what, &Array::read(penalty), &Array::read(expected));
+            assert_same(what, penalty, expected);
         }
     }
 }
@@ -223,7 +216,7 @@ impl StepsCheck for Empty {
             let (output, state) = attention.step_with_weights(query.clone(), &memory, state);
             assert_eq!(output.weights.dims(), [batch, 1, keys], "{}", steps.name);
             assert_eq!(output.context.dims(), [batch, 1, size("values")]);
-            assert_zero(&steps.name, &Array::read(output.context));
+            assert_zero(&steps.name, output.context);
             attention.step(query, &memory, state);
         }
     }
@@ -311,7 +304,7 @@ fn dropout_keeps_the_weights_whole() {
     let frozen = attention.freeze();
     let context = frozen.step(query, &memory, frozen.initial_state(&memory)).0;
     let ones = Array::full(&[8, 1, 5], 1.0);
-    assert_close("frozen", &Array::read(context), &ones, 1e-5);
+    assert_close("frozen", context, &ones, 1e-5);
 }
 
 #[test]
@@ -363,9 +356,6 @@ fn bad_configurations_are_named() {
         ("noise", monotonic(config().with_noise(f64::INFINITY))),
     ];
     for (expected, message) in messages {
-        assert!(
-            message.contains(expected),
-            "`{message}` does not say `{expected}`"
-        );
+        assert_says(&message, expected);
     }
 }

@@ -24,14 +24,12 @@ fn alone() -> MutexGuard<'static, ()> {
 const PROBABILITY: f64 = 0.3;
 
 /// Values are the rows of the identity, so that the context is the dropped weights.
-const SQUARE: Sizes = Sizes {
-    batch: 2,
-    heads: 3,
-    queries: 23,
-    keys: 29,
-    value_size: 29,
-    ..SIZES
-};
+const SQUARE: Sizes = SIZES
+    .with_batch(2)
+    .with_heads(3)
+    .with_queries(23)
+    .with_keys(29)
+    .with_value_size(29);
 
 fn inputs(problem: &Problem, device: &Device) -> [Tensor<4>; 3] {
     ["queries", "keys", "values"].map(|name| problem.inputs[name].f32(device))

@@ -3,7 +3,7 @@
 use burn_backend::Shape;
 use cubecl::wgpu::WgpuDevice;
 
-use super::plain_loops::{Array, Arrays, CAP, Case, PLAIN, SCALE};
+use super::cases::{Array, Arrays, CAP, Case, PLAIN, SCALE};
 use super::*;
 use crate::{AttentionInputs, DeviceMask, Score, Wanted};
 

@@ -1,10 +1,9 @@
 //! Feed-forward networks compute what PyTorch's functions do.
 
 use attention_tests::{
-    Array, TransformerCase, assert_close, device, parameters, transformer_reference,
+    TransformerCase, assert_close, device, near_reference, parameters, transformer_reference,
 };
 use attention_transformers::{FeedForwardActivation, FeedForwardConfig};
-use burn::tensor::DType;
 
 fn activation(case: &TransformerCase) -> FeedForwardActivation {
     let name = case.name.trim_end_matches("_bias");
@@ -44,32 +43,21 @@ fn every_activation_is_that_of_pytorch() {
             };
             let network = parameters::changed(network, |path, _| ours(path, &case.inputs));
             for dtype in device::dtypes(device) {
-                // Ten digits are in the file.
-                let tolerance = match dtype {
-                    DType::F64 => 1e-8,
-                    _ => 2e-6,
-                };
+                let tolerance = near_reference(dtype, 2e-6);
                 let what = format!("{}: {dtype:?}", case.name);
                 let network = parameters::cast(network.clone(), dtype);
-                let rows = case.inputs["rows"]
-                    .tensor::<3>(device, dtype)
-                    .require_grad();
+                let rows = case.inputs["rows"].leaf::<3>(device, dtype);
                 let output = network.forward(rows.clone());
                 let received = case.inputs["grad_output"].tensor(device, dtype);
                 let gradients = (output.clone() * received).sum().backward();
-                assert_close(
-                    &what,
-                    &Array::read(output),
-                    &case.outputs["output"],
-                    tolerance,
-                );
+                assert_close(&what, output, &case.outputs["output"], tolerance);
                 let of_rows = parameters::gradient(&rows, Some(&gradients));
                 assert_close(&what, &of_rows, &case.gradients["rows"], tolerance);
                 let found = parameters::gradients(&network, Some(&gradients));
                 assert_eq!(found.len() + 1, case.gradients.len(), "{what}");
                 for (path, gradient) in &found {
                     let expected = ours(path, &case.gradients);
-                    assert_close(&format!("{what}: {path}"), gradient, &expected, tolerance);
+                    assert_close(format!("{what}: {path}"), gradient, &expected, tolerance);
                 }
             }
         }

@@ -112,7 +112,7 @@ fn an_encoder_is_burns() {
             let (pad, causal) = masks();
             let input = burns::TransformerEncoderInput::new(rows(1, ROWS, device));
             let got = back.forward(input.mask_pad(pad).mask_attn(causal));
-            assert_close(&what, &Array::read(got), &expected["context"], 1e-6);
+            assert_close(&what, got, &expected["context"], 1e-6);
         }
     });
 }
@@ -190,7 +190,7 @@ fn steps_with_a_cache_are_the_whole() {
                 last = Some(encoder.forward_autoregressive_inference(input(len), &mut cache));
             }
             let got = Array::read(last.expect("a step"));
-            assert_close(&format!("encoder, {what}"), &got, &expected, CLOSE);
+            assert_close(format!("encoder, {what}"), &got, &expected, CLOSE);
             let refused =
                 panic_message(|| encoder.forward_autoregressive_inference(input(ROWS), &mut cache));
             assert!(
@@ -212,7 +212,7 @@ fn steps_with_a_cache_are_the_whole() {
                 last = Some(decoder.forward_autoregressive_inference(input(len), &mut cache));
             }
             let got = Array::read(last.expect("a step"));
-            assert_close(&format!("decoder, {what}"), &got, &expected, CLOSE);
+            assert_close(format!("decoder, {what}"), &got, &expected, CLOSE);
             let other = ours::TransformerDecoderConfig::new(SIZE, 17, 3, 1).init(device);
             let refused =
                 panic_message(|| other.forward_autoregressive_inference(input(ROWS), &mut cache));

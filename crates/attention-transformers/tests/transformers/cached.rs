@@ -98,7 +98,7 @@ fn examples_have_lengths_of_their_own() {
                     let own = vec![whole[b][..seen[b]].to_vec()];
                     let expected = Array::read(model.whole(tensor(&own, device), NewRows::All));
                     let got = Array::read(Tensor::cat(logits, 1));
-                    assert_close(&format!("{what}: example {b}"), &got, &expected, 1e-5);
+                    assert_close(format!("{what}: example {b}"), &got, &expected, 1e-5);
                 }
             }
         }
@@ -128,7 +128,7 @@ fn beams_go_on_as_their_prefixes() {
                 let whole = model.whole(tensor(&texts, device), NewRows::All);
                 let last = whole.narrow(1, texts[0].len() - 1, 1);
                 let what = format!("{name}, parents {parents:?}");
-                assert_close(&what, &Array::read(got), &Array::read(last), 1e-5);
+                assert_close(&what, got, last, 1e-5);
             }
             cache.expand(2);
             assert_eq!(cache.lengths(), [8; 6]);
@@ -165,7 +165,7 @@ fn a_window_is_that_of_its_layer() {
         let rows = Array::draw(1, &[2, 9, HIDDENS]).f32::<3>(device);
         let got = stack.forward(rows.clone(), &Mask::causal());
         let expected = plain.forward(rows, &Mask::window(2, 0));
-        assert_close("layer", &Array::read(got), &Array::read(expected), 1e-6);
+        assert_close("layer", got, expected, 1e-6);
     });
 }
 
@@ -200,7 +200,7 @@ fn the_steps_of_a_decoder_are_its_teacher_forcing() {
                 stack.forward_cached(own, NewRows::First(&of), &memory, &mut cache)
             });
             let got = Array::read(Tensor::cat(steps.to_vec(), 1));
-            assert_close(&format!("{order:?}"), &got, &expected, 1e-5);
+            assert_close(format!("{order:?}"), &got, &expected, 1e-5);
             let padding = Array::from_fn(&[2, HIDDENS], |at| got.at(&[1, 4 + at[0], at[1]]));
             assert_zero("padding", &padding);
 
@@ -212,7 +212,7 @@ fn the_steps_of_a_decoder_are_its_teacher_forcing() {
             let row = rows.clone().narrow(1, 3, 1).select(0, parents());
             let got = stack.forward_cached(row, NewRows::All, &memory, &mut cache);
             let expected = Array::from_fn(&[2, 1, HIDDENS], |at| expected.at(&[1, 3, at[2]]));
-            assert_close("selected", &Array::read(got), &expected, 1e-5);
+            assert_close("selected", got, &expected, 1e-5);
             let expanded = memory.expand(3);
             assert_eq!(expanded.layers[1].batch_size(), 6);
         }

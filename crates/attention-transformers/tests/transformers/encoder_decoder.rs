@@ -130,7 +130,7 @@ fn a_cache_gives_what_the_whole_text_gives() {
                     let expected = alone(&model, &sources[b], &targets[b]);
                     let expected = of_example(&expected, 0, seen[b]..seen[b] + lens[b]);
                     let got = of_example(&logits, b, 0..lens[b]);
-                    assert_close(&format!("{name}, text {b}"), &got, &expected, TOLERANCE);
+                    assert_close(format!("{name}, text {b}"), &got, &expected, TOLERANCE);
                     seen[b] += lens[b];
                 }
             }
@@ -156,7 +156,7 @@ fn beams_are_copies_of_their_texts() {
                 let target = [first[text][0], token];
                 let expected = of_example(&alone(&model, &sources[text], &target), 0, 1..2);
                 let got = of_example(&logits, b, 0..1);
-                assert_close(&format!("{name}, beam {b}"), &got, &expected, TOLERANCE);
+                assert_close(format!("{name}, beam {b}"), &got, &expected, TOLERANCE);
             }
         }
     });
@@ -208,7 +208,7 @@ fn a_text_may_be_empty() {
             for (b, source) in [&[][..], &[1, 4]].into_iter().enumerate() {
                 let expected = alone(&model, source, &targets[b]);
                 let got = of_example(&logits, b, 0..3);
-                assert_close(&format!("{name}, text {b}"), &got, &expected, TOLERANCE);
+                assert_close(format!("{name}, text {b}"), &got, &expected, TOLERANCE);
             }
         }
     });
@@ -234,12 +234,7 @@ fn half_precision_is_near() {
                 });
                 assert_eq!(got.0, dtype, "{name}");
                 let tolerance = 16.0 * device::epsilon(dtype);
-                assert_close(
-                    &format!("{name}, {dtype:?}"),
-                    &got.1,
-                    &expected.1,
-                    tolerance,
-                );
+                assert_close(format!("{name}, {dtype:?}"), &got.1, &expected.1, tolerance);
             }
         }
     });
@@ -257,12 +252,7 @@ fn a_head_is_the_embedding_or_its_own() {
             // What the stack gives, which ends with a normalization of gains near 1.
             let embedded = model.embedding.tokens.forward(target());
             let rows = model.decoder.forward(embedded, &Mask::none(), &memory);
-            assert_close(
-                name,
-                &Array::read(features.clone()),
-                &Array::read(rows * scale),
-                TOLERANCE,
-            );
+            assert_close(name, features.clone(), rows * scale, TOLERANCE);
             let (weight, bias) = match &model.head {
                 Some(head) => (head.weight.val(), head.bias.as_ref().unwrap().val()),
                 None => {
@@ -272,12 +262,7 @@ fn a_head_is_the_embedding_or_its_own() {
             };
             let expected = features.matmul(weight.unsqueeze()) + bias.unsqueeze();
             let logits = model.forward(target(), NewRows::All, &memory);
-            assert_close(
-                name,
-                &Array::read(logits),
-                &Array::read(expected),
-                TOLERANCE,
-            );
+            assert_close(name, logits, expected, TOLERANCE);
         }
     });
 }

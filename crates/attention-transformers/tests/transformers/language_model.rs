@@ -35,7 +35,7 @@ fn sinusoids_are_those_of_the_formula() {
                 table.at(&[ids[b][row] as usize, feature]) * factor + of_position
             });
             // The angles are f32.
-            assert_close("sinusoids", &Array::read(got), &expected, 4e-6);
+            assert_close("sinusoids", got, &expected, 4e-6);
         }
     });
 }
@@ -60,7 +60,7 @@ fn learned_positions_are_rows_of_a_table() {
         let expected = Array::from_fn(&[2, 5, HIDDENS], |at| {
             table.at(&[[4, 0][at[0]] + at[1], at[2]])
         });
-        assert_close("positions", &Array::read(of_positions), &expected, 1e-6);
+        assert_close("positions", of_positions, &expected, 1e-6);
     });
 }
 
@@ -90,7 +90,7 @@ fn a_head_is_the_embedding_or_its_own() {
         ];
         for (logits, features, weight, bias) in cases {
             let expected = features.matmul(weight.unsqueeze()) + bias.unsqueeze();
-            assert_close("logits", &Array::read(logits), &Array::read(expected), 1e-6);
+            assert_close("logits", logits, expected, 1e-6);
         }
     });
 }

@@ -64,7 +64,7 @@ fn each_text_is_as_it_is_alone() {
                     let got =
                         Array::from_fn(&[1, len, VOCAB], |at| logits.at(&[b, own + at[1], at[2]]));
                     let what = format!("{name}, text {b}, padding at the left: {is_left}");
-                    assert_close(&what, &got, &Array::read(expected), 1e-5);
+                    assert_close(&what, &got, expected, 1e-5);
                     let zeros = Array::from_fn(&[6 - len, HIDDENS], |at| {
                         features.at(&[b, padding + at[0], at[1]])
                     });
@@ -86,7 +86,7 @@ fn types_are_rows_that_are_added() {
         let first = Array::read(embedding.forward(tokens(), &positions));
         let of_first = tokens().zeros_like();
         let of_first = embedding.forward_with_types(tokens(), of_first, &positions);
-        assert_same("the first type", &first, &Array::read(of_first));
+        assert_same("the first type", &first, of_first);
         let table = embedding.types.take().unwrap();
         let table = Array::read(table.weight.val());
         let plain = Array::read(embedding.forward(tokens(), &positions));
@@ -121,7 +121,7 @@ fn a_head_is_what_its_formula_says() {
             };
             let expected = rows.matmul(weight.unsqueeze()) + head.bias.val().unsqueeze();
             let logits = model.forward(tokens(), None, NewRows::All);
-            assert_close(name, &Array::read(logits), &Array::read(expected), 1e-5);
+            assert_close(name, logits, expected, 1e-5);
         }
     });
 }
@@ -146,12 +146,7 @@ fn half_precision_is_near() {
                 });
                 assert_eq!(got.0, dtype, "{name}");
                 let tolerance = 16.0 * device::epsilon(dtype);
-                assert_close(
-                    &format!("{name}, {dtype:?}"),
-                    &got.1,
-                    &expected.1,
-                    tolerance,
-                );
+                assert_close(format!("{name}, {dtype:?}"), &got.1, &expected.1, tolerance);
             }
         }
     });

@@ -75,7 +75,7 @@ fn masks(device: &Device) -> Vec<(&'static str, Mask)> {
 
 /// The result and all gradients, with `padding` in rows of padding and in the gradients that they receive.
 fn run(stack: &dyn Stack, mask: &Mask, padding: f64, device: &Device) -> Outcome {
-    let leaf = rows(1, padding).f32::<3>(device).require_grad();
+    let leaf = rows(1, padding).leaf::<3>(device, DType::F32);
     let output = stack.whole(leaf.clone(), mask);
     let received = rows(2, padding).f32::<3>(device);
     let gradients = (output.clone() * received).sum().backward();
@@ -93,7 +93,7 @@ fn same(what: &str, stack: &dyn Stack, mask: &Mask, device: &Device) {
         assert_same(&what, &dirty[name], expected);
     }
     for name in ["output", "rows"] {
-        assert_zero(&format!("{what}: {name}"), &of_padding(&clean[name]));
+        assert_zero(format!("{what}: {name}"), &of_padding(&clean[name]));
     }
     assert!(clean["output"].magnitude() > 0.1, "{what}");
 }
@@ -133,7 +133,7 @@ fn nan_in_the_padding_of_a_decoder_reaches_nothing() {
         let stack = drawn(config.init(device));
         let run = |padding: f64| {
             let leaves = [rows(1, padding), rows(3, padding)];
-            let [targets, encoded] = leaves.map(|of| of.f32::<3>(device).require_grad());
+            let [targets, encoded] = leaves.map(|of| of.leaf::<3>(device, DType::F32));
             let mask = || Mask::valid_lens(lens(&[5, 3], device));
             let memory = stack.prepare(encoded.clone(), mask());
             let output = stack.forward(targets.clone(), &mask(), &memory);
@@ -174,7 +174,7 @@ fn the_answer_of_a_text_does_not_depend_on_its_batch() {
                     let alone = Array::read(model.whole(own, NewRows::All));
                     let first = if is_left { 8 - lens[b] } else { 0 };
                     let got = Array::from_fn(&alone.shape, |at| all.at(&[b, first + at[1], at[2]]));
-                    assert_close(&format!("{name}, text {b}"), &got, &alone, 1e-5);
+                    assert_close(format!("{name}, text {b}"), &got, &alone, 1e-5);
                 }
             }
         }
@@ -195,6 +195,6 @@ fn a_row_that_no_row_attends_to_is_still_computed() {
         assert!(last.magnitude() > 0.1);
         let keep = Array::from_fn(&[1, 5, 5], |at| f64::from(at[2] < at[1].max(1)));
         let by_pairs = stack.whole(rows(), &Mask::keep(keep.bool::<3>(device)));
-        assert_close("pairs", &Array::read(by_pairs), &output, 1e-6);
+        assert_close("pairs", by_pairs, &output, 1e-6);
     });
 }

@@ -62,7 +62,7 @@ fn check<M: Module, N: Module>(
         if path.ends_with(OWN) {
             tables.push(gradient);
         } else {
-            assert_close(&format!("{what}: {path}"), &gradients[path], gradient, 1e-5);
+            assert_close(format!("{what}: {path}"), &gradients[path], gradient, 1e-5);
         }
     }
     assert_eq!(tables.len(), 3, "{what}");

@@ -2,14 +2,15 @@
 
 use attention_core::{DotProductScore, Mask};
 use attention_tests::{
-    Array, Outcome, TransformerCase, assert_close, device, parameters, transformer_reference,
+    Array, Outcome, TransformerCase, assert_close, device, near_reference, parameters,
+    transformer_reference,
 };
 use attention_transformers::{
     FeedForwardActivation, NormConfig, NormOrder, TransformerDecoder, TransformerDecoderConfig,
     TransformerEncoder, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 
 use super::models::lens;
 
@@ -76,10 +77,7 @@ fn of_pytorch(file: &str, tensors: &Outcome, path: &str) -> Array {
     let mut shape = whole.shape.clone();
     shape[0] /= parts;
     let len = whole.data.len() / parts;
-    let part = Array {
-        data: whole.data[at * len..(at + 1) * len].to_vec(),
-        shape,
-    };
+    let part = Array::new(&shape, whole.data[at * len..(at + 1) * len].to_vec());
     match part.shape.len() {
         2 => part.permute(&[1, 0]),
         _ => part,
@@ -145,28 +143,18 @@ fn check<M: Module>(
     let module = parameters::changed(module, |path, _| of_pytorch(file, &case.inputs, path));
     let memory = case.inputs.get("memory").unwrap_or(&case.inputs["rows"]);
     for dtype in device::dtypes(device) {
-        // Ten digits are in the file.
-        let tolerance = match dtype {
-            DType::F64 => 1e-8,
-            _ => 5e-6,
-        };
+        let tolerance = near_reference(dtype, 5e-6);
         let what = format!("{file}: {}: {dtype:?}", case.name);
         let module = parameters::cast(module.clone(), dtype);
-        let leaves = [&case.inputs["rows"], memory]
-            .map(|array| array.tensor::<3>(device, dtype).require_grad());
+        let leaves = [&case.inputs["rows"], memory].map(|array| array.leaf::<3>(device, dtype));
         let output = forward(&module, leaves.clone(), &mask_of(case, device));
         let received = case.inputs["grad_output"].tensor(device, dtype);
         let gradients = (output.clone() * received).sum().backward();
-        assert_close(
-            &what,
-            &Array::read(output),
-            &case.outputs["output"],
-            tolerance,
-        );
+        assert_close(&what, output, &case.outputs["output"], tolerance);
         for (name, leaf) in ["rows", "memory"].into_iter().zip(&leaves) {
             if let Some(expected) = case.gradients.get(name) {
                 let gradient = parameters::gradient(leaf, Some(&gradients));
-                assert_close(&format!("{what}: {name}"), &gradient, expected, tolerance);
+                assert_close(format!("{what}: {name}"), &gradient, expected, tolerance);
             }
         }
         let found = parameters::gradients(&module, Some(&gradients));
@@ -182,7 +170,7 @@ fn check<M: Module>(
                     "{what}: {path}"
                 );
             } else {
-                assert_close(&format!("{what}: {path}"), gradient, &expected, tolerance);
+                assert_close(format!("{what}: {path}"), gradient, &expected, tolerance);
             }
         }
     }

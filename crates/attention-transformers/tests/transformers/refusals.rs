@@ -1,7 +1,7 @@
 //! Inputs that do not fit are refused in words that name both sides.
 
 use attention_core::{KeyValueCache, Mask, NewRows, Positions, RelativePositionBiasConfig};
-use attention_tests::{device, panic_message};
+use attention_tests::{device, refuses};
 use attention_transformers::{
     EncoderDecoderConfig, FeedForwardActivation, FeedForwardConfig, LanguageModelConfig,
     MaskedLanguageModelConfig, NormConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
@@ -10,14 +10,6 @@ use attention_transformers::{
 use burn::tensor::Tensor;
 
 use super::models::{HIDDENS, POSITIONS, VOCAB, layer, models, tensor, text};
-
-fn refuses<T>(expected: &str, call: impl FnOnce() -> T) {
-    let message = panic_message(call);
-    assert!(
-        message.contains(expected),
-        "{expected:?} not in {message:?}"
-    );
-}
 
 #[test]
 fn sizes_that_do_not_fit() {

@@ -1,6 +1,6 @@
 //! The distribution of the next token, by plain loops.
 
-use attention_tests::{Array, panic_message};
+use attention_tests::{Array, refuses};
 use attention_transformers::{RandomSamplingConfig, Sampling};
 
 fn random() -> RandomSamplingConfig {
@@ -94,8 +94,7 @@ fn what_is_no_number_is_not_chosen() {
 #[test]
 fn numbers_out_of_range_are_refused() {
     let refuses = |expected: &str, config: RandomSamplingConfig| {
-        let message = panic_message(|| Sampling::Random(config).distribution(&[1.0]));
-        assert!(message.contains(expected), "{message}");
+        refuses(expected, || Sampling::Random(config).distribution(&[1.0]));
     };
     refuses(
         "temperature expected above 0, got 0",

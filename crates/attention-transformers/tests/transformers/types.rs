@@ -44,7 +44,7 @@ fn half_precision_is_near() {
                 assert_eq!(got.dtype(), dtype);
                 let tolerance = 8.0 * device::epsilon(dtype);
                 let what = format!("{dtype:?}");
-                assert_close(&what, &Array::read(got), &Array::read(expected), tolerance);
+                assert_close(&what, got, expected, tolerance);
             }
         }
     });
@@ -78,7 +78,7 @@ fn a_trained_model_runs_without_autodiff() {
         let mut cache = valid.cache();
         let cached: Tensor<3> = valid.forward_cached(tokens(), NewRows::All, &mut cache);
         let whole = valid.forward(tokens(), NewRows::All);
-        assert_close("valid", &Array::read(cached), &Array::read(whole), 1e-5);
+        assert_close("valid", cached, whole, 1e-5);
     });
 }
 
@@ -101,7 +101,7 @@ fn dropout_is_for_training() {
             let dropped = Array::read(stack.forward(rows(&training), &Mask::none()));
             assert_ne!(dropped, expected, "nothing was dropped");
             let whole = stack.valid().forward(rows(device), &Mask::none());
-            assert_same("without training", &Array::read(whole), &expected);
+            assert_same("without training", whole, &expected);
         }
     });
 }

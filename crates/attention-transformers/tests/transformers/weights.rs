@@ -21,12 +21,7 @@ fn weights_are_those_of_each_layer_and_change_no_row() {
 
         let output = stack.forward_with_weights(rows.clone(), &Mask::none(), &memory);
         let expected = stack.forward(rows.clone(), &Mask::none(), &memory);
-        assert_close(
-            "rows",
-            &Array::read(output.rows),
-            &Array::read(expected),
-            1e-5,
-        );
+        assert_close("rows", output.rows, expected, 1e-5);
 
         assert_eq!(output.weights.len(), 2);
         let first = &stack.layers[0];
@@ -40,7 +35,7 @@ fn weights_are_those_of_each_layer_and_change_no_row() {
             .attend_with_weights(queries, &memory.layers[0])
             .weights;
         let [first, second] = [0, 1].map(|at| Array::read(output.weights[at].clone()));
-        assert_close("the first layer", &first, &Array::read(expected), 1e-5);
+        assert_close("the first layer", &first, expected, 1e-5);
         assert_eq!(second.shape, [2, HEADS, 5, 7]);
         for (at, weights) in second.data.chunks(7).enumerate() {
             let len = if at < HEADS * 5 { 7 } else { 4 };

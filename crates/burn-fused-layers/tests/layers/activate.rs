@@ -1,6 +1,6 @@
 //! Activations against Burn's own operations in f64.
 
-use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use attention_tests::{Array, assert_close, assert_same, assert_says, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::{
     Activation, activate, activate_gated, activate_gated_linear, activate_linear,
@@ -39,7 +39,7 @@ fn run(
     let shape = [3, 7, 41];
     let [input, factor] = [1, 2].map(|seed| {
         let drawn = Array::draw(seed, &shape).map(|x| 2.0 * x);
-        drawn.tensor::<3>(device, dtype).require_grad()
+        drawn.leaf::<3>(device, dtype)
     });
     let output = apply(input.clone(), is_gated.then(|| factor.clone()));
     let received = Array::draw(3, &shape).tensor(device, dtype);
@@ -64,8 +64,7 @@ fn ours(input: Tensor<3>, factor: Option<Tensor<3>>, function: Activation) -> Te
 fn activations_are_the_formulas_with_their_gradients() {
     let exact = Device::flex().autodiff();
     device::each_training(|device| {
-        let types = [DType::F64, DType::F32, DType::F16, DType::BF16].into_iter();
-        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
+        for dtype in device::all_types(device) {
             for function in ALL {
                 for is_gated in [false, true] {
                     let got = run(device, dtype, is_gated, |input, factor| {
@@ -98,16 +97,12 @@ fn activations_of_views() {
         let view = tensor.clone().transpose().slice([1..5, 2..6]);
         let whole = Array::read(activate(tensor, Activation::Silu));
         let expected = Array::from_fn(&[4, 4], |at| whole.at(&[at[1] + 2, at[0] + 1]));
-        assert_same(
-            "a view",
-            &Array::read(activate(view, Activation::Silu)),
-            &expected,
-        );
+        assert_same("a view", activate(view, Activation::Silu), &expected);
 
         let vector = Array::draw(2, &[9]).tensor::<1>(device, DType::F32);
         let gated = activate_gated(vector.clone(), vector.clone(), Activation::Relu);
         let expected = Array::read(burn::tensor::activation::relu(vector.clone()) * vector);
-        assert_close("a vector", &Array::read(gated), &expected, 1e-6);
+        assert_close("a vector", gated, &expected, 1e-6);
     });
 }
 
@@ -115,9 +110,7 @@ fn activations_of_views() {
 #[test]
 fn a_tensor_gates_itself() {
     device::each_training(|device| {
-        let leaf = Array::draw(1, &[19])
-            .tensor::<1>(device, DType::F32)
-            .require_grad();
+        let leaf = Array::draw(1, &[19]).leaf::<1>(device, DType::F32);
         let ours = activate_gated(leaf.clone(), leaf.clone(), Activation::Gelu);
         let expected = formula(leaf.clone(), Activation::Gelu) * leaf.clone();
         let [ours, expected] = [ours, expected].map(|result| {
@@ -234,7 +227,7 @@ fn an_activation_and_a_linear_layer_are_those_two() {
                 for (at, (one, two)) in one.into_iter().zip(two).enumerate() {
                     assert_eq!(one.is_some(), two.is_some(), "{what}: {at}");
                     if let (Some(one), Some(two)) = (one, two) {
-                        assert_same(&format!("{what}: {at}"), &one, &two);
+                        assert_same(format!("{what}: {at}"), &one, &two);
                     }
                 }
             }
@@ -252,12 +245,12 @@ fn an_activation_and_a_linear_layer_without_elements_and_with_shapes_that_do_not
         let input = || Tensor::<2>::ones([4, 5], device);
         let message = panic_message(|| activate_linear(input(), Activation::Relu, weight(), None));
         let expected = "activate_linear: last axis of the input expected 3, got [4, 5]";
-        assert!(message.contains(expected), "{message}");
+        assert_says(&message, expected);
         let gate = Tensor::<2>::ones([4, 3], device);
         let message = panic_message(|| {
             activate_gated_linear(gate, input(), Activation::Relu, weight(), None)
         });
         let expected = "activate_gated_linear: input expected [4, 3], as the gate, got [4, 5]";
-        assert!(message.contains(expected), "{message}");
+        assert_says(&message, expected);
     });
 }

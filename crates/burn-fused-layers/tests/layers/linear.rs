@@ -17,9 +17,7 @@ fn linear_is_the_product_and_its_gradients() {
                     "transposed" => [columns, rows],
                     _ => [rows + 2, columns + 3],
                 };
-                Array::draw(seed, &stored)
-                    .tensor::<2>(device, DType::F32)
-                    .require_grad()
+                Array::draw(seed, &stored).leaf::<2>(device, DType::F32)
             };
             let view = |leaf: &Tensor<2>, [rows, columns]: [usize; 2]| match layout {
                 "contiguous" => leaf.clone(),
@@ -27,9 +25,7 @@ fn linear_is_the_product_and_its_gradients() {
                 _ => leaf.clone().slice([1..rows + 1, 2..columns + 2]),
             };
             let (input, weight) = (leaf(1, [rows, size]), leaf(2, [size, to]));
-            let bias = Array::draw(3, &[to])
-                .tensor::<1>(device, DType::F32)
-                .require_grad();
+            let bias = Array::draw(3, &[to]).leaf::<1>(device, DType::F32);
             let gradient = Array::draw(4, &[rows, to]).tensor::<2>(device, DType::F32);
             let run = |is_ours: bool| {
                 let (x, w) = (view(&input, [rows, size]), view(&weight, [size, to]));
@@ -56,9 +52,7 @@ fn linear_is_the_product_and_its_gradients() {
 #[test]
 fn linear_of_itself_and_of_constants() {
     device::each_training(|device| {
-        let square = Array::draw(1, &[20, 20])
-            .tensor::<2>(device, DType::F32)
-            .require_grad();
+        let square = Array::draw(1, &[20, 20]).leaf::<2>(device, DType::F32);
         let ours = linear(square.clone(), square.clone(), None)
             .sum()
             .backward();
@@ -70,20 +64,10 @@ fn linear_of_itself_and_of_constants() {
         let loss = linear(constant.clone(), square.clone(), None).sum();
         let ours = Array::read(square.grad(&loss.backward()).unwrap());
         let burns = constant.clone().matmul(square.clone()).sum().backward();
-        assert_close(
-            "weight",
-            &ours,
-            &Array::read(square.grad(&burns).unwrap()),
-            1e-6,
-        );
+        assert_close("weight", &ours, square.grad(&burns).unwrap(), 1e-6);
         let loss = linear(square.clone(), constant.clone().transpose(), None).sum();
         let ours = Array::read(square.grad(&loss.backward()).unwrap());
         let burns = square.clone().matmul(constant.transpose()).sum().backward();
-        assert_close(
-            "input",
-            &ours,
-            &Array::read(square.grad(&burns).unwrap()),
-            1e-6,
-        );
+        assert_close("input", &ours, square.grad(&burns).unwrap(), 1e-6);
     });
 }

@@ -1,6 +1,8 @@
 //! The linear layer with its loss against Burn's own operations.
 
-use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use attention_tests::{
+    Array, assert_close, assert_same, assert_says, device, panic_message, refuses,
+};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};
@@ -84,7 +86,7 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
                     results
                 };
                 for (got, expected) in run(true).iter().zip(&run(false)) {
-                    assert_close(&format!("{dtype:?}"), got, expected, tolerance);
+                    assert_close(format!("{dtype:?}"), got, expected, tolerance);
                 }
             }
         }
@@ -121,7 +123,7 @@ fn features_in_parts() {
             };
             let tolerance = 32.0 * device::epsilon(dtype);
             for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close(&format!("{dtype:?}"), got, expected, tolerance);
+                assert_close(format!("{dtype:?}"), got, expected, tolerance);
             }
         }
     });
@@ -149,10 +151,7 @@ fn of_constants() {
 #[test]
 fn half_precision_is_computed_in_f32() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device::computes(device, dtype) {
-                continue;
-            }
+        for dtype in device::half_types(device) {
             let draw =
                 |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
             let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
@@ -175,10 +174,7 @@ fn half_precision_is_computed_in_f32() {
 #[test]
 fn factors_beside_half_precision_may_be_f32() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device::computes(device, dtype) {
-                continue;
-            }
+        for dtype in device::half_types(device) {
             let draw =
                 |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
             let run = |of_rows| {
@@ -204,32 +200,21 @@ fn what_does_not_fit_is_refused() {
         })
     };
     let message = run([ROWS, 4], [5, 3], ROWS);
-    assert!(message.contains("input expected [rows, 5]"), "{message}");
-    let message = panic_message(|| {
-        let parts = Tensor::<3>::zeros([3, ROWS, 2], device);
-        let targets = targets(3, device, DType::F32);
-        linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets);
-    });
-    assert!(
-        message.contains("parts times size 5, and some classes, got [3, 23, 2] and 3"),
-        "{message}"
+    assert_says(&message, "input expected [rows, 5]");
+    refuses(
+        "parts times size 5, and some classes, got [3, 23, 2] and 3",
+        || {
+            let parts = Tensor::<3>::zeros([3, ROWS, 2], device);
+            let targets = targets(3, device, DType::F32);
+            linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets);
+        },
     );
     let message = run([ROWS, 5], [5, 3], 2);
-    assert!(
-        message.contains("factors expected [23], got [2]"),
-        "{message}"
-    );
+    assert_says(&message, "factors expected [23], got [2]");
     let message = run([4, 5], [5, 3], 4);
-    assert!(
-        message.contains("targets expected [4], got [23]"),
-        "{message}"
-    );
-    let message = panic_message(|| {
+    assert_says(&message, "targets expected [4], got [23]");
+    refuses("label smoothing expected in [0, 1], got 1.5", || {
         let targets = targets(3, device, DType::F32).with_label_smoothing(1.5);
         linear_cross_entropy(zeros([ROWS, 5]), zeros([5, 3]), None, targets);
     });
-    assert!(
-        message.contains("label smoothing expected in [0, 1], got 1.5"),
-        "{message}"
-    );
 }

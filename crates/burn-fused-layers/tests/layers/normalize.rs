@@ -69,8 +69,7 @@ fn run(
 fn normalizations_are_the_formulas_with_their_gradients() {
     let exact = Device::flex().autodiff();
     device::each_training(|device| {
-        let types = [DType::F64, DType::F32, DType::F16, DType::BF16].into_iter();
-        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
+        for dtype in device::all_types(device) {
             for kind in ALL {
                 for shape in [[3, 7, 41], [5, 37, 17], [2, 3, 5]] {
                     let got = run(device, dtype, shape, |x, gain, bias| {
@@ -125,7 +124,7 @@ fn what_is_not_finite_stays_in_its_row() {
                 [2, 3].map(|seed| Array::draw(seed, &[19]).tensor::<1>(device, DType::F32));
             for kind in ALL {
                 let [before, after] = [&clean, &dirty].map(|rows| {
-                    let leaf = rows.tensor::<3>(device, DType::F32).require_grad();
+                    let leaf = rows.leaf::<3>(device, DType::F32);
                     let output = ours(kind, leaf.clone(), gain.clone(), bias.clone());
                     let loss = (output.clone() * output.clone()).sum();
                     let gradient = leaf.grad(&loss.backward()).expect("a leaf");
@@ -136,7 +135,7 @@ fn what_is_not_finite_stays_in_its_row() {
                         Array::from_fn(&all.shape, |at| if at[0] == 2 { 0.0 } else { all.at(at) })
                     };
                     assert!(after.at(&[2, 0, 5]).is_nan(), "{kind:?} {odd}");
-                    assert_same(&format!("{kind:?} {odd}"), &others(after), &others(before));
+                    assert_same(format!("{kind:?} {odd}"), &others(after), &others(before));
                 }
             }
         }

@@ -74,7 +74,7 @@ fn cells_are_the_layer() {
                     results
                 };
                 for (got, expected) in run(true).iter().zip(&run(false)) {
-                    assert_close(&format!("{config} by steps"), got, expected, 2e-6);
+                    assert_close(format!("{config} by steps"), got, expected, 2e-6);
                 }
             }
         }
@@ -125,7 +125,7 @@ fn each_pass_packs_the_weight_of_its_time() {
             let outputs = packed.forward(input.clone()) + packed.forward(input.clone());
             let expected = linear(input.clone(), weight.clone(), None) * 2.0;
             let got = Array::read(outputs.clone());
-            assert_close("outputs", &got, &Array::read(expected), 1e-6);
+            assert_close("outputs", &got, expected, 1e-6);
             let gradients = outputs.square().sum().backward();
             weight = (weight.clone() - weight.grad(&gradients).unwrap()).detach();
             weight = weight.require_grad();
@@ -153,8 +153,7 @@ fn a_layer_takes_any_number_of_passes() {
 #[test]
 fn packed_weights_of_other_types() {
     device::each(|device| {
-        let types = [DType::F64, DType::F32, DType::F16, DType::BF16].into_iter();
-        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
+        for dtype in device::all_types(device) {
             let draw =
                 |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
             let (input, weight) = (draw(1, [20, 5]), draw(2, [5, 7]));
@@ -163,7 +162,7 @@ fn packed_weights_of_other_types() {
             for _ in 0..2 {
                 let got = Array::read(packed.forward(input.clone()));
                 let tolerance = 4.0 * device::epsilon(dtype);
-                assert_close(&format!("{dtype:?}"), &got, &expected, tolerance);
+                assert_close(format!("{dtype:?}"), &got, &expected, tolerance);
             }
         }
     });

@@ -20,8 +20,8 @@ fn a_value_is_the_one_that_was_given() {
             assert_eq!(changed.id, parameter.id);
             assert_eq!(changed.is_require_grad(), parameter.is_require_grad());
             let record = changed.transform_for_save().into_value();
-            assert_same("record", &Array::read(record), &expected.map(|it| it * 0.5));
-            assert_same("value", &Array::read(changed.val()), &expected);
+            assert_same("record", record, &expected.map(|it| it * 0.5));
+            assert_same("value", changed.val(), &expected);
         }
     });
 }

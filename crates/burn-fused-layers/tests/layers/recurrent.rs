@@ -1,6 +1,8 @@
 //! Recurrent layers: the same numbers on every device, padding, sizes, and what is refused.
 
-use attention_tests::{Array, assert_close, device, panic_message, parameters};
+use attention_tests::{
+    Array, assert_close, assert_says, device, panic_message, parameters, refuses,
+};
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
@@ -16,16 +18,12 @@ fn run(cell: CellKind, steps: &Steps, device: &Device) -> Vec<Array> {
     let (batch, count, size) = (5, 7, 19);
     let width = cell.gates() * size;
     let leaf = |seed: u64, shape: &[usize]| Array::draw(seed, shape);
-    let gates = leaf(1, &[batch, count, width])
-        .tensor::<3>(device, DType::F32)
-        .require_grad();
+    let gates = leaf(1, &[batch, count, width]).leaf::<3>(device, DType::F32);
     let weight = leaf(2, &[size, width]).tensor::<2>(device, DType::F32) * 0.2;
     let weight = weight.detach().require_grad();
-    let bias = leaf(3, &[width])
-        .tensor::<1>(device, DType::F32)
-        .require_grad();
+    let bias = leaf(3, &[width]).leaf::<1>(device, DType::F32);
     let initial = leaf(4, &[cell.states(), batch, size]);
-    let initial = initial.tensor::<3>(device, DType::F32).require_grad();
+    let initial = initial.leaf::<3>(device, DType::F32);
     let hidden = (weight.clone(), bias.clone());
     let (starts, steps) = (initial.clone(), steps.clone());
     let states =
@@ -56,7 +54,7 @@ fn every_device_computes_what_flex_does() {
             ] {
                 let expected = run(cell, &steps, &Device::flex().autodiff());
                 for (got, expected) in run(cell, &steps, device).iter().zip(&expected) {
-                    assert_close(&format!("{cell:?} {steps:?}"), got, expected, 2e-5);
+                    assert_close(format!("{cell:?} {steps:?}"), got, expected, 2e-5);
                 }
             }
         }
@@ -78,7 +76,7 @@ fn padding_is_not_read() {
                         true => (at[0] * 7 + at[1] * 3 + at[2]) as f64 / 16.0 - 1.0,
                         false => poison,
                     });
-                    let input = input.tensor::<3>(device, DType::F32).require_grad();
+                    let input = input.leaf::<3>(device, DType::F32);
                     let (outputs, last) = recurrent.forward(input.clone(), None, &steps);
                     let ends = last.into_iter().map(|state| state.hidden.sum());
                     let loss = ends.fold(outputs.clone().sum(), |sum, end| sum + end);
@@ -110,7 +108,7 @@ fn gates_at_padding_are_not_read() {
                     true => (at[0] * 7 + at[1] * 3 + at[2]) as f64 / 16.0 - 1.0,
                     false => poison,
                 });
-                let gates = gates.tensor::<3>(device, DType::F32).require_grad();
+                let gates = gates.leaf::<3>(device, DType::F32);
                 let (states, _) = layer.forward_gates(gates.clone(), None, &Steps::of_lens(lens));
                 let gradients = states.clone().sum().backward();
                 let gradient = Array::read(gates.grad(&gradients).unwrap());
@@ -132,14 +130,14 @@ fn gates_that_others_have_stay_what_they_are() {
             let layer = &config.init(device).layers[0];
             let run = |gates: Tensor<3>| layer.forward_gates(gates, None, &Steps::all()).0;
             let values = Array::draw(1, &[6, 5, config.cell.gates() * 4]);
-            let all = values.tensor::<3>(device, DType::F32).require_grad();
+            let all = values.leaf::<3>(device, DType::F32);
             let before = Array::read(all.clone());
             let part = all.clone().narrow(0, 2, 1);
             let copy = Array::read(part.clone());
             let [first, second] = [part.clone(), part].map(run);
             let gradients = (first.clone() + second.clone() * 2.0).sum().backward();
             assert_eq!(Array::read(all.clone()), before);
-            let alone = copy.tensor::<3>(device, DType::F32).require_grad();
+            let alone = copy.leaf::<3>(device, DType::F32);
             let states = run(alone.clone());
             let expected = Array::read(states.clone());
             assert_eq!(Array::read(first), expected);
@@ -149,7 +147,7 @@ fn gates_that_others_have_stay_what_they_are() {
             let of_all = all.grad(&gradients).unwrap();
             assert_eq!(Array::read(of_all.clone().narrow(0, 0, 2)).magnitude(), 0.0);
             let got = Array::read(of_all.narrow(0, 2, 1));
-            assert_close(&format!("{config}"), &got, &Array::read(of_part), 1e-6);
+            assert_close(format!("{config}"), &got, of_part, 1e-6);
         }
     });
 }
@@ -200,11 +198,9 @@ fn parameters_start_within_pytorchs_bound() {
                 "`peepholes` is for a Lstm, expected false for a Gru, got true",
             ),
         ] {
-            let message = panic_message(|| config.init(device));
-            assert!(
-                message.contains(&format!("RecurrentConfig: {expected}")),
-                "{message}"
-            );
+            refuses(&format!("RecurrentConfig: {expected}"), || {
+                config.init(device)
+            });
         }
     });
 }
@@ -212,10 +208,7 @@ fn parameters_start_within_pytorchs_bound() {
 #[test]
 fn half_precision_is_computed_in_f32() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device::computes(device, dtype) {
-                continue;
-            }
+        for dtype in device::half_types(device) {
             for config in cells([3, 5]) {
                 let run = |dtype| {
                     let mut seed = 0;
@@ -231,12 +224,7 @@ fn half_precision_is_computed_in_f32() {
                     Array::read(outputs)
                 };
                 let (got, expected) = (run(dtype), run(DType::F32));
-                assert_close(
-                    &format!("{config}"),
-                    &got,
-                    &expected,
-                    device::epsilon(dtype),
-                );
+                assert_close(format!("{config}"), &got, &expected, device::epsilon(dtype));
             }
         }
     });
@@ -281,7 +269,7 @@ fn the_states_of_one_half_start_the_other() {
     device::each_training(|device| {
         for config in cells([3, 4]) {
             let layers = config.clone().with_layers(2).init(device);
-            let input = Array::draw(1, &[2, 6, 3]).f32::<3>(device).require_grad();
+            let input = Array::draw(1, &[2, 6, 3]).leaf::<3>(device, DType::F32);
             let run = |halves: &[usize]| {
                 let (mut state, mut start) = (None, 0);
                 let mut outputs: Vec<Tensor<3>> = Vec::new();
@@ -302,7 +290,7 @@ fn the_states_of_one_half_start_the_other() {
             };
             let expected = run(&[6]);
             for (name, got) in run(&[2, 4]) {
-                assert_close(&format!("{config}: {name}"), &got, &expected[&name], 2e-6);
+                assert_close(format!("{config}: {name}"), &got, &expected[&name], 2e-6);
             }
         }
     });
@@ -333,48 +321,38 @@ fn what_does_not_fit_is_refused() {
         let gru = recurrent(CellKind::Gru, [3, 4], device);
         let input = || Tensor::zeros([2, 5, 3], device);
         let state = |hidden: Tensor<2>| Some(vec![RecurrentState::of_hidden(hidden)]);
-        let message = panic_message(|| gru.forward(input(), None, &Steps::of_lens([5])));
-        assert!(
-            message.contains("lens expected 2 of at most 5, got [5]"),
-            "{message}"
-        );
-        let message = panic_message(|| gru.forward(input(), None, &Steps::of_lens([5, 6])));
-        assert!(message.contains("at most 5, got [5, 6]"), "{message}");
+        refuses("lens expected 2 of at most 5, got [5]", || {
+            gru.forward(input(), None, &Steps::of_lens([5]))
+        });
+        refuses("at most 5, got [5, 6]", || {
+            gru.forward(input(), None, &Steps::of_lens([5, 6]))
+        });
         let initial = state(Tensor::zeros([2, 3], device));
-        let message = panic_message(|| gru.forward(input(), initial, &Steps::all()));
-        assert!(
-            message.contains("initial state expected [1, 2, 4], got [1, 2, 3]"),
-            "{message}"
-        );
+        refuses("initial state expected [1, 2, 4], got [1, 2, 3]", || {
+            gru.forward(input(), initial, &Steps::all())
+        });
         if device::computes(device, DType::F64) {
             let initial = state(Tensor::zeros([2, 4], (device, DType::F64)));
             let message = panic_message(|| gru.forward(input(), initial, &Steps::all()));
             let expected = "initial state expected of type F32, as the gates, got F64";
-            assert!(message.contains(expected), "{message}");
+            assert_says(&message, expected);
         }
-        let message = panic_message(|| gru.forward(input(), Some(Vec::new()), &Steps::all()));
-        assert!(
-            message.contains("initial states expected 1, one for each layer and direction, got 0"),
-            "{message}"
+        refuses(
+            "initial states expected 1, one for each layer and direction, got 0",
+            || gru.forward(input(), Some(Vec::new()), &Steps::all()),
         );
         let lstm = recurrent(CellKind::Lstm, [3, 4], device);
         let initial = state(Tensor::zeros([2, 4], device));
-        let message = panic_message(|| lstm.forward(input(), initial, &Steps::all()));
-        assert!(
-            message.contains("state of a Lstm expected with the cell c"),
-            "{message}"
-        );
+        refuses("state of a Lstm expected with the cell c", || {
+            lstm.forward(input(), initial, &Steps::all())
+        });
         let mut peepholes = RecurrentConfig::new(CellKind::Lstm, 3, 4).init(device);
         peepholes.layers[0].peepholes = Some(Param::from_tensor(Tensor::zeros([3, 5], device)));
-        let message = panic_message(|| peepholes.forward(input(), None, &Steps::all()));
-        assert!(
-            message.contains("peepholes expected [3, 4], got [3, 5]"),
-            "{message}"
-        );
-        let message = panic_message(|| gru.layers[0].gates(Tensor::zeros([2, 5, 4], device)));
-        assert!(
-            message.contains("last axis of the input expected 3"),
-            "{message}"
-        );
+        refuses("peepholes expected [3, 4], got [3, 5]", || {
+            peepholes.forward(input(), None, &Steps::all())
+        });
+        refuses("last axis of the input expected 3", || {
+            gru.layers[0].gates(Tensor::zeros([2, 5, 4], device))
+        });
     });
 }

@@ -1,6 +1,6 @@
 //! Recurrent layers with the parameters of Burn's modules have the results of those, and train as they do.
 
-use attention_tests::{Array, Outcome, assert_close, device, parameters};
+use attention_tests::{Array, Outcome, assert_close, assert_says, device, parameters};
 use burn::module::{Lora, Module, ParamGroup, Quantizer};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
@@ -93,7 +93,7 @@ fn they_compute_what_burns_modules_do() {
             } in converted(&input, bias, device)
             {
                 let (outputs, _) = ours.forward(input.clone(), None, &Steps::all());
-                assert_close(name, &Array::read(outputs), &Array::read(theirs), 2e-6);
+                assert_close(name, outputs, theirs, 2e-6);
             }
         }
     });
@@ -117,7 +117,7 @@ fn gradients_reach_all_parameters_and_are_those_of_burns_modules() {
                 for (path, got) in ours {
                     assert!(got.magnitude() > 0.0, "{}: {path}", case.name);
                     let expected = case.of_theirs(&path, &theirs);
-                    assert_close(&format!("{}: {path}", case.name), &got, &expected, 1e-5);
+                    assert_close(format!("{}: {path}", case.name), &got, &expected, 1e-5);
                 }
             }
         }
@@ -272,6 +272,6 @@ fn modules_that_compute_something_else_are_refused() {
         ),
     ] {
         let error = error.to_string();
-        assert!(error.contains(expected), "{error}");
+        assert_says(&error, expected);
     }
 }

@@ -48,10 +48,10 @@ impl Inputs {
         layer: impl Fn(Leaves) -> Tensor<4>,
     ) -> Vec<Array> {
         let leaves = Leaves {
-            gates: self.gates.tensor::<3>(device, dtype).require_grad(),
-            weight: self.weight.tensor::<2>(device, dtype).require_grad(),
-            bias: self.bias.tensor::<1>(device, dtype).require_grad(),
-            initial: self.initial.tensor::<3>(device, dtype).require_grad(),
+            gates: self.gates.leaf::<3>(device, dtype),
+            weight: self.weight.leaf::<2>(device, dtype),
+            bias: self.bias.leaf::<1>(device, dtype),
+            initial: self.initial.leaf::<3>(device, dtype),
         };
         let states = layer(leaves.clone());
         let received = self.received.tensor::<4>(device, dtype);

@@ -42,7 +42,7 @@ fn run(
 ) -> (f64, Outcome) {
     let leaves: BTreeMap<&str, Tensor<3>> = inputs
         .iter()
-        .map(|(name, value)| (&**name, value.tensor::<3>(device, dtype).require_grad()))
+        .map(|(name, value)| (&**name, value.leaf::<3>(device, dtype)))
         .collect();
     let part = |name: &str, index: usize| {
         let state = leaves.get(name)?.clone();
@@ -117,12 +117,7 @@ fn gradients_are_differences() {
                     let derivative = gradient.dot(&direction);
                     let [got, expected] = [derivative, difference].map(|x| Array::full(&[1], x));
                     assert!(expected.magnitude() > 0.0);
-                    assert_close(
-                        &format!("{config} {steps:?}: {name}"),
-                        &got,
-                        &expected,
-                        1e-6,
-                    );
+                    assert_close(format!("{config} {steps:?}: {name}"), &got, &expected, 1e-6);
                 }
             }
         }

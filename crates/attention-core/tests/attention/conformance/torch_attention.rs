@@ -3,7 +3,7 @@
 use attention_core::Mask;
 use attention_core::functional::{AttentionOptions, dot_product_attention};
 use attention_tests::conformance::{Case, CausalBias, TorchAttention, TypedArray};
-use attention_tests::heads::{On, in_each_type};
+use attention_tests::heads::On;
 use attention_tests::{Array, device};
 
 use super::{
@@ -47,7 +47,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
     if let Some(TypedArray { array, element }) = case.inputs.get("attn_mask") {
         let array = mask_axes(array, D);
         if element.float().is_some() {
-            let leaf = array.tensor::<4>(device, dtype).require_grad();
+            let leaf = array.leaf::<4>(device, dtype);
             let copies = keys / leaf.dims()[3];
             options.bias = Some(leaf.clone().repeat_dim(3, copies));
             float_mask = Some(leaf);
@@ -77,7 +77,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
 #[test]
 fn torch_attention() {
     let cases = cases_in_scope::<TorchAttention>(OUT_OF_SCOPE);
-    device::each_training(in_each_type(|on| {
+    device::each_training(device::in_each_type(|on| {
         for case in &cases {
             match case.inputs["key"].array.shape.len() {
                 3 => check::<3>(case, on),

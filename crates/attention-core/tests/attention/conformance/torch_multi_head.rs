@@ -3,7 +3,7 @@
 use attention_core::functional::AttentionOptions;
 use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_tests::conformance::{self, TorchMultiHead, TypedArray, TypedArrays};
-use attention_tests::heads::{Inputs, On, in_each_type};
+use attention_tests::heads::{Inputs, On};
 use attention_tests::{Array, Outcome, device, parameters};
 use burn::tensor::Tensor;
 
@@ -72,7 +72,7 @@ impl Masks {
                 _ => with_four_axes(array),
             };
             if element.float().is_some() {
-                let leaf = array.tensor::<4>(device, dtype).require_grad();
+                let leaf = array.leaf::<4>(device, dtype);
                 // PyTorch adds up its masks.
                 masks.bias = Some(match masks.bias.take() {
                     Some(bias) => bias + leaf.clone(),
@@ -109,11 +109,11 @@ fn check(case: &Case, on: On) {
     let module = module(case, on);
     let rows = ["query", "key", "value"].map(|name| {
         let rows = with_batch_first(case, &case.inputs[name].array);
-        rows.tensor::<3>(device, dtype).require_grad()
+        rows.leaf::<3>(device, dtype)
     });
     let extra = ["bias_k", "bias_v"].map(|name| {
         let row = case.inputs.get(name)?;
-        Some(row.array.tensor::<3>(device, dtype).require_grad())
+        Some(row.array.leaf::<3>(device, dtype))
     });
     let heads = case.attributes.num_heads;
     let split = |row: &Tensor<3>| {
@@ -208,7 +208,7 @@ fn in_one_tensor(theirs: &Inputs) -> usize {
 #[test]
 fn torch_multi_head() {
     let cases = cases_in_scope(OUT_OF_SCOPE);
-    device::each_training(in_each_type(|on| {
+    device::each_training(device::in_each_type(|on| {
         for case in &cases {
             check(case, on);
         }

@@ -1,5 +1,6 @@
 //! Objects that contain each other, or are looked at under names without end.
 
+use attention_tests::assert_says;
 use attention_tests::checkpoint::{call, int, text, tuple};
 
 use super::{Checkpoint, expected, state_dict, view};
@@ -59,7 +60,7 @@ fn names_without_end_are_an_error() {
     let error = file
         .load(&state_dict(view().pickled(), vec![("more", nested)]))
         .unwrap_err();
-    assert!(error.contains("contain each other without end"), "{error}");
+    assert_says(&error, "contain each other without end");
 }
 
 /// Few bytes that list many elements which are no pairs, to be looked through under each of many names.
@@ -74,5 +75,5 @@ fn ordered_dicts_of_what_are_no_pairs_are_an_error() {
     let error = file
         .load(&state_dict(view().pickled(), vec![("more", many)]))
         .unwrap_err();
-    assert!(error.contains("contain each other without end"), "{error}");
+    assert_says(&error, "contain each other without end");
 }

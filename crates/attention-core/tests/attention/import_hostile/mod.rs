@@ -9,7 +9,7 @@ use attention_core::import::load_additive_attention;
 use attention_tests::checkpoint::{
     CompressionMethod, View, call, dict, int, pickle, text, tuple, write_archive,
 };
-use attention_tests::{Array, device};
+use attention_tests::{Array, assert_says, device};
 use tempfile::TempDir;
 
 /// Three storages: of `W_q.weight` [5, 2], `W_k.weight` [5, 3] and `w_v.weight` [1, 5].
@@ -82,20 +82,16 @@ fn view() -> View<'static> {
 }
 
 fn state_dict(query: Vec<u8>, more: Vec<(&str, Vec<u8>)>) -> Vec<u8> {
-    let key = View {
-        storage: "1",
-        len: 15,
-        shape: &[5, 3],
-        strides: &[3, 1],
-        ..view()
-    };
-    let value = View {
-        storage: "2",
-        len: 5,
-        shape: &[1, 5],
-        strides: &[5, 1],
-        ..view()
-    };
+    let key = view()
+        .with_storage("1")
+        .with_len(15)
+        .with_shape(&[5, 3])
+        .with_strides(&[3, 1]);
+    let value = view()
+        .with_storage("2")
+        .with_len(5)
+        .with_shape(&[1, 5])
+        .with_strides(&[5, 1]);
     let mut items = vec![
         ("W_q.weight", query),
         ("W_k.weight", key.pickled()),
@@ -149,60 +145,17 @@ fn a_view_that_lies_is_an_error() {
     let file = Checkpoint::new();
     let views: [(View, &str); 8] = [
         (
-            View {
-                offset: 1,
-                ..view()
-            },
+            view().with_offset(1),
             "does not fit its storage of 10 elements",
         ),
+        (view().with_offset(i64::MAX), "does not fit"),
+        (view().with_offset(-1), "not natural numbers"),
+        (view().with_strides(&[-2, 1]), "not natural numbers"),
+        (view().with_strides(&[1]), "does not fit"),
+        (view().with_strides(&[i64::MAX, i64::MAX]), "does not fit"),
+        (view().with_shape(&[1 << 40, 1 << 40]), "does not fit"),
         (
-            View {
-                offset: i64::MAX,
-                ..view()
-            },
-            "does not fit",
-        ),
-        (
-            View {
-                offset: -1,
-                ..view()
-            },
-            "not natural numbers",
-        ),
-        (
-            View {
-                strides: &[-2, 1],
-                ..view()
-            },
-            "not natural numbers",
-        ),
-        (
-            View {
-                strides: &[1],
-                ..view()
-            },
-            "does not fit",
-        ),
-        (
-            View {
-                strides: &[i64::MAX, i64::MAX],
-                ..view()
-            },
-            "does not fit",
-        ),
-        (
-            View {
-                shape: &[1 << 40, 1 << 40],
-                ..view()
-            },
-            "does not fit",
-        ),
-        (
-            View {
-                shape: &[1 << 40, 1 << 20],
-                strides: &[0, 0],
-                ..view()
-            },
+            view().with_shape(&[1 << 40, 1 << 20]).with_strides(&[0, 0]),
             "expected the shape [5, 2]",
         ),
     ];
@@ -218,10 +171,7 @@ fn a_view_that_lies_is_an_error() {
 #[test]
 fn a_storage_that_is_not_what_the_pickle_says_is_an_error() {
     let mut file = Checkpoint::new();
-    let absent = View {
-        storage: "7",
-        ..view()
-    };
+    let absent = view().with_storage("7");
     assert!(
         file.error(absent.pickled())
             .contains("`W_q.weight`: expected a storage `7`")
@@ -245,10 +195,7 @@ fn a_storage_that_is_not_what_the_pickle_says_is_an_error() {
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         file.method = method;
         file.entries[0].1.truncate(39);
-        let long = View {
-            len: 1 << 60,
-            ..view()
-        };
+        let long = view().with_len(1 << 60);
         let error = file.error(long.pickled());
         assert!(
             error.contains("`W_q.weight`") && error.contains("end"),
@@ -262,11 +209,7 @@ fn a_scattered_view_of_a_compressed_storage_is_an_error() {
     let mut file = Checkpoint::new();
     let step = 100_000;
     let strides = [2 * step, step];
-    let far = View {
-        len: 10 * step,
-        strides: &strides,
-        ..view()
-    };
+    let far = view().with_len(10 * step).with_strides(&strides);
     file.entries[0].1 = (0..10 * step)
         .flat_map(|index| ((index / step) as f32 / 4.0).to_le_bytes())
         .collect();
@@ -291,10 +234,7 @@ fn a_changed_element_is_an_error() {
     content[at] ^= 1;
     std::fs::write(file.path(), content).unwrap();
     let error = load(&file.path()).unwrap_err();
-    assert!(
-        error.contains("`W_q.weight`: its elements have another checksum"),
-        "{error}"
-    );
+    assert_says(&error, "`W_q.weight`: its elements have another checksum");
 }
 
 /// The checksum that a compressed storage has in the archive's headers is that of other elements.
@@ -316,10 +256,7 @@ fn a_compressed_storage_with_another_checksum_is_an_error() {
     }
     std::fs::write(file.path(), content).unwrap();
     let error = load(&file.path()).unwrap_err();
-    assert!(
-        error.contains("`W_q.weight`: its storage cannot be read"),
-        "{error}"
-    );
+    assert_says(&error, "`W_q.weight`: its storage cannot be read");
 }
 
 #[test]
@@ -340,10 +277,7 @@ fn two_tensors_of_one_name_are_an_error() {
     let error = file
         .load(&state_dict(view().pickled(), vec![("W_q", nested)]))
         .unwrap_err();
-    assert!(
-        error.contains("`W_q.weight`: expected one tensor of this name"),
-        "{error}"
-    );
+    assert_says(&error, "`W_q.weight`: expected one tensor of this name");
 }
 
 #[test]
@@ -377,12 +311,9 @@ fn a_malformed_pickle_is_an_error() {
 fn a_pickle_of_no_dict_is_an_error() {
     let file = Checkpoint::new();
     let error = file.load(&pickle(&view().pickled())).unwrap_err();
-    assert!(error.contains("expected tensors by name"), "{error}");
+    assert_says(&error, "expected tensors by name");
     for value in [int(1), text("W_q.weight"), b"N".to_vec(), b"]".to_vec()] {
         let error = file.load(&pickle(&value)).unwrap_err();
-        assert!(
-            error.contains("expected a tensor `W_q.weight`, found none"),
-            "{error}"
-        );
+        assert_says(&error, "expected a tensor `W_q.weight`, found none");
     }
 }

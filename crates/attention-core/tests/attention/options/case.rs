@@ -2,7 +2,7 @@
 
 use attention_core::functional::{AttentionOptions, AttentionSteps};
 use attention_tests::{Array, MaskSpec, assert_close};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 pub(super) const BATCH: usize = 2;
 pub(super) const HEADS: usize = 6;
@@ -152,8 +152,8 @@ impl Call {
 
     /// The tensors, each a leaf, and the options.
     pub(super) fn on(&self, device: &Device) -> (Vec<Tensor<4>>, Vec<Tensor<1>>, AttentionOptions) {
-        let rows = |array: &Array| leaf::<4>(array, device);
-        let vector = |array: &Array| leaf::<1>(array, device);
+        let rows = |array: &Array| array.leaf::<4>(device, DType::F32);
+        let vector = |array: &Array| array.leaf::<1>(device, DType::F32);
         let [queries, keys, values, weight] = &self.inputs;
         let Options {
             cap,
@@ -180,16 +180,6 @@ impl Call {
         let mut vectors = vec![vector(weight)];
         vectors.extend(options.sinks.clone());
         (leaves, vectors, options)
-    }
-}
-
-/// A leaf, which asks for its gradient where the device trains.
-fn leaf<const D: usize>(array: &Array, device: &Device) -> Tensor<D> {
-    let tensor = array.f32(device);
-    if device.is_autodiff() {
-        tensor.require_grad()
-    } else {
-        tensor
     }
 }
 
@@ -348,11 +338,11 @@ pub(super) fn check_steps(what: &str, steps: AttentionSteps<4>, expected: &Expec
             // Those of further keys stand behind.
             "scores" | "capped" | "masked" | "weights" => {
                 let got = Array::from_fn(&expected.shape, |at| got.at(at));
-                assert_close(&format!("{what}: {step}"), &got, &expected, 1e-5);
+                assert_close(format!("{what}: {step}"), &got, &expected, 1e-5);
                 continue;
             }
             _ => expected,
         };
-        assert_close(&format!("{what}: {step}"), &got, &expected, 1e-5);
+        assert_close(format!("{what}: {step}"), &got, &expected, 1e-5);
     }
 }

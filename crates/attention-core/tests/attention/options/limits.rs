@@ -2,72 +2,68 @@
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
 use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
-use attention_tests::{Array, assert_close, assert_zero, device, panic_message};
+use attention_tests::{Array, assert_close, assert_zero, device, refuses};
 use burn::tensor::Tensor;
 
 #[test]
 fn options_that_do_not_fit_are_refused() {
     device::each(|device| {
         let zeros = |shape: [usize; 4]| Tensor::<4>::zeros(shape, device);
-        let refuses = |expected: &str, options: AttentionOptions| {
-            let message = panic_message(|| {
+        let none = AttentionOptions::default;
+        for (expected, options) in [
+            (
+                "bias expected [2 or 1, 6 or 1, 5 or 1, 7], got [2, 3, 5, 7]",
+                AttentionOptions {
+                    bias: Some(zeros([2, 3, 5, 7])),
+                    ..none()
+                },
+            ),
+            (
+                "relative_bias expected [2 or 1, 6 or 1, 1 or 1, 11], got [1, 6, 1, 12]",
+                AttentionOptions {
+                    relative_bias: Some(zeros([1, 6, 1, 12])),
+                    ..none()
+                },
+            ),
+            (
+                "sinks expected [6], got [3]",
+                AttentionOptions {
+                    sinks: Some(Tensor::zeros([3], device)),
+                    ..none()
+                },
+            ),
+            (
+                "soft_cap expected a finite number above 0, got 0",
+                AttentionOptions {
+                    soft_cap: Some(0.0),
+                    ..none()
+                },
+            ),
+            (
+                "extra keys expected [2 or 1, 3, 1, 11], got [3, 3, 1, 11]",
+                AttentionOptions {
+                    extra_keys: Some([(); 2].map(|()| zeros([3, 3, 1, 11]))),
+                    ..none()
+                },
+            ),
+        ] {
+            refuses(expected, || {
                 let [queries, keys] = [zeros([2, 6, 5, 11]), zeros([2, 3, 7, 11])];
                 dot_product_attention(queries, keys.clone(), keys, &options)
             });
-            assert!(
-                message.contains(expected),
-                "{expected:?} not in {message:?}"
-            );
-        };
-        let none = AttentionOptions::default;
-        refuses(
-            "bias expected [2 or 1, 6 or 1, 5 or 1, 7], got [2, 3, 5, 7]",
-            AttentionOptions {
-                bias: Some(zeros([2, 3, 5, 7])),
-                ..none()
-            },
-        );
-        refuses(
-            "relative_bias expected [2 or 1, 6 or 1, 1 or 1, 11], got [1, 6, 1, 12]",
-            AttentionOptions {
-                relative_bias: Some(zeros([1, 6, 1, 12])),
-                ..none()
-            },
-        );
-        refuses(
-            "sinks expected [6], got [3]",
-            AttentionOptions {
-                sinks: Some(Tensor::zeros([3], device)),
-                ..none()
-            },
-        );
-        refuses(
-            "soft_cap expected a finite number above 0, got 0",
-            AttentionOptions {
-                soft_cap: Some(0.0),
-                ..none()
-            },
-        );
-        refuses(
-            "extra keys expected [2 or 1, 3, 1, 11], got [3, 3, 1, 11]",
-            AttentionOptions {
-                extra_keys: Some([(); 2].map(|()| zeros([3, 3, 1, 11]))),
-                ..none()
-            },
-        );
+        }
         let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0)
             .with_normalizer(Normalizer::Sparsemax);
-        let message = panic_message(|| {
-            let options = AttentionOptions {
-                zero_key: true,
-                ..none()
-            };
-            let rows = zeros([2, 3, 7, 11]);
-            attention.forward(rows.clone(), rows.clone(), rows, options)
-        });
-        assert!(
-            message.contains("sinks or a zero key expected with Normalizer::Softmax"),
-            "{message}"
+        refuses(
+            "sinks or a zero key expected with Normalizer::Softmax",
+            || {
+                let options = AttentionOptions {
+                    zero_key: true,
+                    ..none()
+                };
+                let rows = zeros([2, 3, 7, 11]);
+                attention.forward(rows.clone(), rows.clone(), rows, options)
+            },
         );
     });
 }
@@ -113,12 +109,7 @@ fn the_lowest_number_masks_no_pair() {
         let of_others = |context: Tensor<4>| Array::read(context.narrow(2, 1, 4));
         assert_close("others", &of_others(biased), &of_others(masked), 1e-6);
         let by_distance = attend(None, None, Some(&of_distances));
-        assert_close(
-            "distances",
-            &Array::read(by_distance),
-            &Array::read(mean),
-            1e-6,
-        );
+        assert_close("distances", by_distance, mean, 1e-6);
     });
 }
 
@@ -137,7 +128,7 @@ fn sizes_of_zero_are_answered() {
             };
             let context = dot_product_attention(rows(queries), rows(keys), rows(keys), &options);
             assert_eq!(context.dims(), [2, 3, queries, 4]);
-            assert_zero("context", &Array::read(context));
+            assert_zero("context", context);
         }
     });
 }

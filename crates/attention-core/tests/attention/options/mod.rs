@@ -20,44 +20,8 @@ use case::{
     options, sizes,
 };
 
-#[test]
-fn dot_products_are_those_of_plain_loops() {
-    device::each_training(|device| {
-        for sizes in sizes() {
-            for (name, options) in options(sizes) {
-                for mask in masks(sizes) {
-                    let what = format!("{name}, {sizes:?}, {mask:?}");
-                    let call = Call::new(sizes, options.clone(), mask);
-                    let expected = call.expected(|query, key| {
-                        SCALE * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>()
-                    });
-                    let run = |is_fused: bool| {
-                        let (leaves, vectors, mut options) = call.on(device);
-                        options.scale = Some(SCALE);
-                        let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
-                        let context = if is_fused {
-                            dot_product_attention(queries, keys, values, &options)
-                        } else {
-                            let steps =
-                                dot_product_attention_steps(queries, keys, values, &options);
-                            check_steps(&what, steps.clone(), &expected);
-                            steps.context
-                        };
-                        let result = Array::read(context.clone());
-                        assert_close(&what, &result, &expected.context, 1e-5);
-                        gradients(context, &leaves, &vectors[1..])
-                    };
-                    for (n, (fused, steps)) in run(true).iter().zip(run(false)).enumerate() {
-                        assert_close(&format!("{what}: gradient {n}"), fused, &steps, 3e-5);
-                    }
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn additive_scores_are_those_of_plain_loops() {
+/// The fused call and its steps are the plain loops, and their gradients agree.
+fn check_calls(is_additive: bool) {
     device::each_training(|device| {
         for sizes in sizes() {
             for (name, options) in options(sizes) {
@@ -66,34 +30,51 @@ fn additive_scores_are_those_of_plain_loops() {
                     let call = Call::new(sizes, options.clone(), mask);
                     let weight = &call.inputs[3];
                     let expected = call.expected(|query, key| {
-                        let units = query.iter().zip(key).enumerate();
-                        units
-                            .map(|(u, (q, k))| weight.at(&[u]) * (q + k).tanh())
-                            .sum()
+                        let units = query.iter().zip(key);
+                        let additive = |(u, (q, k))| weight.at(&[u]) * f64::tanh(q + k);
+                        match is_additive {
+                            true => units.enumerate().map(additive).sum(),
+                            false => SCALE * units.map(|(q, k)| q * k).sum::<f64>(),
+                        }
                     });
                     let run = |is_fused: bool| {
-                        let (leaves, vectors, options) = call.on(device);
-                        let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
-                        let weight = vectors[0].clone();
-                        let context = if is_fused {
-                            additive_attention(queries, keys, values, weight, &options)
-                        } else {
-                            let steps =
-                                additive_attention_steps(queries, keys, values, weight, &options);
-                            check_steps(&what, steps.clone(), &expected);
-                            steps.context
+                        let (leaves, vectors, mut options) = call.on(device);
+                        let [q, k, v] = [0, 1, 2].map(|n: usize| leaves[n].clone());
+                        let w = vectors[0].clone();
+                        options.scale = (!is_additive).then_some(SCALE);
+                        let context = match (is_fused, is_additive) {
+                            (true, true) => additive_attention(q, k, v, w, &options),
+                            (true, false) => dot_product_attention(q, k, v, &options),
+                            (false, _) => {
+                                let steps = match is_additive {
+                                    true => additive_attention_steps(q, k, v, w, &options),
+                                    false => dot_product_attention_steps(q, k, v, &options),
+                                };
+                                check_steps(&what, steps.clone(), &expected);
+                                steps.context
+                            }
                         };
                         let result = Array::read(context.clone());
                         assert_close(&what, &result, &expected.context, 1e-5);
-                        gradients(context, &leaves, &vectors)
+                        gradients(context, &leaves, &vectors[usize::from(!is_additive)..])
                     };
                     for (n, (fused, steps)) in run(true).iter().zip(run(false)).enumerate() {
-                        assert_close(&format!("{what}: gradient {n}"), fused, &steps, 3e-5);
+                        assert_close(format!("{what}: gradient {n}"), fused, &steps, 3e-5);
                     }
                 }
             }
         }
     });
+}
+
+#[test]
+fn dot_products_are_those_of_plain_loops() {
+    check_calls(false);
+}
+
+#[test]
+fn additive_scores_are_those_of_plain_loops() {
+    check_calls(true);
 }
 
 /// Modules take the options of a call; with weights and without, each normalizer that knows them.
@@ -217,7 +198,7 @@ fn padding_and_keyless_queries_stay_harmless() {
             }
             let got = run(&clean, keyless);
             for (n, (got, expected)) in got.iter().zip(&expected).enumerate() {
-                assert_close(&format!("{name}: {n}"), got, expected, 1e-6);
+                assert_close(format!("{name}: {n}"), got, expected, 1e-6);
             }
         }
     });
@@ -234,12 +215,7 @@ fn a_sink_takes_its_share() {
         let steps = dot_product_attention_steps(queries, keys, values, &options);
         let scores = Array::read(steps.scores);
         let expected = oracle::masked_softmax(&scores, &MaskSpec::None);
-        assert_close(
-            "a sink of minus infinity",
-            &Array::read(steps.weights),
-            &expected,
-            1e-6,
-        );
+        assert_close("a sink of minus infinity", steps.weights, &expected, 1e-6);
     });
 }
 
@@ -268,7 +244,7 @@ fn a_bias_of_minus_infinity_masks_a_pair() {
             let (expected, of_mask) = run(Options::default(), MaskSpec::Keep(keep));
             assert_close("context", &result, &expected, 1e-6);
             for (n, (got, expected)) in of_bias.iter().zip(&of_mask).enumerate() {
-                assert_close(&format!("gradient {n}"), got, expected, 1e-5);
+                assert_close(format!("gradient {n}"), got, expected, 1e-5);
             }
         }
     });
@@ -297,7 +273,7 @@ fn a_zero_key_is_a_key_of_zeros() {
         };
         let by_key = run(false, Some([zeros(SIZE), zeros(VALUE_SIZE)]));
         for (n, (got, expected)) in run(true, None).iter().zip(&by_key).enumerate() {
-            assert_close(&format!("{n}"), got, expected, 1e-5);
+            assert_close(format!("{n}"), got, expected, 1e-5);
         }
     });
 }
@@ -323,8 +299,8 @@ fn further_keys_have_the_bias_of_keys() {
         let fused = attention.forward(q, k, v, &options);
         let steps = attention.forward_with_weights(queries.clone(), keys.clone(), values, &options);
         let expected = Array::read(expected);
-        assert_close("fused", &Array::read(fused), &expected, 1e-5);
-        assert_close("with weights", &Array::read(steps.context), &expected, 1e-5);
+        assert_close("fused", fused, &expected, 1e-5);
+        assert_close("with weights", steps.context, &expected, 1e-5);
         // No key of its own, and a mask that would hide the further ones.
         let none = Tensor::<4>::zeros([BATCH, HEADS, 0, 4], device);
         let options = AttentionOptions {
@@ -334,6 +310,6 @@ fn further_keys_have_the_bias_of_keys() {
         let context = attention.forward(queries.clone(), none.clone(), none, &options);
         let [keys, values] = options.extra_keys.expect("there are some");
         let expected = attention.forward(queries, keys, values, &Mask::none());
-        assert_close("alone", &Array::read(context), &Array::read(expected), 1e-5);
+        assert_close("alone", context, expected, 1e-5);
     });
 }

@@ -59,12 +59,7 @@ fn a_module_has_options_of_its_own() {
         let parameter = own.attention.sinks.as_ref().unwrap().val();
         let of_module = parameter.grad(&got.sum().backward()).expect("it learns");
         let of_call = sinks.grad(&expected.sum().backward()).expect("a leaf");
-        assert_close(
-            "sinks",
-            &Array::read(of_module),
-            &Array::read(of_call),
-            1e-5,
-        );
+        assert_close("sinks", of_module, of_call, 1e-5);
     });
 }
 

@@ -36,7 +36,7 @@ pub(super) fn check_logits<S: ScoringFunction>(
         let model = load(folder, device).unwrap();
         let tokens = tensor(&expected.tokens, device);
         let logits = model.forward(tokens.clone(), NewRows::All);
-        assert_close(family, &Array::read(logits), &expected.logits, TOLERANCE);
+        assert_close(family, logits, &expected.logits, TOLERANCE);
         let mut cache = model.cache();
         let parts = PARTS.map(|[start, len]| {
             let tokens = tokens.clone().narrow(1, start, len);
@@ -110,7 +110,7 @@ fn attention_of_gpt_oss() {
             });
             let rows = expected.rows.tensor::<3>(device, DType::F32);
             let whole = Array::read(attention.forward(rows.clone()));
-            assert_close(&format!("layer {layer}"), &whole, &outputs, TOLERANCE);
+            assert_close(format!("layer {layer}"), &whole, &outputs, TOLERANCE);
             let mut cache = attention.cache();
             let parts = PARTS.map(|[start, len]| {
                 let rows = rows.clone().narrow(1, start, len);

@@ -1,19 +1,161 @@
-//! Fields of `config.json` that are refused.
+//! Fields of `config.json` that are refused, or whose model does not fit its tensors.
 
 use serde_json::{Value, json};
 
 use super::super::folder::{FolderCopy, original};
 use super::{load, refuses};
 
-/// The model of a family is refused for a value in `config.json`.
-fn refuses_field(family: &str, field: &str, value: Value, expected: &str) {
-    let copy = FolderCopy::with_field(family, field, value);
-    refuses(
-        family,
-        &copy,
-        "config.json",
-        &format!("`{field}`: {expected}"),
-    );
+/// A family, a field, its value, and what the error says of the field.
+const FIELDS: &str = r#"
+llama | num_key_value_heads | 3 | expected a divisor of `num_attention_heads`, 4, got 3
+gpt2 | n_head | 3 | expected a divisor of `n_embd`, 20, got 3
+bloom | n_head | 4 | expected a divisor of `hidden_size`, 18, got 4
+bloom | num_attention_heads | 2 | expected 3, as `n_head` is the same size, got 2
+bert | num_attention_heads | 3 | expected a divisor of `hidden_size`, 20, got 3
+qwen3 | head_dim | 5 | expected an even number, for pairs of features, got 5
+
+llama | hidden_size | "24" | expected a size in 1 ..= 2147483647, got "24"
+llama | num_hidden_layers | 0 | expected a size in 1 ..= 2147483647, got 0
+gpt2 | n_embd | 20.5 | expected a size in 1 ..= 2147483647, got 20.5
+bloom | vocab_size | -59 | expected a size in 1 ..= 2147483647, got -59
+t5 | d_kv | 0 | expected a size in 1 ..=
+gemma2 | head_dim | null | expected a size, got none
+gemma3 | sliding_window | null | expected a size, got none
+bert | type_vocab_size | null | expected a size, got none
+gemma2 | rms_norm_eps | 0 | expected a number above 0, got 0
+bert | layer_norm_eps | 0 | expected a number above 0, got 0
+gemma2 | query_pre_attn_scalar | [3] | expected a number above 0, got a list
+qwen3 | attention_bias | "no" | expected true or false, got "no"
+t5 | tie_word_embeddings | "no" | expected true or false, got "no"
+gpt2 | attn_pdrop | 1.0 | expected a probability in [0, 1), got 1.0
+bert | hidden_dropout_prob | -0.5 | expected a probability in [0, 1), got -0.5
+llama | hidden_act | {} | expected a string, got an object
+llama | rope_parameters | true | expected an object, got true
+
+llama | num_hidden_layers | 2000000000 | expected at most 10000 layers, got 2000000000
+gpt2 | n_layer | 2000000000 | expected at most 10000 layers, got 2000000000
+bloom | n_layer | 2000000000 | expected at most 10000 layers, got 2000000000
+gpt_oss | num_hidden_layers | 2000000000 | expected at most 10000 layers, got 2000000000
+bert | num_hidden_layers | 10001 | expected at most 10000 layers, got 10001
+t5 | num_layers | 10001 | expected at most 10000 layers, got 10001
+t5 | num_decoder_layers | 10001 | expected at most 10000 layers, got 10001
+t5 | relative_attention_num_buckets | 1000000000 | expected at most 5592405, for 3 heads, got 1000000000
+
+llama | hidden_act | "mish" | expected "relu" or "gelu" or
+bert | hidden_act | "tanh" | expected "relu" or "gelu" or
+t5 | feed_forward_proj | "gated-tanh" | expected "relu" or "gated-gelu" or "gated-silu", got "gated-tanh"
+llama | quantization_config | {} | expected none, since parameters that are packed
+gpt2 | add_cross_attention | true | expected false, since there is no memory
+bert | add_cross_attention | true | expected false, since there is no memory
+bert | is_decoder | true | expected false, since rows attend to all rows
+bert | position_embedding_type | "relative_key" | expected "absolute", got "relative_key"
+bloom | apply_residual_connection_post_layernorm | true | expected false, since the rows themselves go around
+gemma2 | use_bidirectional_attention | true | expected false, since rows attend to those up to themselves
+gemma3 | attn_logit_softcapping | 50.0 | expected none, since the family has no soft-cap on scores, got 50.0
+llama | partial_rotary_factor | 0.5 | expected 1, as the family has it, got 0.5
+qwen3 | layer_types | ["full_attention"] | expected one for each of 2 layers, got 1
+qwen3 | layer_types | ["full_attention", "linear"] | expected "sliding_attention" or "full_attention", got "linear"
+gpt_oss | num_hidden_layers | 1 | expected more than 1, as layer 1 is asked for, got 1
+t5 | relative_attention_num_buckets | 2 | expected an even number, at least 4, got 2
+t5 | relative_attention_num_buckets | 7 | expected an even number, at least 4, got 7
+t5 | relative_attention_max_distance | 4 | expected more than half of `relative_attention_num_buckets`, 4, got 4
+"#;
+
+/// The same of angles, `rope_parameters`, and what the error says after that name.
+const ANGLES: &str = r#"
+llama | {"rope_type": "dynamic", "factor": 2.0} | rope_type`: expected KNOWN, got "dynamic"
+llama | {"rope_type": "longrope", "factor": 2.0} | rope_type`: expected KNOWN, got "longrope"
+llama | {"type": "su"} | type`: expected KNOWN, got "su"
+llama | {"rope_type": "linear"} | factor`: expected a number above 0, got none
+llama | {"rope_theta": -1} | rope_theta`: expected a number above 0, got -1
+llama | {"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 1} \
+    | high_freq_factor`: expected more than `low_freq_factor`, 4, got 1
+gpt_oss | {"rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 2} \
+    | beta_fast`: expected at least `beta_slow`, 2, got 1
+qwen3 | {"rope_type": "yarn", "factor": 2, "rope_theta": 1} | rope_theta`: expected a number above 1, got 1
+qwen3 | {"full_attention": {"rope_type": "default"}} | full_attention`: expected none, since all layers
+gemma3 | {"rope_type": "default"} | rope_type`: expected none, since each kind of layer has its own
+gemma3 | {"sliding_attention": {"rope_type": "su"}} | sliding_attention.rope_type`: expected KNOWN, got "su"
+"#;
+
+/// A family, a field, its value, and what the error says of the tensors, since the field is right by itself.
+const SIZES: &str = r#"
+llama | intermediate_size | 19 | `model.layers.0.mlp.gate_proj.weight`: expected the shape [19, 24], got [20, 24]
+qwen3 | head_dim | 8 | `model.layers.0.self_attn.q_proj.weight`: expected the shape [32, 20], got [24, 20]
+gemma2 | vocab_size | 42 | `model.embed_tokens.weight`: expected the shape [42, 20], got [43, 20]
+gpt2 | n_positions | 14 | `transformer.wpe.weight`: expected the shape [14, 20], got [13, 20]
+gpt2 | n_inner | 27 | `transformer.h.0.mlp.c_fc.weight`: expected the shape [20, 27], got [20, 28]
+bloom | hidden_size | 21 | `transformer.word_embeddings.weight`: expected the shape [59, 21], got [59, 18]
+bert | type_vocab_size | 3 \
+    | `bert.embeddings.token_type_embeddings.weight`: expected the shape [3, 20], got [2, 20]
+t5 | d_kv | 6 | `encoder.block.0.layer.0.SelfAttention.q.weight`: expected the shape [18, 16], got [15, 16]
+t5 | relative_attention_num_buckets | 6 \
+    | `encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight`: expected the shape [6, 3], got [8, 3]
+
+gpt2 | n_layer | 1 | expected no tensor `transformer.h.1.attn.c_attn.bias`, for which the model
+gpt2 | n_layer | 3 | expected a tensor `transformer.h.2.attn.c_attn.weight`, found
+gpt_oss | attention_bias | false \
+    | expected no tensor `model.layers.1.self_attn.q_proj.bias`, since the layer has no bias
+llama | mlp_bias | true | expected a tensor `model.layers.0.mlp.gate_proj.bias`, found
+bert | num_hidden_layers | 1 \
+    | expected no tensor `bert.encoder.layer.1.attention.output.LayerNorm.bias`, for which the model of \
+    `config.json` has no place, nor for 15 others
+bert | num_hidden_layers | 3 | expected a tensor `bert.encoder.layer.2.attention.self.query.weight`
+bert | tie_word_embeddings | false | expected a tensor `cls.predictions.decoder.weight`
+t5 | num_decoder_layers | null | expected no tensor `decoder.block.2.layer.0.SelfAttention.k.weight`
+t5 | num_layers | 3 | expected a tensor `encoder.block.2.layer.0.SelfAttention.q.weight`
+t5 | tie_word_embeddings | false | expected a tensor `lm_head.weight`
+t5_gated | feed_forward_proj | "relu" | expected a tensor `encoder.block.0.layer.1.DenseReluDense.wi.weight`
+"#;
+
+/// The lines of a table, of `N` columns each; a line may go on after a backslash.
+fn table<const N: usize>(text: &str) -> Vec<[String; N]> {
+    let joined = text.replace("\\\n    ", "");
+    let lines = joined.lines().filter(|line| !line.is_empty());
+    let columns = |line: &str| -> Vec<String> { line.splitn(N, " | ").map(String::from).collect() };
+    lines
+        .map(|line| columns(line).try_into().unwrap())
+        .collect()
+}
+
+fn with_field(family: &str, field: &str, value: &str) -> FolderCopy {
+    FolderCopy::with_field(family, field, serde_json::from_str(value).unwrap())
+}
+
+#[test]
+fn fields_that_are_refused() {
+    for [family, field, value, expected] in table(FIELDS) {
+        let copy = with_field(&family, &field, &value);
+        refuses(
+            &family,
+            &copy,
+            "config.json",
+            &format!("`{field}`: {expected}"),
+        );
+    }
+}
+
+#[test]
+fn angles_that_are_not_known() {
+    let known = "\"default\" or \"linear\" or \"yarn\" or \"llama3\"";
+    for [family, value, expected] in table(ANGLES) {
+        let copy = with_field(&family, "rope_parameters", &value);
+        let expected = expected.replace("KNOWN", known);
+        refuses(
+            &family,
+            &copy,
+            "config.json",
+            &format!("`rope_parameters.{expected}"),
+        );
+    }
+}
+
+#[test]
+fn fields_that_do_not_fit_the_tensors() {
+    for [family, field, value, expected] in table(SIZES) {
+        let copy = with_field(&family, &field, &value);
+        refuses(&family, &copy, "model.safetensors", &expected);
+    }
 }
 
 #[test]
@@ -26,6 +168,8 @@ fn another_model() {
         ("gpt2", "gpt2"),
         ("bloom", "bloom"),
         ("gpt_oss", "gpt_oss"),
+        ("bert", "bert"),
+        ("t5", "t5"),
     ];
     for (family, model_type) in families {
         for (other, other_type) in families {
@@ -41,286 +185,46 @@ fn another_model() {
     }
 }
 
+/// Fields that are right, or missing, beside others.
 #[test]
-fn sizes_that_do_not_divide() {
-    refuses_field(
-        "llama",
-        "num_key_value_heads",
-        json!(3),
-        "expected a divisor of `num_attention_heads`, 4, got 3",
-    );
-    refuses_field(
-        "gpt2",
-        "n_head",
-        json!(3),
-        "expected a divisor of `n_embd`, 20, got 3",
-    );
-    refuses_field(
-        "bloom",
-        "n_head",
-        json!(4),
-        "expected a divisor of `hidden_size`, 18, got 4",
-    );
-    refuses_field(
-        "qwen3",
-        "head_dim",
-        json!(5),
-        "expected an even number, for pairs of features, got 5",
-    );
+fn several_fields() {
+    let refuses =
+        |family, copy: &FolderCopy, expected| refuses(family, copy, "config.json", expected);
     let copy = FolderCopy::with_field("llama", "head_dim", Value::Null);
     copy.change_json("config.json", |config| {
         config.insert("num_attention_heads".into(), json!(10));
     });
     let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 24, got 10";
-    refuses("llama", &copy, "config.json", expected);
+    refuses("llama", &copy, expected);
     let copy = FolderCopy::with_field("bloom", "num_attention_heads", json!(4));
     copy.change_json("config.json", |config| {
         config.remove("n_head");
     });
     let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 18, got 4";
-    refuses("bloom", &copy, "config.json", expected);
-    let copy = FolderCopy::with_field("bloom", "num_attention_heads", json!(2));
-    let expected = "`num_attention_heads`: expected 3, as `n_head` is the same size, got 2";
-    refuses("bloom", &copy, "config.json", expected);
-}
+    refuses("bloom", &copy, expected);
+    let copy = FolderCopy::with_field("bloom", "slow_but_exact", json!(true));
+    load("bloom", copy.path()).unwrap();
+    copy.change_json("config.json", |config| {
+        config.insert("pretraining_tp".into(), json!(2));
+    });
+    let expected = "`slow_but_exact`: expected false, since with a `pretraining_tp` above 1";
+    refuses("bloom", &copy, expected);
+    // Tables of angles are as long as texts: a config alone takes neither all memory nor forever.
+    let copy = FolderCopy::with_field("llama", "max_position_embeddings", json!(2_000_000_000));
+    load("llama", copy.path()).unwrap();
 
-#[test]
-fn fields_of_another_kind() {
-    let size = "expected a size in 1 ..= 2147483647, got";
-    refuses_field(
-        "llama",
-        "hidden_size",
-        json!("24"),
-        &format!("{size} \"24\""),
-    );
-    refuses_field("llama", "num_hidden_layers", json!(0), &format!("{size} 0"));
-    refuses_field("gpt2", "n_embd", json!(20.5), &format!("{size} 20.5"));
-    refuses_field("bloom", "vocab_size", json!(-59), &format!("{size} -59"));
-    refuses_field(
-        "gemma2",
-        "head_dim",
-        Value::Null,
-        "expected a size, got none",
-    );
-    refuses_field(
-        "gemma3",
-        "sliding_window",
-        Value::Null,
-        "expected a size, got none",
-    );
-    refuses_field(
-        "gemma2",
-        "rms_norm_eps",
-        json!(0),
-        "expected a number above 0, got 0",
-    );
-    refuses_field(
-        "gemma2",
-        "query_pre_attn_scalar",
-        json!([3]),
-        "expected a number above 0, got a list",
-    );
-    refuses_field(
-        "qwen3",
-        "attention_bias",
-        json!("no"),
-        "expected true or false, got \"no\"",
-    );
-    refuses_field(
-        "gpt2",
-        "attn_pdrop",
-        json!(1.0),
-        "expected a probability in [0, 1), got 1.0",
-    );
-    refuses_field(
-        "llama",
-        "hidden_act",
-        json!({}),
-        "expected a string, got an object",
-    );
-    refuses_field(
-        "llama",
-        "rope_parameters",
-        json!(true),
-        "expected an object, got true",
-    );
     let copy = FolderCopy::of("gemma2");
     copy.change_json("config.json", |config| {
         config.remove("final_logit_softcapping");
     });
     let expected = "`final_logit_softcapping`: expected a number above 0 or null, got none";
-    refuses("gemma2", &copy, "config.json", expected);
+    refuses("gemma2", &copy, expected);
     copy.change_json("config.json", |config| {
         config.remove("model_type");
     });
-    refuses(
-        "gemma2",
-        &copy,
-        "config.json",
-        "`model_type`: expected a string, got none",
-    );
+    refuses("gemma2", &copy, "`model_type`: expected a string, got none");
     copy.write("config.json", b"[1, 2]");
-    refuses(
-        "gemma2",
-        &copy,
-        "config.json",
-        "expected an object in JSON, got a list",
-    );
+    refuses("gemma2", &copy, "expected an object in JSON, got a list");
     copy.write("config.json", b"{");
-    refuses(
-        "gemma2",
-        &copy,
-        "config.json",
-        "expected an object in JSON: EOF",
-    );
-}
-
-/// A config alone takes neither all memory nor forever.
-#[test]
-fn sizes_beyond_reason() {
-    let number = json!(2_000_000_000);
-    for (family, field) in [
-        ("llama", "num_hidden_layers"),
-        ("gpt2", "n_layer"),
-        ("bloom", "n_layer"),
-        ("gpt_oss", "num_hidden_layers"),
-    ] {
-        let expected = "expected at most 10000 layers, got 2000000000";
-        refuses_field(family, field, number.clone(), expected);
-    }
-    // Tables of angles are as long as texts.
-    let copy = FolderCopy::with_field("llama", "max_position_embeddings", number);
-    super::load("llama", copy.path()).unwrap();
-}
-
-#[test]
-fn requests_that_are_not_computed() {
-    refuses_field(
-        "llama",
-        "hidden_act",
-        json!("mish"),
-        "expected \"relu\" or \"gelu\" or",
-    );
-    refuses_field(
-        "llama",
-        "quantization_config",
-        json!({}),
-        "expected none, since parameters that are packed",
-    );
-    refuses_field(
-        "gpt2",
-        "add_cross_attention",
-        json!(true),
-        "expected false, since there is no memory",
-    );
-    let expected = "expected false, since the rows themselves go around sublayers, got true";
-    refuses_field(
-        "bloom",
-        "apply_residual_connection_post_layernorm",
-        json!(true),
-        expected,
-    );
-    let copy = FolderCopy::with_field("bloom", "slow_but_exact", json!(true));
-    super::load("bloom", copy.path()).unwrap();
-    copy.change_json("config.json", |config| {
-        config.insert("pretraining_tp".into(), json!(2));
-    });
-    let expected = "`slow_but_exact`: expected false, since with a `pretraining_tp` above 1";
-    refuses("bloom", &copy, "config.json", expected);
-    let expected = "expected false, since rows attend to those up to themselves, got true";
-    refuses_field(
-        "gemma2",
-        "use_bidirectional_attention",
-        json!(true),
-        expected,
-    );
-    let expected = "expected none, since the family has no soft-cap on scores, got 50.0";
-    refuses_field("gemma3", "attn_logit_softcapping", json!(50.0), expected);
-    let expected = "expected 1, as the family has it, got 0.5";
-    refuses_field("llama", "partial_rotary_factor", json!(0.5), expected);
-    refuses_field(
-        "qwen3",
-        "layer_types",
-        json!(["full_attention"]),
-        "expected one for each of 2 layers, got 1",
-    );
-    let types = json!(["full_attention", "linear_attention"]);
-    let expected = "expected \"sliding_attention\" or \"full_attention\", got \"linear_attention\"";
-    refuses_field("qwen3", "layer_types", types, expected);
-    let expected = "expected more than 1, as layer 1 is asked for, got 1";
-    refuses_field("gpt_oss", "num_hidden_layers", json!(1), expected);
-}
-
-#[test]
-fn angles_that_are_not_known() {
-    let refuses_angles = |family, angles: Value, expected: &str| {
-        let copy = FolderCopy::with_field(family, "rope_parameters", angles);
-        refuses(
-            family,
-            &copy,
-            "config.json",
-            &format!("`rope_parameters.{expected}"),
-        );
-    };
-    let known = "expected \"default\" or \"linear\" or \"yarn\" or \"llama3\", got";
-    for kind in ["dynamic", "longrope"] {
-        let expected = format!("rope_type`: {known} \"{kind}\"");
-        refuses_angles(
-            "llama",
-            json!({ "rope_type": kind, "factor": 2.0 }),
-            &expected,
-        );
-    }
-    refuses_angles(
-        "llama",
-        json!({ "type": "su" }),
-        &format!("type`: {known} \"su\""),
-    );
-    refuses_angles(
-        "llama",
-        json!({ "rope_type": "linear" }),
-        "factor`: expected a number above 0, got none",
-    );
-    refuses_angles(
-        "llama",
-        json!({ "rope_theta": -1 }),
-        "rope_theta`: expected a number above 0, got -1",
-    );
-    let turns =
-        json!({ "rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 1 });
-    refuses_angles(
-        "llama",
-        turns,
-        "high_freq_factor`: expected more than `low_freq_factor`, 4, got 1",
-    );
-    let turns = json!({ "rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 2 });
-    refuses_angles(
-        "gpt_oss",
-        turns,
-        "beta_fast`: expected at least `beta_slow`, 2, got 1",
-    );
-    let base = json!({ "rope_type": "yarn", "factor": 2, "rope_theta": 1 });
-    refuses_angles(
-        "qwen3",
-        base,
-        "rope_theta`: expected a number above 1, got 1",
-    );
-    let nested = json!({ "full_attention": { "rope_type": "default" } });
-    refuses_angles(
-        "qwen3",
-        nested,
-        "full_attention`: expected none, since all layers",
-    );
-    let flat = json!({ "rope_type": "default" });
-    refuses_angles(
-        "gemma3",
-        flat,
-        "rope_type`: expected none, since each kind of layer has its own",
-    );
-    let nested = json!({ "sliding_attention": { "rope_type": "su" } });
-    refuses_angles(
-        "gemma3",
-        nested,
-        &format!("sliding_attention.rope_type`: {known} \"su\""),
-    );
+    refuses("gemma2", &copy, "expected an object in JSON: EOF");
 }

@@ -16,18 +16,19 @@ fn tensors_that_are_missing_or_too_many() {
         ("gpt2", "transformer.h.1.attn.c_attn.bias"),
         ("bloom", "transformer.word_embeddings_layernorm.bias"),
         ("gpt_oss", "model.layers.1.self_attn.sinks"),
+        ("bert", "bert.encoder.layer.0.output.LayerNorm.bias"),
+        (
+            "t5",
+            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+        ),
     ];
     for (family, name) in cases {
         let copy = FolderCopy::of(family);
         copy.change_tensors(|tensors| {
             tensors.remove(name).unwrap();
         });
-        refuses(
-            family,
-            &copy,
-            FILE,
-            &format!("expected a tensor `{name}`, found "),
-        );
+        let expected = format!("expected a tensor `{name}`, found ");
+        refuses(family, &copy, FILE, &expected);
     }
     for (family, _) in cases.into_iter().filter(|(family, _)| *family != "gpt_oss") {
         let copy = FolderCopy::of(family);
@@ -39,75 +40,41 @@ fn tensors_that_are_missing_or_too_many() {
             "expected no tensor `score.weight`, for which the model of `config.json` has no place";
         refuses(family, &copy, FILE, expected);
     }
-    // A layer more than the config says, and one less.
-    let copy = FolderCopy::with_field("gpt2", "n_layer", json!(1));
-    let expected = "expected no tensor `transformer.h.1.attn.c_attn.bias`, for which the model";
-    refuses("gpt2", &copy, FILE, expected);
-    let copy = FolderCopy::with_field("gpt2", "n_layer", json!(3));
-    refuses(
-        "gpt2",
-        &copy,
-        FILE,
-        "expected a tensor `transformer.h.2.attn.c_attn.weight`, found ",
-    );
-    // A bias that the config denies, and one that it promises.
-    let copy = FolderCopy::with_field("gpt_oss", "attention_bias", json!(false));
-    let expected =
-        "expected no tensor `model.layers.1.self_attn.q_proj.bias`, since the layer has no bias";
-    refuses("gpt_oss", &copy, FILE, expected);
-    let copy = FolderCopy::with_field("llama", "mlp_bias", json!(true));
-    refuses(
-        "llama",
-        &copy,
-        FILE,
-        "expected a tensor `model.layers.0.mlp.gate_proj.bias`, found ",
-    );
 }
 
+/// What is there twice is the same.
 #[test]
-fn tensors_of_other_sizes() {
-    const FILE: &str = "model.safetensors";
-    let cases = [
+fn copies_of_tensors() {
+    const EMBEDDING: &str = "bert.embeddings.word_embeddings.weight";
+    const TIED: &str = "as `tie_word_embeddings` says";
+    for (family, copy, of, expected) in [
         (
-            "llama",
-            "intermediate_size",
-            19,
-            "`model.layers.0.mlp.gate_proj.weight`: expected the shape [19, 24], got [20, 24]",
+            "bert_untied",
+            "cls.predictions.decoder.weight",
+            EMBEDDING,
+            TIED,
         ),
         (
-            "qwen3",
-            "head_dim",
-            8,
-            "`model.layers.0.self_attn.q_proj.weight`: expected the shape [32, 20], got [24, 20]",
+            "bert",
+            "cls.predictions.decoder.bias",
+            "cls.predictions.bias",
+            TIED,
         ),
         (
-            "gemma2",
-            "vocab_size",
-            42,
-            "`model.embed_tokens.weight`: expected the shape [42, 20], got [43, 20]",
+            "t5",
+            "encoder.embed_tokens.weight",
+            "shared.weight",
+            "as both stacks have",
         ),
-        (
-            "gpt2",
-            "n_positions",
-            14,
-            "`transformer.wpe.weight`: expected the shape [14, 20], got [13, 20]",
-        ),
-        (
-            "gpt2",
-            "n_inner",
-            27,
-            "`transformer.h.0.mlp.c_fc.weight`: expected the shape [20, 27], got [20, 28]",
-        ),
-        (
-            "bloom",
-            "hidden_size",
-            21,
-            "`transformer.word_embeddings.weight`: expected the shape [59, 21], got [59, 18]",
-        ),
-    ];
-    for (family, field, size, expected) in cases {
-        let copy = FolderCopy::with_field(family, field, json!(size));
-        refuses(family, &copy, FILE, expected);
+    ] {
+        let changed = FolderCopy::with_field(family, "tie_word_embeddings", json!(true));
+        changed.change_tensors(|tensors| {
+            let mut tensor = tensors[of].clone();
+            tensor.1[3] ^= 1;
+            tensors.insert(copy.to_string(), tensor);
+        });
+        let expected = format!("`{copy}`: expected the elements of `{of}`, {expected}");
+        refuses(family, &changed, "model.safetensors", &expected);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Folders that do not fit: each error names the file, the field or the tensor, what was expected and what came.
 
-mod encoders;
 mod fields;
 mod files;
 

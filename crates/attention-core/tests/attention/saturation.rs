@@ -1,0 +1,60 @@
+//! Additive attention where hidden units are saturated.
+
+use attention_core::functional;
+use attention_tests::{Array, MaskSpec, assert_close, device};
+use burn::tensor::{DType, Tensor};
+
+#[test]
+fn saturated_units_are_exactly_plus_or_minus_one() {
+    // Far outside the range in which an exponential is finite.
+    for magnitude in [10.0, 45.0, 90.0, 1e4, 1e30] {
+        let queries = Array::from_fn(&[1, 1, 3, 2], |at| [-magnitude, magnitude, 0.0][at[2]]);
+        let keys = Array::from_fn(&[1, 1, 4, 2], |at| {
+            [0.0, magnitude, -magnitude / 2.0, 0.25][at[2]]
+        });
+        let weight = Array::from_fn(&[2], |at| [1.5, -0.25][at[0]]);
+        let expected = Array::from_fn(&[1, 1, 3, 4], |at| {
+            let sum = queries.at(&[0, 0, at[2], 0]) + keys.at(&[0, 0, at[3], 0]);
+            1.25 * sum.tanh()
+        });
+        device::each_both_ways(|device| {
+            let scores = functional::additive_score(
+                queries.f32(device),
+                keys.f32(device),
+                weight.f32(device),
+                &MaskSpec::None.mask(device),
+            );
+            assert_close(format!("{magnitude}"), scores, &expected, 1e-6);
+        });
+    }
+}
+
+#[test]
+fn saturated_units_pass_no_gradient_and_no_nan() {
+    device::each_training(|device| {
+        for magnitude in [50.0, 1e4, 1e30] {
+            let queries = Array::from_fn(&[1, 1, 3, 5], |at| {
+                if at[2] == 1 { -magnitude } else { magnitude }
+            });
+            let queries: Tensor<4> = queries.leaf(device, DType::F32);
+            let keys: Tensor<4> = Array::draw(1, &[1, 1, 7, 5]).leaf(device, DType::F32);
+            let weight: Tensor<1> = Array::draw(2, &[5]).leaf(device, DType::F32);
+            let mask = MaskSpec::None.mask(device);
+            let scores =
+                functional::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
+            let received = Array::draw(3, &[1, 1, 3, 7]);
+            let gradients = (scores * received.f32(device)).sum().backward();
+            let of_queries = Array::read(queries.grad(&gradients).unwrap());
+            assert!(of_queries.magnitude() < 1e-30, "{of_queries:?}");
+            let of_keys = Array::read(keys.grad(&gradients).unwrap());
+            assert!(of_keys.magnitude() < 1e-30, "{of_keys:?}");
+            // tanh is the sign of the query.
+            let sum: f64 = (0..3)
+                .flat_map(|i| (0..7).map(move |j| (i, j)))
+                .map(|(i, j)| received.at(&[0, 0, i, j]) * if i == 1 { -1.0 } else { 1.0 })
+                .sum();
+            let of_weight = Array::read(weight.grad(&gradients).unwrap());
+            assert_close("weight", &of_weight, &Array::full(&[5], sum), 1e-6);
+        }
+    });
+}

@@ -1,0 +1,85 @@
+//! Additive scores by plain loops, and how near to them the kernels must come.
+
+use attention_oracle::{Pairs, Real, Score};
+use cpu_kernels::Level;
+
+use super::case::Case;
+use crate::oracle::{error, narrow, wide};
+
+/// The scores and all gradients.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Solution {
+    pub(crate) scores: Vec<f64>,
+    pub(crate) queries: Vec<f64>,
+    pub(crate) keys: Vec<f64>,
+    pub(crate) weight: Vec<f64>,
+}
+
+impl Solution {
+    pub(crate) fn parts(&self) -> [(&'static str, &[f64]); 4] {
+        [
+            ("scores", &self.scores),
+            ("gradient of queries", &self.queries),
+            ("gradient of keys", &self.keys),
+            ("gradient of weight", &self.weight),
+        ]
+    }
+}
+
+impl Case {
+    /// By plain loops, in arithmetic of type `E`: `f64` is the oracle, `f32` the error that a plain composition makes.
+    pub(crate) fn solve<E: Real>(&self) -> Solution {
+        let pairs = Pairs::new(self.axes(), |at| self.mask.attends(at));
+        let weight = narrow::<E>(&self.weight);
+        let score = Score::Additive { weight: &weight };
+        let inputs = [&narrow(&self.queries)[..], &narrow(&self.keys)];
+        let gradients = score.backward(&pairs, inputs, &narrow(&self.gradient));
+        let [queries, keys, weight] = gradients.map(|gradient| wide(&gradient));
+        let scores = wide(&score.forward(&pairs, inputs));
+        Solution {
+            scores,
+            queries,
+            keys,
+            weight,
+        }
+    }
+}
+
+/// The precision policy: at most twice the error of plain `f32` loops in the scores and three times in gradients, with
+/// a floor of 1e-6 of the magnitude; `f64` within 1e-14 of the magnitude and a little.
+pub(crate) fn assert_precise(what: &str, case: &Case) {
+    let exact = case.solve::<f64>();
+    let plain = case.solve::<f32>();
+    for level in Level::available() {
+        let single = case.run::<f32>(level);
+        let double = case.run::<f64>(level);
+        for (index, (name, exact)) in exact.parts().into_iter().enumerate() {
+            let (plain, magnitude) = error(plain.parts()[index].1, exact);
+            let factor = if index == 0 { 2.0 } else { 3.0 };
+            let bound = (factor * plain).max(1e-6 * magnitude);
+            let (found, _) = error(single.parts()[index].1, exact);
+            assert!(
+                found <= bound,
+                "{what}: {level:?}: {name}: error {found:e} above {bound:e}"
+            );
+            let (found, _) = error(double.parts()[index].1, exact);
+            let bound = 1e-14 * (magnitude + 0.1);
+            assert!(
+                found <= bound,
+                "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}"
+            );
+        }
+    }
+}
+
+/// The same bits, or NaN in both.
+pub(crate) fn assert_same(what: &str, actual: &Solution, expected: &Solution) {
+    for ((name, actual), (_, expected)) in actual.parts().into_iter().zip(expected.parts()) {
+        for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
+            assert!(
+                a.to_bits() == e.to_bits() || (a.is_nan() && e.is_nan()),
+                "{what}: {name}[{at}]: {a:e}, not {e:e}"
+            );
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Masked keys and queries without keys do nothing to the context and its gradients.
+
+use attention_kernels::AttentionReal;
+use attention_kernels::{Dropout, Mask};
+use cpu_kernels::Level;
+
+use super::case::{Case, Inputs};
+use super::masked_cases::{Named, cases, masks};
+use super::oracle::assert_precise;
+use super::run::kernels;
+use crate::modifiers::Modifiers;
+
+fn masked<E: AttentionReal>() {
+    for case in cases() {
+        let inputs = case.inputs::<E>(3);
+        for Named { name, mask } in masks(&case) {
+            for level in Level::available() {
+                let got = kernels(level, &case, &inputs, mask.mask());
+                let what = format!("{level:?} {name} {case:?}");
+                got.assert_finite(true);
+                assert_precise(&what, &case, &got, &inputs, &|at| mask.attends(at));
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_agree_with_plain_loops() {
+    masked::<f32>();
+    masked::<f64>();
+}
+
+/// Keys and biases that no query attends to, and queries that attend to no key, hold NaN and infinities.
+pub(crate) fn poison<E: AttentionReal>(
+    case: &Case,
+    attends: &dyn Fn([usize; 4]) -> bool,
+    inputs: &Inputs<E>,
+) -> Inputs<E> {
+    let &Case {
+        batch,
+        heads,
+        key_heads,
+        queries,
+        keys,
+        size,
+        value_size,
+        ..
+    } = case;
+    let mut poisoned = inputs.clone();
+    let nan = E::from_f64(f64::NAN);
+    let poisons = [nan, E::INFINITY, -E::INFINITY];
+    for b in 0..batch {
+        for kh in 0..key_heads {
+            for j in 0..keys {
+                let members = (0..heads).filter(|h| h * key_heads / heads == kh);
+                let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
+                if pairs.any(|(h, i)| attends([b, h, i, j])) {
+                    continue;
+                }
+                let row = (b * key_heads + kh) * keys + j;
+                for x in 0..size {
+                    poisoned.keys[row * size + x] = poisons[(j + x) % 3];
+                }
+                for x in 0..value_size {
+                    poisoned.values[row * value_size + x] = poisons[(j + x + 1) % 3];
+                }
+            }
+        }
+        for h in 0..heads {
+            for i in 0..queries {
+                if (0..keys).any(|j| attends([b, h, i, j])) {
+                    continue;
+                }
+                let row = (b * heads + h) * queries + i;
+                for x in 0..size {
+                    poisoned.queries[row * size + x] = poisons[(i + x) % 3];
+                }
+                for x in 0..value_size {
+                    poisoned.context_gradient[row * value_size + x] = poisons[(i + x) % 3];
+                }
+            }
+        }
+    }
+    poisoned.modifiers.poison(case.pairs(), attends);
+    poisoned
+}
+
+#[test]
+fn what_is_masked_changes_no_bit() {
+    for case in cases() {
+        for dropout in [None, Some(Dropout::new(0.2, 1))] {
+            let case = Case { dropout, ..case };
+            let inputs = case.inputs::<f32>(4);
+            for Named { name, mask } in masks(&case) {
+                let poisoned = poison(&case, &|at| mask.attends(at), &inputs);
+                for level in Level::available() {
+                    let clean = kernels(level, &case, &inputs, mask.mask());
+                    let got = kernels(level, &case, &poisoned, mask.mask());
+                    let what = format!("{level:?} {name} {case:?}");
+                    for ((name, got), (_, clean)) in got.fields().into_iter().zip(clean.fields()) {
+                        let mut pairs = got.iter().zip(&clean);
+                        let is_same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
+                        assert!(is_same, "{what}: {name}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Minus infinity as the bias of a key masks it, NaN values and all.
+#[test]
+fn a_bias_of_minus_infinity_masks_a_key() {
+    let case = Case::SMALL.with_modifiers(Modifiers::KEY_BIAS);
+    let case = case.with_pairs(50, 140);
+    let &Case {
+        batch,
+        keys,
+        size,
+        value_size,
+        key_heads,
+        ..
+    } = &case;
+    let mut inputs = case.inputs::<f32>(8);
+    let masked = |j: usize| j % 3 == 1 || j < keys / 2;
+    for b in 0..batch {
+        for j in (0..keys).filter(|&j| masked(j)) {
+            let bias = inputs.modifiers.bias.as_mut().unwrap();
+            bias.elements[b * keys + j] = f32::NEG_INFINITY;
+        }
+    }
+    let mut poisoned = inputs.clone();
+    for row in (0..batch * key_heads * keys).filter(|row| masked(row % keys)) {
+        poisoned.keys[row * size] = f32::NAN;
+        poisoned.values[row * value_size] = f32::INFINITY;
+    }
+    for level in Level::available() {
+        let clean = kernels(level, &case, &inputs, Mask::none());
+        clean.assert_finite(false);
+        let what = format!("{level:?}");
+        let mut finite = inputs.clone();
+        finite.modifiers = finite.modifiers.map(|bias| bias.max(-1e30));
+        assert_precise(&what, &case, &clean, &finite, &|[_, _, _, j]| !masked(j));
+        assert_eq!(
+            kernels(level, &case, &poisoned, Mask::none()).bits(),
+            clean.bits(),
+            "{what}"
+        );
+    }
+    // Of all keys.
+    inputs.modifiers = inputs.modifiers.map(|_| f32::NEG_INFINITY);
+    for level in Level::available() {
+        let got = kernels(level, &case, &inputs, Mask::none());
+        for (name, elements) in got.fields() {
+            let expected = if name == "lse" {
+                f64::NEG_INFINITY
+            } else {
+                0.0
+            };
+            assert!(elements.iter().all(|&x| x == expected), "{level:?}: {name}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The kernels of attention against plain loops in `f64`, and which of their gradients are wanted. One program.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod additive;
+mod dot;
+mod modifiers;
+mod oracle;
+#[path = "../support/owned_mask.rs"]
+mod owned_mask;
+#[path = "../support/random.rs"]
+mod random;
+mod wanted;

@@ -1,0 +1,335 @@
+//! SVG, HTML and PNG show all that was asked for, where it belongs.
+
+use attention_plot::{ColorMap, Heatmap, HeatmapGrid, PlotError, TerminalColor, is_control};
+
+use crate::support::{Done, count, decode, filled, grid, ink, number};
+
+#[test]
+fn svg_has_every_cell_label_and_title() -> Done {
+    let svg = grid([2, 3, 5, 7])
+        .with_titles(["one", "two", "three"])?
+        .with_query_labels(["qa", "qb", "qc", "qd", "qe"])?
+        .with_key_labels(["ka", "kb", "kc", "kd", "ke", "kf", "kg"])?
+        .to_svg()?;
+    assert_eq!(filled(&svg), 1 + 2 * 3 * 5 * 7 + 64);
+    for query in ["qa", "qb", "qc", "qd", "qe"] {
+        assert_eq!(
+            count(&svg, &format!("\n{query}\n")),
+            2,
+            "{query}: beside the first column of each row"
+        );
+    }
+    for key in ["ka", "kb", "kc", "kd", "ke", "kf", "kg"] {
+        assert_eq!(
+            count(&svg, &format!("\n{key}\n")),
+            3,
+            "{key}: below each column of the last row"
+        );
+    }
+    for title in ["one", "two", "three"] {
+        assert_eq!(count(&svg, &format!("\n{title}\n")), 1, "{title}");
+    }
+    assert_eq!(
+        (count(&svg, "\nKeys\n"), count(&svg, "\nQueries\n")),
+        (3, 2)
+    );
+    Ok(())
+}
+
+#[test]
+fn axis_titles_can_be_changed_and_left_out() -> Done {
+    let svg = grid([1, 2, 2, 2]).with_axis_titles("Source", "").to_svg()?;
+    assert_eq!(count(&svg, "\nSource\n"), 2);
+    assert!(!svg.contains("Queries") && !svg.contains("Keys"));
+    Ok(())
+}
+
+#[test]
+fn one_color_scale_for_the_whole_grid() -> Done {
+    let svg = HeatmapGrid::new(vec![0.0, 0.25, 0.5, 1.0], [1, 2, 1, 2])?.to_svg()?;
+    // The ends appear once as a cell and once in the bar; a scale for each panel would show them twice as cells.
+    assert_eq!((count(&svg, "#67000D"), count(&svg, "#FFF5F0")), (2, 2));
+    assert!(
+        svg.contains("\n0.00\n") && svg.contains("\n1.00\n"),
+        "the bar names its ends"
+    );
+    let fixed = HeatmapGrid::new(vec![0.25; 4], [1, 2, 1, 2])?
+        .with_range(0.0, 0.25)?
+        .to_svg()?;
+    assert_eq!(count(&fixed, "#67000D"), 4 + 1);
+    Ok(())
+}
+
+#[test]
+fn color_maps_differ_and_broken_weights_are_grey() -> Done {
+    let weights = vec![0.0, 1.0, f32::NAN, f32::NEG_INFINITY];
+    let heatmap = Heatmap::new(weights, [2, 2])?;
+    let ends = [
+        ("#67000D", ColorMap::Reds),
+        ("#08306B", ColorMap::Blues),
+        ("#FDE725", ColorMap::Viridis),
+    ];
+    for (darkest, map) in ends {
+        let svg = heatmap.clone().with_color_map(map).to_svg()?;
+        assert_eq!(count(&svg, darkest), 2, "{map:?}");
+        assert_eq!(count(&svg, "#A0A0A0"), 2, "{map:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn markup_in_tokens_is_escaped() -> Done {
+    let heatmap = Heatmap::new(vec![0.5, 1.0], [1, 2])?
+        .with_title("<b>\"x\" & y</b>")
+        .with_query_labels(["<eos>"])?
+        .with_key_labels(["a&b", "<script>"])?;
+    let html = heatmap.to_html()?;
+    for text in [heatmap.to_svg()?, html.clone()] {
+        assert!(
+            text.contains("&lt;eos&gt;") && text.contains("a&amp;b"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("<eos>") && !text.contains("a&b") && !text.contains("<b>"),
+            "{text}"
+        );
+        assert!(!text.contains("<script"), "{text}");
+    }
+    assert!(html.contains("<title>&lt;b&gt;&quot;x&quot; &amp; y&lt;/b&gt;</title>"));
+    Ok(())
+}
+
+#[test]
+fn control_characters_in_tokens_become_signs() -> Done {
+    let svg = Heatmap::new(vec![1.0], [1, 1])?
+        .with_key_labels(["\n\t\u{0}\u{1b}[2J"])?
+        .to_svg()?;
+    assert!(svg.contains("⏎⇥\u{fffd}\u{fffd}[2J"));
+    assert!(
+        svg.chars()
+            .all(|character| character == '\n' || !character.is_control())
+    );
+    Ok(())
+}
+
+#[test]
+fn html_names_every_cell() -> Done {
+    let html = Heatmap::new(vec![0.12345, f32::NAN, 0.5, 1.0], [2, 2])?
+        .with_query_labels(["été", "là"])?
+        .to_html()?;
+    assert_eq!(count(&html, "<title>query: "), 4);
+    assert!(html.contains("<title>query: été\nkey: 0\nweight: 0.123</title>"));
+    assert!(html.contains("<title>query: été\nkey: 1\nweight: NaN</title>"));
+    assert!(html.contains("<title>query: là\nkey: 1\nweight: 1.000</title>"));
+    assert_eq!((count(&html, "<svg"), count(&html, "</svg>")), (1, 1));
+    assert!(
+        !html.contains("http://") || html.matches("http").count() == 1,
+        "only the SVG name space"
+    );
+    Ok(())
+}
+
+#[test]
+fn crowded_labels_are_thinned() -> Done {
+    let tokens = |count: usize| (0..count).map(|index| format!("t{index}."));
+    let shown = |queries: usize| -> Result<usize, PlotError> {
+        let svg = grid([1, 1, queries, 1])
+            .with_query_labels(tokens(queries))?
+            .to_svg()?;
+        Ok((0..queries)
+            .filter(|index| svg.contains(&format!("\nt{index}.\n")))
+            .count())
+    };
+    assert_eq!(shown(60)?, 60, "a sentence's worth is shown whole");
+    let some = shown(500)?;
+    assert!((50..250).contains(&some), "{some} of 500");
+    Ok(())
+}
+
+#[test]
+fn png_is_the_svg_at_two_pixels_a_unit() -> Done {
+    let heatmap = grid([2, 2, 3, 4]).with_titles(["left", "right"])?;
+    let svg = heatmap.to_svg()?;
+    let (width, height, pixels) = decode(&heatmap.to_png()?);
+    let root = svg.lines().next().unwrap();
+    assert_eq!(
+        (width, height),
+        (2 * number(root, "width"), 2 * number(root, "height"))
+    );
+    // Each rectangle's colour is found at its middle, so cells and the bar are where the SVG has them.
+    let cells: Vec<_> = svg
+        .lines()
+        .filter(|line| line.starts_with("<rect"))
+        .skip(1)
+        .collect();
+    let filled = cells.iter().filter(|line| !line.contains("fill=\"none\""));
+    for cell in filled.clone() {
+        let x = 2 * number(cell, "x") + number(cell, "width");
+        let y = 2 * number(cell, "y") + number(cell, "height");
+        let [red, green, blue] = pixels[y * width + x];
+        let color = format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"");
+        assert!(cell.contains(&color), "{cell} has {color} in the bitmap");
+    }
+    assert_eq!(filled.count(), 2 * 2 * 3 * 4 + 64);
+    Ok(())
+}
+
+#[test]
+fn darkest_pixels_are_where_the_largest_weight_is() -> Done {
+    let mut weights = vec![0.1; 6 * 8];
+    weights[2 * 8 + 5] = 0.9;
+    let plain = |heatmap: Heatmap| heatmap.with_axis_titles("", "").with_range(0.0, 0.9);
+    let heatmap = plain(Heatmap::new(weights, [6, 8])?)?;
+    let svg = heatmap.to_svg()?;
+    // Paper, then the cells in order.
+    let cell = svg
+        .lines()
+        .filter(|line| line.starts_with("<rect"))
+        .nth(1 + 2 * 8 + 5)
+        .unwrap();
+    let (width, _, pixels) = decode(&heatmap.to_png()?);
+    let dark: Vec<_> = (0..pixels.len())
+        .filter(|index| pixels[*index] == [103, 0, 13])
+        .collect();
+    let (left, top) = (2 * number(cell, "x"), 2 * number(cell, "y"));
+    let side = 2 * number(cell, "width");
+    let inside = dark.iter().filter(|index| {
+        let (x, y) = (*index % width, *index / width);
+        (left..left + side).contains(&x) && (top..top + side).contains(&y)
+    });
+    assert_eq!(inside.count(), side * side, "the whole cell");
+    assert!(
+        dark.len() < side * side + 2000,
+        "and else only the end of the bar"
+    );
+    Ok(())
+}
+
+#[test]
+fn png_shows_labels() -> Done {
+    let ink = |heatmap: Heatmap| -> Result<usize, PlotError> {
+        let (_, _, pixels) = decode(&heatmap.to_png()?);
+        Ok(pixels
+            .iter()
+            .filter(|pixel| **pixel == [38, 38, 38])
+            .count())
+    };
+    let bare = Heatmap::new(vec![0.1, 0.2], [1, 2])?.with_axis_titles("", "");
+    let plain = bare
+        .clone()
+        .with_query_labels([""])?
+        .with_key_labels(["", ""])?;
+    let accented = bare
+        .clone()
+        .with_query_labels(["éüñ"])?
+        .with_key_labels(["", ""])?;
+    let unaccented = bare.with_query_labels(["eun"])?.with_key_labels(["", ""])?;
+    assert!(ink(unaccented.clone())? > ink(plain)?);
+    assert!(ink(accented)? > ink(unaccented)?, "accents take ink too");
+    Ok(())
+}
+
+#[test]
+fn extreme_figures_are_drawn_or_refused() -> Done {
+    for shape in [
+        [1, 1, 1, 1],
+        [1, 1, 1, 900],
+        [1, 1, 900, 1],
+        [9, 1, 1, 1],
+        [1, 9, 2, 1],
+        [3, 3, 40, 2],
+    ] {
+        let grid = grid(shape);
+        assert_eq!(
+            filled(&grid.to_svg()?),
+            65 + shape.iter().product::<usize>(),
+            "{shape:?}"
+        );
+        decode(&grid.to_png()?);
+    }
+    let error = grid([1, 1, 1, 70_000]).to_svg().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            PlotError::TooLarge {
+                width: 70_000..,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = grid([250, 250, 1, 1]).to_png().unwrap_err();
+    assert!(error.to_string().contains("fewer"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_picture_is_the_same_to_the_byte_each_time() -> Done {
+    let picture = || grid([2, 2, 2, 10]).with_query_labels(["été", "là"]);
+    assert_eq!(picture()?.to_svg()?, picture()?.to_svg()?);
+    assert_eq!(picture()?.to_png()?, picture()?.to_png()?);
+    Ok(())
+}
+
+#[test]
+fn ink_is_where_the_texts_are() -> Done {
+    let picture = grid([1, 1, 3, 4])
+        .with_titles(["Title"])?
+        .with_query_labels(["first", "second", "third"])?
+        .with_key_labels(["alpha", "b", "c", "d"])?;
+    let svg = picture.to_svg()?;
+    let pixels = ink(&picture)?;
+    let lines: Vec<_> = svg.lines().collect();
+    let mut texts = 0;
+    for at in (1..lines.len()).filter(|at| lines[at - 1].starts_with("<text")) {
+        let (x, y) = (
+            2 * number(lines[at - 1], "x"),
+            2 * number(lines[at - 1], "y"),
+        );
+        // A letter at least around the point, on the side that its anchor says.
+        let anchor = |name: &str| lines[at - 1].contains(&format!("text-anchor=\"{name}\""));
+        let (before, after) = (
+            if anchor("start") { 0 } else { 30 },
+            if anchor("end") { 0 } else { 30 },
+        );
+        let near = |(column, row): &&(usize, usize)| {
+            if lines[at - 1].contains("rotate(270") {
+                column.abs_diff(x) < 6 && (y - after..y + before).contains(row)
+            } else {
+                row.abs_diff(y) < 6 && (x - before..x + after).contains(column)
+            }
+        };
+        assert!(pixels.iter().filter(near).count() > 20, "{}", lines[at]);
+        texts += 1;
+    }
+    assert!(texts > 10, "{texts}");
+    Ok(())
+}
+
+#[test]
+fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
+    let turned = "a\u{202e}b\u{2066}c\u{200f}d\u{2028}\u{61c}";
+    let heatmap = Heatmap::new(vec![1.0], [1, 1])?
+        .with_title(turned)
+        .with_axis_titles(turned, turned)
+        .with_query_labels([turned])?
+        .with_key_labels([turned])?;
+    let terminal = heatmap.to_terminal(TerminalColor::None);
+    for text in [heatmap.to_svg()?, heatmap.to_html()?, terminal] {
+        let is_raw = |character: char| character != '\n' && is_control(character);
+        assert!(!text.contains(is_raw), "{text}");
+        assert!(
+            text.contains("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}"),
+            "{text}"
+        );
+    }
+    // A sign is drawn in the place of one.
+    let plain = heatmap
+        .clone()
+        .with_title("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}");
+    assert_eq!(heatmap.to_png()?, plain.to_png()?);
+    // Joiners belong to the letters beside them.
+    let joined = Heatmap::new(vec![1.0], [1, 1])?.with_key_labels(["می\u{200c}خواهم"])?;
+    assert!(joined.to_svg()?.contains("می\u{200c}خواهم"));
+    Ok(())
+}

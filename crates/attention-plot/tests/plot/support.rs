@@ -1,0 +1,75 @@
+//! Shared by the tests: the contents of folders and of pictures.
+
+use std::{fs, path::Path};
+
+use attention_plot::{HeatmapGrid, PlotError};
+
+pub(crate) type Done = Result<(), PlotError>;
+
+/// The names of the files in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+/// The filled rectangles: paper, cells and the colour bar's 64 strips.
+pub(crate) fn filled(svg: &str) -> usize {
+    svg.lines()
+        .filter(|line| line.starts_with("<rect") && !line.contains("fill=\"none\""))
+        .count()
+}
+
+/// Decodes an RGB picture: width, height, pixels.
+pub(crate) fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
+        .read_info()
+        .unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.color_type, png::ColorType::Rgb);
+    let pixels = pixels
+        .chunks_exact(3)
+        .map(|pixel| [pixel[0], pixel[1], pixel[2]])
+        .collect();
+    (info.width as usize, info.height as usize, pixels)
+}
+
+/// A whole number in a tag of an SVG.
+pub(crate) fn number(tag: &str, name: &str) -> usize {
+    let start = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+    tag[start..].split('"').next().unwrap().parse().unwrap()
+}
+
+/// `[rows, columns, queries, keys]` with distinct weights, the largest last.
+pub(crate) fn grid(shape: [usize; 4]) -> HeatmapGrid {
+    let size: usize = shape.iter().product();
+    let weights = (0..size).map(|index| index as f32 / size as f32).collect();
+    HeatmapGrid::new(weights, shape).unwrap()
+}
+
+/// The frames of the panels and, last, of the colour bar: left, top, right and bottom, in pixels of the bitmap.
+pub(crate) fn frames(svg: &str) -> Vec<[usize; 4]> {
+    svg.lines()
+        .filter(|line| line.starts_with("<rect") && line.contains("fill=\"none\""))
+        .map(|line| {
+            let [x, y, width, height] =
+                ["x", "y", "width", "height"].map(|name| number(line, name));
+            [x, y, x + width, y + height].map(|edge| 2 * edge)
+        })
+        .collect()
+}
+
+/// Columns and rows of the pixels that are not paper.
+pub(crate) fn ink(picture: &HeatmapGrid) -> Result<Vec<(usize, usize)>, PlotError> {
+    let (width, _, pixels) = decode(&picture.to_png()?);
+    let places = (0..pixels.len()).filter(|at| pixels[*at] != [255, 255, 255]);
+    Ok(places.map(|at| (at % width, at / width)).collect())
+}
