@@ -30,17 +30,6 @@ use crate::variants::module_of_variants;
 macro_rules! attentions {
     ($($(#[doc = $doc:literal])+ $kind:ident($module:ty) = $make:expr;)+) => {
         /// The name of an attention that a saved model can have.
-        ///
-        /// ```
-        /// use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
-        /// use burn::tensor::Device;
-        ///
-        /// let device = Device::flex();
-        /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
-        /// let attention = AttentionKind::Bilinear.init(&config, &device);
-        /// assert_eq!(attention.kind(), AttentionKind::Bilinear);
-        /// let model = config.init(attention, &device);
-        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
         #[serde(rename_all = "kebab-case")]
@@ -267,7 +256,6 @@ attentions! {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::device::test_device;
@@ -292,10 +280,8 @@ mod tests {
             let is_score = kind.score(4, &device).is_some();
             assert_eq!(AttentionKind::SCORES.contains(kind), is_score);
         }
-        assert_eq!(
-            AttentionKind::ALL.len(),
-            AttentionKind::value_variants().len()
-        );
+        let count = AttentionKind::value_variants().len();
+        assert_eq!(AttentionKind::ALL.len(), count);
     }
 
     #[test]

@@ -6,14 +6,6 @@ use crate::examples::Example;
 use crate::vocab::Vocab;
 
 /// The sources of a batch, padded to the longest.
-///
-/// ```
-/// use attention_seq2seq::Source;
-/// use burn::tensor::Device;
-///
-/// let source = Source::new([&[5, 4, 6][..], &[7]], &Device::flex());
-/// assert_eq!(source.batch_size(), 2);
-/// ```
 #[derive(Clone, Debug)]
 pub struct Source {
     /// `[batch, source tokens]`
@@ -151,7 +143,8 @@ impl Batch {
 
     /// The decoder's input at one step, `[batch]`.
     pub(crate) fn previous_token(&self, step: usize) -> Tensor<1, Int> {
-        column(&self.previous, step)
+        let column = self.previous.clone().narrow(1, step, 1);
+        column.squeeze_dim::<1>(1)
     }
 }
 
@@ -208,12 +201,7 @@ pub(crate) fn stacked(mut all: Vec<Tensor<2, Int>>) -> Tensor<2, Int> {
     Tensor::cat(padded.collect(), 0)
 }
 
-fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
-    tokens.clone().narrow(1, index, 1).squeeze_dim::<1>(1)
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::device::test_device as device;
@@ -233,25 +221,20 @@ mod tests {
             example(&[6, 7], &[]),
         ];
         let batch = Batch::new(&examples, &device());
-        assert_eq!(
-            rows(&batch.source.tokens),
-            [[4, 5, 6], [8, 0, 0], [6, 7, 0]]
-        );
+        let expected = [[4, 5, 6], [8, 0, 0], [6, 7, 0]];
+        assert_eq!(rows(&batch.source.tokens), expected);
         assert_eq!(batch.source.lens(), [3, 1, 2]);
+        let expected = (3, 3);
         assert_eq!(
             (batch.source.batch_size(), batch.source.tokens().dims()[1]),
-            (3, 3)
+            expected
         );
         let lens = batch.source.valid_lens().to_data();
         assert_eq!(lens.iter::<i64>().collect::<Vec<_>>(), [3, 1, 2]);
-        assert_eq!(
-            rows(&batch.previous),
-            [[1, 7, 0, 0], [1, 9, 4, 5], [1, 0, 0, 0]]
-        );
-        assert_eq!(
-            rows(&batch.target),
-            [[7, 2, 0, 0], [9, 4, 5, 2], [2, 0, 0, 0]]
-        );
+        let expected = [[1, 7, 0, 0], [1, 9, 4, 5], [1, 0, 0, 0]];
+        assert_eq!(rows(&batch.previous), expected);
+        let expected = [[7, 2, 0, 0], [9, 4, 5, 2], [2, 0, 0, 0]];
+        assert_eq!(rows(&batch.target), expected);
         assert_eq!(batch.target_len(), 4);
         let lens = batch.target_valid_lens().to_data();
         assert_eq!(lens.iter::<i64>().collect::<Vec<_>>(), [2, 4, 1]);
@@ -266,10 +249,8 @@ mod tests {
     #[test]
     fn a_source_ends_after_its_last_token() {
         let source = Source::new([&[4, 5, 6][..], &[8], &[6, 7]], &device()).with_end();
-        assert_eq!(
-            rows(&source.tokens),
-            [[4, 5, 6, 2], [8, 2, 0, 0], [6, 7, 2, 0]]
-        );
+        let expected = [[4, 5, 6, 2], [8, 2, 0, 0], [6, 7, 2, 0]];
+        assert_eq!(rows(&source.tokens), expected);
         assert_eq!(source.lens(), [4, 2, 3]);
     }
 

@@ -34,12 +34,10 @@ impl Batches {
         }
     }
 
-    /// The number of batches.
     pub(crate) fn len(&self) -> usize {
         self.order.len().div_ceil(self.batch_size)
     }
 
-    /// The examples of a batch.
     pub(crate) fn get(&self, batch: usize) -> Vec<Example> {
         let order = self.order.chunks(self.batch_size).nth(batch);
         self.examples(order.unwrap_or_default())
@@ -69,7 +67,6 @@ impl Batches {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! Devices by name.
 
-use burn::tensor::{Device, DeviceType};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::tensor::{Device, DeviceType, Tensor};
 
 use crate::error::{Error, Result};
-use crate::probe::probe;
 
 /// The devices that any build can have, by Burn's names.
 const KNOWN: [&str; 8] = [
@@ -26,11 +27,8 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
         cfg!(feature = "cuda"),
         cfg!(feature = "rocm"),
     ];
-    let known = KNOWN.into_iter().zip(built);
-    known
-        .filter(|(_, built)| *built)
-        .map(|(name, _)| name)
-        .collect()
+    let known = KNOWN.into_iter().zip(built).filter(|(_, built)| *built);
+    known.map(|(name, _)| name).collect()
 }
 
 /// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
@@ -50,7 +48,10 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 /// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
 /// adapter of that number.
 pub fn open_device(name: &str) -> Result<Device> {
-    check_single(name)?;
+    if name.contains(',') {
+        let found = format!("{name:?}");
+        return Err(Error::config("the device", "one device", found));
+    }
     if let Some((backend, number)) = name.split_once(':')
         && KNOWN.contains(&backend)
     {
@@ -92,7 +93,6 @@ pub fn open_device(name: &str) -> Result<Device> {
     })
 }
 
-/// Opens an adapter by its number.
 fn open_adapter(backend: &str, number: &str) -> Result<Device> {
     let all = adapters(backend);
     let count = all.len();
@@ -103,26 +103,36 @@ fn open_adapter(backend: &str, number: &str) -> Result<Device> {
             0 => format!("{backend} without a number, as it has no adapters"),
             _ => format!("{backend}:0 to {backend}:{}", count - 1),
         };
-        Error::config("the device", &expected, format!("{backend}:{number}"))
+        Error::config("the device", expected, format!("{backend}:{number}"))
     })
 }
 
-/// Checks that a name is of one device: there are no lists.
-fn check_single(name: &str) -> Result<()> {
-    match name.contains(',') {
-        true => Err(Error::config(
-            "the device",
-            "one device",
-            format!("{name:?}"),
-        )),
-        false => Ok(()),
-    }
+/// Computes on the device once. A GPU backend without an adapter panics in its first operation: here that is an error,
+/// and nothing is printed, whichever thread it panics in.
+fn probe(make: impl Fn() -> Device) -> std::result::Result<Device, String> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let device = make();
+        let sum = Tensor::<1>::ones([2], &device).sum();
+        (device, sum.try_into_vec_as::<f32>())
+    }));
+    std::panic::set_hook(hook);
+    let fault = match result {
+        Ok((device, Ok(values))) if values == [2.0] => return Ok(device),
+        Ok((_, Ok(values))) => format!("1 + 1 gave {values:?} on it"),
+        Ok((_, Err(error))) => error.to_string(),
+        Err(panic) => match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => panic
+                .downcast::<&str>()
+                .map_or("no adapter was found".to_string(), |text| text.to_string()),
+        },
+    };
+    Err(fault.lines().next().unwrap_or_default().to_string())
 }
 
 /// Opens the first device that is compiled in.
-///
-/// # Errors
-/// As [`open_device`].
 pub(crate) fn open_default_device() -> Result<Device> {
     open_device(compiled_in_devices().first().copied().unwrap_or("none"))
 }

@@ -366,12 +366,9 @@ impl Evaluation {
     /// Whether sources and targets are sentences, so that BLEU and chrF say something: at least half of the texts of
     /// either side hold a space. Words and their pronunciations are none, nor are dates.
     pub fn is_of_sentences(&self) -> bool {
-        let Spaces {
-            all,
-            sources,
-            targets,
-        } = self.spaces;
-        all > 0 && 2 * sources >= all && 2 * targets >= all
+        let spaces = &self.spaces;
+        let fewest = spaces.sources.min(spaces.targets);
+        spaces.all > 0 && 2 * fewest >= spaces.all
     }
 }
 

@@ -17,21 +17,12 @@ impl Example {
         self.target.len() + 1
     }
 
-    /// The target tokens and the end.
     pub(crate) fn ended_target(&self) -> impl Iterator<Item = u32> + '_ {
         self.target.iter().copied().chain([Vocab::EOS])
     }
 }
 
 /// Examples, one after the other in one piece of memory.
-///
-/// ```
-/// use attention_seq2seq::{Example, Examples};
-///
-/// let example = Example { source: vec![5, 4, 6], target: vec![7] };
-/// let examples = Examples::from(vec![example.clone()]);
-/// assert_eq!(examples.get(0), example);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Examples {
     tokens: Vec<u32>,
@@ -94,7 +85,6 @@ impl Examples {
         (source_end - start, end - source_end)
     }
 
-    /// The number of tokens of the longest target.
     pub(crate) fn longest_target(&self) -> usize {
         let targets = (0..self.len()).map(|index| self.lens(index).1);
         targets.max().unwrap_or(0)

@@ -23,6 +23,7 @@
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 // What training alone needs of other parts stays in its place without it.
 #![cfg_attr(not(feature = "train"), allow(dead_code, unused_imports))]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 // The program prints, the library does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 // Everything that a function returns has a name for who calls it.
@@ -46,12 +47,13 @@ mod normalization;
 #[cfg(feature = "cli")]
 pub mod page;
 mod pair_file;
-mod probe;
 mod run;
 mod stop;
 mod subwords;
 mod tags;
 mod tasks;
+#[cfg(test)]
+mod test_table;
 mod tokenizer;
 mod tokens;
 #[cfg(feature = "train")]
@@ -61,7 +63,6 @@ mod unknown;
 mod variants;
 mod vocab;
 mod vocab_limits;
-mod vocabs;
 
 // Pairs of source and target.
 pub use corpus::Corpus;
@@ -78,17 +79,15 @@ pub use normalization::Normalization;
 pub use subwords::Subwords;
 pub use tokens::{TextKind, Tokenization};
 pub use unknown::{ReadTokens, UnknownTokens};
-pub use vocab::Vocab;
+pub use vocab::{Vocab, Vocabs};
 pub use vocab_limits::VocabLimits;
-pub use vocabs::Vocabs;
 
 // The model.
 pub use attention::{AnyAttention, AnyScore, AnyState, AttentionKind};
 pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
-    AnyModel, AttentionHead, Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig,
-    ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig, Seq2SeqModel,
-    Transformer, TransformerConfig, Translation,
+    AnyModel, AttentionHead, Decoder, Encoded, Encoder, LossOutput, ModelConfig, ModelKind,
+    Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Transformer, TransformerConfig, Translation,
 };
 
 /// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
@@ -116,7 +115,5 @@ pub use translate::explain;
 pub use translate::{
     Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
 };
-
-// Devices of other processes and machines.
 
 pub use error::{Error, Result};

@@ -1,5 +1,7 @@
 //! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
 mod cli;
 
 use std::process::ExitCode;

@@ -34,14 +34,6 @@ impl Normalization {
     /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at
     /// least three times as many different characters in NFC as in NFD, as those of a syllabary like Hangul have, else
     /// [`Nfc`](Self::Nfc).
-    ///
-    /// ```
-    /// use attention_seq2seq::Normalization;
-    ///
-    /// let syllables: String = ('가'..='깋').collect();
-    /// assert_eq!(Normalization::guess([syllables.as_str()]), Normalization::Nfd);
-    /// assert_eq!(Normalization::guess(["été", "thé"]), Normalization::Nfc);
-    /// ```
     pub fn guess<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         for text in texts {
@@ -55,14 +47,6 @@ impl Normalization {
     }
 
     /// A text in this form.
-    ///
-    /// ```
-    /// use attention_seq2seq::Normalization;
-    ///
-    /// assert_eq!(Normalization::Nfc.apply("e\u{301}"), "\u{e9}");
-    /// assert_eq!(Normalization::Nfd.apply("\u{e9}"), "e\u{301}");
-    /// assert_eq!(Normalization::Nfc.apply("x²"), "x²");
-    /// ```
     pub fn apply(self, text: &str) -> Cow<'_, str> {
         let is_in_form = match self {
             Self::None => IsNormalized::Yes,

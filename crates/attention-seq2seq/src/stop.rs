@@ -14,8 +14,6 @@ impl<'a> StopSignal<'a> {
         Self(should_stop)
     }
 
-    /// # Errors
-    /// [`Error::Stopped`] if the work is to end.
     pub(crate) fn check(self) -> Result<()> {
         if (self.0)() {
             return Err(Error::Stopped);

@@ -119,7 +119,6 @@ impl fmt::Debug for Subwords {
 }
 
 #[cfg(all(test, feature = "subwords"))]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
@@ -134,10 +133,8 @@ mod tests {
     fn pieces_are_the_pairs_that_are_frequent() {
         // 10 characters and the mark; the merges are by hand: es, est, lo, low, ▁low.
         let characters = Subwords::learn(TEXTS, 11).unwrap();
-        assert_eq!(
-            characters.split("lowest"),
-            ["▁", "l", "o", "w", "e", "s", "t"]
-        );
+        let expected = ["▁", "l", "o", "w", "e", "s", "t"];
+        assert_eq!(characters.split("lowest"), expected);
         let subwords = Subwords::learn(TEXTS, 16).unwrap();
         assert_eq!(subwords.split("lowest"), ["▁low", "est"]);
         assert_eq!(subwords.split("widow"), ["▁", "w", "i", "d", "o", "w"]);
@@ -149,10 +146,8 @@ mod tests {
         for text in ["lowest", "new low", "wide lodestone", ""] {
             let pieces = subwords.split(text);
             assert_eq!(subwords.join(&pieces), text);
-            assert!(
-                pieces.iter().all(|piece| !piece.contains(' ')),
-                "{pieces:?}"
-            );
+            let are_words = pieces.iter().all(|piece| !piece.contains(' '));
+            assert!(are_words, "{pieces:?}");
         }
         assert_eq!(subwords.join(&subwords.split("  low   new ")), "low new");
         // Pieces without a beginning, as a search may choose them.

@@ -33,7 +33,6 @@ pub(crate) fn tokens(tags: &str) -> impl Iterator<Item = &str> {
     tags.split_inclusive(';').filter(|tag| *tag != ";")
 }
 
-/// Whether a token is a tag.
 pub(crate) fn is_tag(token: &str) -> bool {
     token.len() > 1 && token.ends_with(';')
 }

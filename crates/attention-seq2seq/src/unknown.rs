@@ -93,15 +93,6 @@ impl Vocab {
 
     /// Tokens of a text as a model of this vocabulary reads them.
     ///
-    /// ```
-    /// use attention_seq2seq::{Tokenization::Chars, UnknownTokens, Vocab};
-    ///
-    /// let vocab = Vocab::build([&Chars.split("cab")[..]]);
-    /// let read = vocab.read(Chars.split("taxicab"), UnknownTokens::Skip)?;
-    /// assert_eq!((read.tokens.concat(), read.unknown.concat()), ("acab".to_string(), "txi".to_string()));
-    /// # Ok::<(), attention_seq2seq::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Error::UnknownToken`] for the first unknown token, if `unknown` is
     /// [`UnknownTokens::Error`].
@@ -148,46 +139,5 @@ impl Translator {
             return Err(Error::config(what, expected, "none"));
         }
         self.vocabs().source.read(tokens, unknown)
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::*;
-    use crate::tokens::Tokenization::Spaces;
-
-    #[test]
-    fn unknown_tokens_are_an_error_left_out_or_kept() {
-        let vocab = Vocab::build([&Spaces.split("a b c")[..]]);
-        let read = |unknown| vocab.read(Spaces.split("x b y x <eos> a"), unknown);
-        let error = read(UnknownTokens::Error).unwrap_err().to_string();
-        assert!(error.starts_with("unknown token \"x\" at position 1; "));
-        let skipped = read(UnknownTokens::Skip).unwrap();
-        assert_eq!(skipped.tokens, ["b", "a"]);
-        assert_eq!(skipped.unknown, ["x", "y", "x", "<eos>"]);
-        assert_eq!(skipped.of_text(), Spaces.split("x b y x <eos> a"));
-        // Of the tokens and of the end.
-        let values = skipped.in_text(&[1, 2, 3], |token| token.len());
-        assert_eq!(values, [1, 1, 1, 1, 5, 2, 3]);
-        let last = vocab
-            .read(Spaces.split("c x y"), UnknownTokens::Skip)
-            .unwrap();
-        assert_eq!(last.in_text(&['c', '.'], |_| '-'), ['c', '-', '-', '.']);
-        let kept = read(UnknownTokens::Unk).unwrap();
-        assert_eq!(kept.tokens, Spaces.split("x b y x <eos> a"));
-        assert_eq!(kept.unknown, skipped.unknown);
-        assert_eq!(
-            (skipped.positions(), last.positions()),
-            (vec![1, 5], vec![0])
-        );
-        assert_eq!(kept.of_text(), kept.tokens);
-        assert_eq!(kept.positions(), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(vocab.encode(&kept.tokens)[..2], [Vocab::UNK, 5]);
-
-        let known = vocab
-            .read(Spaces.split("c a"), UnknownTokens::Error)
-            .unwrap();
-        assert_eq!((known.tokens, known.unknown), (Spaces.split("c a"), vec![]));
     }
 }

@@ -8,15 +8,6 @@ use crate::error::{Error, Result};
 /// and in targets, so that a model learns something of rare tokens together; an output never has that token.
 ///
 /// [`Vocab::UNK`]: crate::Vocab::UNK
-///
-/// ```
-/// use attention_seq2seq::{Tokenization::Chars, Vocab, VocabLimits};
-///
-/// let line = Chars.split("banana");
-/// let limits = VocabLimits { min_count: 2, ..VocabLimits::default() };
-/// let vocab = Vocab::build_within([&line[..]], &limits);
-/// assert_eq!(vocab.encode(&Chars.split("nab")), [5, 4, Vocab::UNK]);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VocabLimits {
     /// The fewest occurrences of a token.
@@ -50,7 +41,7 @@ impl VocabLimits {
             ("--max-vocab", self.max_tokens),
         ];
         if let Some((name, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
-            return Err(Error::config(name, "at least 1", 0));
+            return Err(Error::config(*name, "at least 1", 0));
         }
         match self.max_tokens.filter(|&most| most > Self::MOST) {
             None => Ok(()),
@@ -62,9 +53,6 @@ impl VocabLimits {
     }
 
     /// Checks that a vocabulary has a token whose most frequent one occurs `most` times; `side` is source or target.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if all are too rare.
     pub(crate) fn check_left(&self, side: &str, most: usize) -> Result<()> {
         if self.min_count <= most {
             return Ok(());

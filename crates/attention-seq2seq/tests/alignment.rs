@@ -99,8 +99,8 @@ fn all() -> Vec<Example> {
 /// The penalty of each example in a batch of its own.
 fn penalties(model: &Seq2Seq<Counting>) -> Vec<f64> {
     let alone = |example| {
-        let output = model.forward_with_penalty(&batch(&[example]));
-        read(output.penalty.unwrap())[0]
+        let (_, penalty) = model.forward_with_penalty(&batch(&[example]));
+        read(penalty.unwrap())[0]
     };
     all().into_iter().map(alone).collect()
 }
@@ -127,7 +127,7 @@ fn each_step_gets_the_state_of_the_step_before() {
 #[test]
 fn a_penalty_ends_with_its_target() {
     let model = model();
-    let together = model.forward_with_penalty(&batch(&all())).penalty.unwrap();
+    let together = model.forward_with_penalty(&batch(&all())).1.unwrap();
     let alone = penalties(&model);
     assert!(
         alone.iter().all(|penalty| penalty.abs() > 1e-3),
@@ -159,8 +159,8 @@ fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
             GradientsParams::from_grads(loss.backward(), &trainee),
         )
     };
-    let output = trainee.model.forward_with_penalty(&batch);
-    let penalty = output.penalty.unwrap().sum() / tokens;
+    let (_, penalty) = trainee.model.forward_with_penalty(&batch);
+    let penalty = penalty.unwrap().sum() / tokens;
     let with_penalty = gradients(loss(&trainee.model, &batch) + penalty);
     let actual = step_gradients(&trainee, trained.gradients);
     assert_close("gradients", &actual, &with_penalty, 1e-5);
@@ -176,7 +176,7 @@ fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
 fn attention_without_a_penalty_adds_nothing_to_the_loss() {
     for kind in [AttentionKind::Additive, AttentionKind::Dot] {
         let model = drawn_model(kind, &config(), 3);
-        assert!(model.forward_with_penalty(&batch(&all())).penalty.is_none());
+        assert!(model.forward_with_penalty(&batch(&all())).1.is_none());
     }
 }
 

@@ -51,13 +51,9 @@ impl AttendArgs {
         let texts = self.texts.iter().map(|text| without_mark(text));
         let sources = texts.map(|text| translator.source_tokens(text));
         let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
-        let head = AttentionHead {
-            layer: self.layer,
-            head: self.head,
-        };
-        let attended = sources
-            .iter()
-            .map(|source| translator.attend_with(source, head));
+        let head = self.head();
+        let attended = sources.iter();
+        let attended = attended.map(|source| translator.attend_with(source, head));
         let attended: Vec<Attended> = attended.collect::<Result<_>>()?;
         let drawn: Vec<Drawn> = attended.iter().map(draw).collect::<Result<_>>()?;
         let saved = match &self.output {
@@ -93,17 +89,7 @@ impl AttendArgs {
     }
 
     /// Checks that the arguments fit each other.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if they do not.
     fn check(&self) -> Result<()> {
-        let refuse = |what: &str, expected: &str, found: String| {
-            Err(Error::Config {
-                what: what.to_string(),
-                expected: expected.to_string(),
-                found,
-            })
-        };
         if self.output.as_deref().is_some_and(is_page) {
             return Ok(());
         }
@@ -117,20 +103,26 @@ impl AttendArgs {
                     Some(file) => format!("--output {}", file.display()),
                     None => "no --output".to_string(),
                 };
-                return refuse(option, "--output FILE.html, a page", found);
+                return Err(Error::config(option, "--output FILE.html, a page", found));
             }
         }
         match &self.output {
             Some(file) if self.texts.len() > 1 => {
                 let what = format!("the picture {}", file.display());
-                let found = self.texts.len().to_string();
-                refuse(&what, "one text (a page, .html, shows several)", found)
+                let expected = "one text (a page, .html, shows several)";
+                Err(Error::config(what, expected, self.texts.len()))
             }
             _ => Ok(()),
         }
     }
 
-    /// The page of these sources.
+    fn head(&self) -> AttentionHead {
+        AttentionHead {
+            layer: self.layer,
+            head: self.head,
+        }
+    }
+
     fn page(
         &self,
         sources: &[Vec<String>],
@@ -149,11 +141,7 @@ impl AttendArgs {
             models.push(PageModel::new(folder.display().to_string(), other));
         }
         let mut page = Page::new("Attention", models);
-        page.head = AttentionHead {
-            layer: self.layer,
-            head: self.head,
-        }
-        .into();
+        page.head = self.head();
         for (text, source) in self.texts.iter().zip(sources) {
             let mut explanations = vec![translator.explain_tokens(source, &config)?];
             if let Some(other) = other {
@@ -197,18 +185,11 @@ impl Drawn {
     }
 
     /// Checks that a picture of it may be saved.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it has too many weights.
     fn check(&self, file: &Path) -> Result<()> {
         if !self.fits() {
-            let weights = self.shape[0] * self.shape[1];
+            let what = format!("the picture {}", file.display());
             let expected = format!("at most {MOST_WEIGHTS} weights, tokens in times tokens out");
-            return Err(Error::Config {
-                what: format!("the picture {}", file.display()),
-                expected,
-                found: weights.to_string(),
-            });
+            return Err(Error::config(what, expected, self.shape[0] * self.shape[1]));
         }
         Ok(())
     }
@@ -222,11 +203,8 @@ impl Drawn {
     pub(crate) fn show(&self, picture: Option<&Path>) -> Result<()> {
         let shown = self.heatmap.cropped([MOST_SHOWN; 2]);
         let needed = shown.to_terminal(TerminalColor::None);
-        let needed = needed
-            .lines()
-            .map(UnicodeWidthStr::width)
-            .max()
-            .unwrap_or(0);
+        let needed = needed.lines().map(UnicodeWidthStr::width).max();
+        let needed = needed.unwrap_or(0);
         match terminal_size_of(std::io::stdout()) {
             Some((Width(width), _)) if needed > usize::from(width) => say(format_args!(
                 "(the first tokens of the heatmap take {needed} columns, this terminal has {width}: {})",
@@ -276,11 +254,7 @@ fn colors() -> TerminalColor {
     }
 }
 
-pub(crate) fn say_saved(file: &Path) -> Result<()> {
-    say(saved(file))
-}
-
-fn saved(file: &Path) -> String {
+pub(crate) fn saved(file: &Path) -> String {
     format!("saved {}", file.display())
 }
 

@@ -25,11 +25,7 @@ impl CompletionsArgs {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, name, &mut script);
         let written = io::stdout().write_all(&script);
-        written.map_err(|source| Error::Io {
-            action: "write",
-            path: STANDARD_OUTPUT.into(),
-            source,
-        })
+        written.map_err(|source| Error::io("write", STANDARD_OUTPUT, source))
     }
 }
 
@@ -42,11 +38,8 @@ pub(crate) struct ManArgs {
 
 impl ManArgs {
     pub(crate) fn run(self, command: Command) -> Result<()> {
-        fs::create_dir_all(&self.output).map_err(|source| Error::Io {
-            action: "create",
-            path: self.output.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&self.output)
+            .map_err(|source| Error::io("create", &self.output, source))?;
         let source = format!("{} {}", command.get_name(), env!("CARGO_PKG_VERSION"));
         let mut command = command.disable_help_subcommand(true);
         // The names of commands become those of their pages: `seq2seq-train`.
@@ -58,11 +51,7 @@ impl ManArgs {
             let mut text = Vec::new();
             let written = page.render(&mut text);
             let written = written.and_then(|()| write_file(&path, &text));
-            written.map_err(|source| Error::Io {
-                action: "write",
-                path: path.clone(),
-                source,
-            })?;
+            written.map_err(|source| Error::io("write", &path, source))?;
         }
         let count = command.get_subcommands().count() + 1;
         say(format_args!(

@@ -72,9 +72,6 @@ fn passes(device: &Device) -> Result<bool> {
 
 #[cfg(not(feature = "check"))]
 fn passes(_: &Device) -> Result<bool> {
-    Err(Error::Config {
-        what: "devices --check".to_string(),
-        expected: "a program that is built with the feature check (--features check)".to_string(),
-        found: "one without it".to_string(),
-    })
+    let expected = "a program that is built with the feature check (--features check)";
+    Err(Error::config("devices --check", expected, "one without it"))
 }

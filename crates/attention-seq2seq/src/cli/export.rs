@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use attention_seq2seq::Result;
 use clap::Args;
 
-use super::attend::say_saved;
+use super::attend::saved;
 use super::model::Model;
+use super::output::say;
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
@@ -21,6 +22,6 @@ pub(crate) struct ExportArgs {
 impl ExportArgs {
     pub(crate) fn run(self) -> Result<()> {
         self.model.load()?.export(&self.output)?;
-        say_saved(&self.output)
+        say(saved(&self.output))
     }
 }

@@ -105,9 +105,6 @@ impl Info {
             data += &format!(", CRC-32 {checksum:08x}");
         }
         let model = match (self.model, self.is_chosen) {
-            (Some(epoch), true) if self.history.is_empty() => {
-                format!("epoch {epoch}, a mean of checkpoints")
-            }
             (Some(epoch), true) => format!("epoch {epoch}, chosen for its translations"),
             (Some(epoch), false) => {
                 format!("epoch {epoch}, the newest: the training has not ended")
@@ -167,14 +164,11 @@ impl Info {
 
 /// Figures in columns.
 fn row(figures: &Figures) -> String {
-    let Figures {
-        loss,
-        exact_match,
-        token_errors,
-        bleu,
-    } = figures;
-    let bleu = bleu.map_or(String::new(), |bleu| format!(" BLEU {bleu:.2}"));
-    format!("{loss:>8.4} {exact_match:>6.2} % {token_errors:>6.2} %{bleu}")
+    let bleu = figures
+        .bleu
+        .map_or(String::new(), |bleu| format!(" BLEU {bleu:.2}"));
+    let [loss, exact, errors] = [figures.loss, figures.exact_match, figures.token_errors];
+    format!("{loss:>8.4} {exact:>6.2} % {errors:>6.2} %{bleu}")
 }
 
 fn size(bytes: f64) -> String {
@@ -184,25 +178,17 @@ fn size(bytes: f64) -> String {
     format!("{:.1} {name}", bytes / unit)
 }
 
-/// The bytes of all files below a folder.
 fn bytes_below(folder: &Path) -> Result<u64> {
-    let failed = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| Error::Io {
-            action: "read",
-            path,
-            source,
-        }
-    };
+    let failed = |source| Error::io("read", folder, source);
     let mut bytes = 0;
-    for entry in fs::read_dir(folder).map_err(failed(folder))? {
-        let path = entry.map_err(failed(folder))?.path();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
         bytes += match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => bytes_below(&path)?,
             Ok(metadata) => metadata.len(),
             // A training that goes on removes what it no longer needs.
             Err(error) if error.kind() == ErrorKind::NotFound => 0,
-            Err(error) => return Err(failed(&path)(error)),
+            Err(error) => return Err(Error::io("read", path, error)),
         };
     }
     Ok(bytes)

@@ -19,11 +19,7 @@ pub(super) fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
 
 /// The error of a server that cannot serve at an address.
 pub(super) fn refused(at: SocketAddr, source: io::Error) -> Error {
-    Error::Io {
-        action: "listen at",
-        path: at.to_string().into(),
-        source,
-    }
+    Error::io("listen at", at.to_string(), source)
 }
 
 /// Threads that read and write. What computes has threads of its own.

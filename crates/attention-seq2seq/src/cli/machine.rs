@@ -35,11 +35,8 @@ impl Machine {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)
         {
-            return Err(Error::Config {
-                what: "--threads".to_string(),
-                expected: format!("1 to {MOST_THREADS}"),
-                found: threads.to_string(),
-            });
+            let expected = format!("1 to {MOST_THREADS}");
+            return Err(Error::config("--threads", expected, threads));
         }
         start_threads(self.threads)?;
         open_device(self.name())
@@ -53,11 +50,8 @@ pub(crate) fn start_threads(threads: Option<usize>) -> Result<()> {
         .num_threads(threads.unwrap_or(0))
         .spawn_handler(start_thread)
         .build_global();
-    started.map_err(|reason| Error::Config {
-        what: "--threads".to_string(),
-        expected: "a number that the limits of this process allow to start".to_string(),
-        found: reason.to_string(),
-    })
+    let expected = "a number that the limits of this process allow to start";
+    started.map_err(|reason| Error::config("--threads", expected, reason))
 }
 
 /// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard

@@ -16,8 +16,6 @@ mod pages;
 mod pairs;
 mod score;
 #[cfg(feature = "serve")]
-mod seconds;
-#[cfg(feature = "serve")]
 mod serve;
 mod train;
 mod translate;

@@ -33,7 +33,6 @@ impl Model {
         self.models.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The folders of further models.
     pub(crate) fn further(&self) -> impl Iterator<Item = &PathBuf> {
         self.models.iter().skip(1)
     }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use attention_plot::is_control;
 use attention_seq2seq::{Error, Result, Translator};
@@ -15,11 +16,7 @@ pub(crate) const STANDARD_OUTPUT: &str = "the standard output";
 /// # Errors
 /// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
 pub(crate) fn say(line: impl Display) -> Result<()> {
-    writeln!(io::stdout(), "{line}").map_err(|source| Error::Io {
-        action: "write",
-        path: STANDARD_OUTPUT.into(),
-        source,
-    })
+    writeln!(io::stdout(), "{line}").map_err(|source| Error::io("write", STANDARD_OUTPUT, source))
 }
 
 /// Prints a line, if somebody reads it: for what goes on without a reader, as training does in `seq2seq train | head`.
@@ -48,12 +45,9 @@ pub(crate) fn note(line: impl Display) {
 /// A text for a line of a terminal: control characters, which would act on the terminal or turn the direction of what
 /// stands beside it, as their codes.
 pub(crate) fn escaped(text: &str) -> String {
-    let escape = |c: char| {
-        if is_control(c) {
-            c.escape_default().to_string()
-        } else {
-            c.to_string()
-        }
+    let escape = |c: char| match is_control(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
     };
     text.chars().map(escape).collect()
 }
@@ -106,17 +100,14 @@ pub(crate) struct CutOff {
 impl CutOff {
     pub(crate) fn new(translator: &Translator) -> Self {
         const MOST: usize = 5;
-        let limit = format!(
-            "reached the limit of {}; --max-length N raises it",
-            tokens(translator.max_len())
-        );
-        let of_others = {
-            let limit = limit.clone();
-            move |count| format!("note: {count} more of the outputs {limit}")
-        };
+        let limit = tokens(translator.max_len());
+        let limit = format!("reached the limit of {limit}; --max-length N raises it");
+        let of_others = limit.clone();
         Self {
             limit,
-            notes: Notes::new(MOST, of_others),
+            notes: Notes::new(MOST, move |count| {
+                format!("note: {count} more of the outputs {of_others}")
+            }),
         }
     }
 
@@ -126,7 +117,6 @@ impl CutOff {
     }
 }
 
-/// A number of tokens.
 pub(crate) fn tokens(count: usize) -> String {
     match count {
         1 => "1 token".to_string(),
@@ -136,6 +126,14 @@ pub(crate) fn tokens(count: usize) -> String {
 
 /// The exit code after an error.
 pub(crate) const FAILED: u8 = 2;
+
+/// The exit code of a command that goes on after an error.
+pub(crate) fn exit_code(failed: bool) -> ExitCode {
+    match failed {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    }
+}
 
 /// Prints an error on the standard error.
 pub(crate) fn report(error: &Error) {
@@ -160,25 +158,17 @@ mod tests {
     use super::*;
 
     fn of_path(path: &str) -> String {
-        one_line(&Error::Io {
-            action: "read",
-            path: path.into(),
-            source: ErrorKind::NotFound.into(),
-        })
+        one_line(&Error::io("read", path, ErrorKind::NotFound.into()))
     }
 
     #[test]
     fn an_error_is_one_line_of_bounded_length() {
-        assert_eq!(
-            of_path("a\nb\u{1b}[31m\u{202e}é"),
-            "cannot read a\\nb\\u{1b}[31m\\u{202e}é: entity not found"
-        );
+        let expected = "cannot read a\\nb\\u{1b}[31m\\u{202e}é: entity not found";
+        assert_eq!(of_path("a\nb\u{1b}[31m\u{202e}é"), expected);
         let long = of_path(&"x".repeat(100_000));
         assert_eq!(long.chars().count(), 604);
         assert!(long.starts_with("cannot read xxx"), "{long}");
-        assert!(
-            long.contains("xxx .. xxx") && long.ends_with("x: entity not found"),
-            "{long}"
-        );
+        let is_cut = long.contains("xxx .. xxx") && long.ends_with("x: entity not found");
+        assert!(is_cut, "{long}");
     }
 }

@@ -13,17 +13,14 @@ pub(super) fn is_page(file: &Path) -> bool {
 }
 
 /// Checks that a file's name is that of a page, before anything is computed for it.
-///
-/// # Errors
-/// [`Error::Config`] if it is not.
 pub(super) fn check_name(option: &str, file: &Path) -> Result<()> {
     match is_page(file) {
         true => Ok(()),
-        false => Err(Error::Config {
-            what: option.to_string(),
-            expected: "a name that ends in .html".to_string(),
-            found: file.display().to_string(),
-        }),
+        false => Err(Error::config(
+            option,
+            "a name that ends in .html",
+            file.display(),
+        )),
     }
 }
 
@@ -54,9 +51,7 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        assert_eq!(
-            [1, 999_999, 1_250_000].map(size),
-            ["1 kB", "1000 kB", "1.2 MB"]
-        );
+        let expected = ["1 kB", "1000 kB", "1.2 MB"];
+        assert_eq!([1, 999_999, 1_250_000].map(size), expected);
     }
 }

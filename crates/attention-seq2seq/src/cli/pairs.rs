@@ -15,7 +15,7 @@ pub(super) fn read_file(path: &Path, options: &PairFileOptions) -> Result<PairFi
     Ok(file)
 }
 
-/// The pairs of a file, as [`Translator::read_pairs`] reads them.
+/// The pairs of a file, as [`Translator::pair_options`] has them.
 pub(super) fn read_pairs(path: &Path, translator: &Translator) -> Result<Vec<Pair>> {
     let options = translator.pair_options(path)?;
     read_file(path, &options)?.pairs(&options)

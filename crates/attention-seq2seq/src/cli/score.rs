@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::machine::among_threads;
 use super::model::Model;
-use super::output::{FAILED, note, one_line, say};
+use super::output::{exit_code, note, one_line, say};
 use super::pairs::read_pairs;
 
 /// The pairs that are scored at once.
@@ -52,10 +52,7 @@ impl ScoreArgs {
                 }
             }
         }
-        Ok(match failed {
-            true => ExitCode::from(FAILED),
-            false => ExitCode::SUCCESS,
-        })
+        Ok(exit_code(failed))
     }
 }
 
@@ -63,11 +60,9 @@ impl ScoreArgs {
 fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
     let pairs = texts.chunks(2).map(|texts| {
         let [source, target] = texts else {
-            return Err(Error::Config {
-                what: "the texts to score".to_string(),
-                expected: "a source and an output each".to_string(),
-                found: format!("{:?} alone", texts.concat()),
-            });
+            let (what, expected) = ("the texts to score", "a source and an output each");
+            let found = format!("{:?} alone", texts.concat());
+            return Err(Error::config(what, expected, found));
         };
         Ok(Pair {
             source: translator.source_tokens(source)?,

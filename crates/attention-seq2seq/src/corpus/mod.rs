@@ -9,9 +9,8 @@ use crate::error::Result;
 use crate::examples::Examples;
 use crate::pair_file::{PairFile, PairFileOptions};
 use crate::subwords::Subwords;
-use crate::vocab::{TokenCounts, Vocab};
+use crate::vocab::{TokenCounts, Vocab, Vocabs};
 use crate::vocab_limits::VocabLimits;
-use crate::vocabs::Vocabs;
 use texts::Texts;
 
 /// The pairs of a run: to learn from, and to validate on. Those of files are texts until they are numbers, so that they
@@ -175,14 +174,6 @@ impl Corpus {
 
     /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: those of one
     /// source come together, however many they are, and sources in the order of their first pair.
-    ///
-    /// ```
-    /// use attention_seq2seq::{Corpus, Task};
-    ///
-    /// let pairs = Task::Copy.train_valid(100, 10, 1);
-    /// let corpus = Corpus::from(pairs.clone());
-    /// assert!(corpus.valid_chunks().flatten().eq(pairs.valid));
-    /// ```
     pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
         // About 10 MB of strings.
         self.valid.chunks(1 << 17)
@@ -322,5 +313,4 @@ fn first_equals(count: usize, compare: impl Fn(usize, usize) -> Ordering) -> Vec
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

@@ -18,10 +18,8 @@ fn check(corpus: &Corpus, pairs: &Pairs) {
     let same = Corpus::from(pairs.clone());
     assert_eq!(same.checksum(), pairs.checksum());
     let vocabs = Vocabs::build(&pairs.train);
-    assert_eq!(
-        (corpus.vocabs(), same.vocabs()),
-        (vocabs.clone(), vocabs.clone())
-    );
+    let expected = (vocabs.clone(), vocabs.clone());
+    assert_eq!((corpus.vocabs(), same.vocabs()), expected);
     for corpus in [corpus, &same] {
         let counts = (corpus.train_len(), corpus.valid_len());
         assert_eq!(counts, (pairs.train.len(), pairs.valid.len()));
@@ -68,28 +66,26 @@ fn rare_tokens_are_unknown_and_some_must_be_frequent() {
     assert_eq!(all, Vocabs::build(&pairs.train));
     let two = limits(1, 2);
     let vocabs = corpus.vocabs_within(&two).unwrap();
-    assert_eq!(vocabs, Vocabs::build_within(&pairs.train, &two));
+    let sources = pairs.train.iter().map(|pair| &pair.source[..]);
+    assert_eq!(vocabs.source, Vocab::build_within(sources, &two));
     let example = corpus.train_examples(&vocabs).get(1);
     assert_eq!(example.source, [4, Vocab::UNK]);
-    let refused = |limits| corpus.vocabs_within(&limits).unwrap_err().to_string();
-    assert_eq!(
-        refused(limits(2, 9)),
-        "--min-count: expected at most 1, the count of the most frequent target token, found 2"
-    );
-    assert_eq!(
-        refused(limits(4, 9)),
-        "--min-count: expected at most 3, the count of the most frequent source token, found 4"
-    );
-    assert_eq!(
-        refused(limits(0, 9)),
-        "--min-count: expected at least 1, found 0"
-    );
-    assert_eq!(
-        refused(limits(1, 0)),
-        "--max-vocab: expected at least 1, found 0"
-    );
-    let error = "--max-vocab: expected at most 4294967295, found 4294967296";
-    assert_eq!(refused(limits(1, 1 << 32)), error);
+    let refused = [
+        limits(2, 9),
+        limits(4, 9),
+        limits(0, 9),
+        limits(1, 0),
+        limits(1, 1 << 32),
+    ];
+    let errors = refused.map(|it| corpus.vocabs_within(&it).unwrap_err().to_string());
+    let expected = [
+        "--min-count: expected at most 1, the count of the most frequent target token, found 2",
+        "--min-count: expected at most 3, the count of the most frequent source token, found 4",
+        "--min-count: expected at least 1, found 0",
+        "--max-vocab: expected at least 1, found 0",
+        "--max-vocab: expected at most 4294967295, found 4294967296",
+    ];
+    assert_eq!(errors, expected);
 }
 
 #[test]
@@ -131,8 +127,6 @@ fn one_source_cannot_be_split() {
     let file = PairFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
     let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
     let error = error.unwrap_err().to_string();
-    assert!(
-        error.contains("at least two different sources, found one"),
-        "{error}"
-    );
+    let expected = "at least two different sources, found one";
+    assert!(error.contains(expected), "{error}");
 }

@@ -27,7 +27,7 @@ impl Texts {
             if bytes > Examples::MAX_TOKENS {
                 let expected = format!("fewer than {} bytes", Examples::MAX_TOKENS);
                 let what = format!("the file {}", file.path().display());
-                return Err(Error::config(&what, &expected, bytes - 1));
+                return Err(Error::config(what, expected, bytes - 1));
             }
             Ok(())
         };
@@ -39,7 +39,6 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Room for so many bytes.
     fn with_capacity(source: Tokenizer, target: Tokenizer, bytes: usize) -> Self {
         Self {
             source,
@@ -60,7 +59,6 @@ impl Texts {
         self.lines.split_terminator('\n').map(source_and_target)
     }
 
-    /// Where each line begins.
     pub(super) fn places(&self) -> Vec<u32> {
         let mut places = Vec::with_capacity(self.len);
         let mut start = 0;
@@ -78,13 +76,9 @@ impl Texts {
     }
 
     pub(super) fn tokens(&self, (source, target): (&str, &str)) -> Pair {
-        let owned = |tokenizer: &Tokenizer, prepared| {
-            let tokens = tokenizer.tokens(prepared);
-            tokens.map(str::to_owned).collect()
-        };
         Pair {
-            source: owned(&self.source, source),
-            target: owned(&self.target, target),
+            source: self.source.owned_tokens(source),
+            target: self.target.owned_tokens(target),
         }
     }
 

@@ -166,5 +166,4 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

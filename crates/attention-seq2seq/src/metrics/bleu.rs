@@ -59,12 +59,10 @@ impl Bleu {
         let references: Vec<&[T]> = references.iter().map(AsRef::as_ref).collect();
         let lens = references.iter().map(|reference| reference.len());
         let closest = lens.min_by_key(|len| (len.abs_diff(output.len()), *len));
-        let Some(reference_len) = closest else {
-            panic!("expected at least one reference for an output, found none")
-        };
         let mut found = Self {
             output_len: output.len(),
-            reference_len,
+            reference_len: closest
+                .expect("expected at least one reference for an output, found none"),
             ..Self::default()
         };
         for order in 1..=Self::MAX_ORDER {
@@ -95,32 +93,28 @@ impl Bleu {
             return 0.0;
         }
         let mut smoothed = 1.0;
-        let logs = self
-            .matches
-            .iter()
-            .zip(&self.totals)
-            .map(|(&matches, &total)| {
-                let matches = match matches {
-                    0 => {
-                        smoothed /= 2.0;
-                        smoothed
-                    }
-                    _ => matches as f64,
-                };
-                (matches / total as f64).ln()
-            });
+        let counts = self.matches.iter().zip(&self.totals);
+        let logs = counts.map(|(&matches, &total)| {
+            let mut matches = matches as f64;
+            if matches == 0.0 {
+                smoothed /= 2.0;
+                matches = smoothed;
+            }
+            (matches / total as f64).ln()
+        });
         let mean = logs.sum::<f64>() / Self::MAX_ORDER as f64;
         100.0 * self.brevity_penalty() * mean.exp()
     }
 
     /// The factor of outputs that are shorter than their references: `exp(1 - reference_len / output_len)`, at most 1.
-    pub fn brevity_penalty(&self) -> f64 {
+    fn brevity_penalty(&self) -> f64 {
         match self.output_len {
             0 if self.reference_len > 0 => 0.0,
             0 => 1.0,
-            output_len => (1.0 - self.reference_len as f64 / output_len as f64)
-                .min(0.0)
-                .exp(),
+            output_len => {
+                let excess = 1.0 - self.reference_len as f64 / output_len as f64;
+                excess.min(0.0).exp()
+            }
         }
     }
 }
@@ -134,4 +128,24 @@ impl AddAssign for Bleu {
         self.output_len += other.output_len;
         self.reference_len += other.reference_len;
     }
+}
+
+/// The BLEU of one sequence, as D2L defines it (Dive into Deep Learning, "Sequence-to-Sequence Learning for Machine
+/// Translation"): `exp(min(0, 1 - len_label / len_pred)) * prod p_n^(1 / 2^n)`, with the precisions `p_n` of n-grams of
+/// 1 to `max_order` tokens, or as many as the output has. It is 0 to 1.
+///
+/// It weighs orders by `1 / 2^n` and smooths nothing: it compares with D2L's figures, and not with those of [`Bleu`].
+/// An empty output has 1 if its reference is empty, and else 0.
+pub fn d2l_bleu<T: Eq + Hash>(output: &[T], reference: &[T], max_order: usize) -> f64 {
+    if output.is_empty() {
+        return f64::from(u8::from(reference.is_empty()));
+    }
+    let brevity = 1.0 - reference.len() as f64 / output.len() as f64;
+    let mut score = brevity.min(0.0).exp();
+    for order in 1..=max_order.min(output.len()) {
+        let matches = shared(&ngrams(output, order), &ngrams(reference, order));
+        let precision = matches as f64 / (output.len() - order + 1) as f64;
+        score *= precision.powf(0.5_f64.powi(order as i32));
+    }
+    score
 }

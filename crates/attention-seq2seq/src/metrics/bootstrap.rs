@@ -6,8 +6,6 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::error::{Error, Result};
-
 /// Confidence intervals of figures of a corpus, by the percentile bootstrap (Efron 1979; Koehn 2004 for BLEU): outputs
 /// are drawn with replacement, as many as there are, and the figure of each such sample is computed anew from the sums
 /// of its outputs' [`TokenErrors`], [`Bleu`] or [`ChrF`].
@@ -25,10 +23,8 @@ use crate::error::{Error, Result};
 ///     errors
 /// });
 /// let bootstrap = Bootstrap::default();
-/// bootstrap.check()?;
 /// let [interval] = bootstrap.intervals(&outputs, |sums| [sums.sequence_error_rate()]);
 /// assert_eq!((interval.lower, interval.upper), (0.0, 0.75));
-/// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
@@ -61,23 +57,6 @@ pub struct Interval {
 }
 
 impl Bootstrap {
-    /// Checks the settings.
-    ///
-    /// # Errors
-    /// [`Error::Config`] without a sample, or with a confidence that is not between 0 and 1.
-    pub fn check(&self) -> Result<()> {
-        if self.samples == 0 {
-            let what = "the samples of the bootstrap";
-            return Err(Error::config(what, "at least 1", self.samples));
-        }
-        if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            let what = "the confidence of an interval";
-            let expected = "a number between 0 and 1, both excluded";
-            return Err(Error::config(what, expected, self.confidence));
-        }
-        Ok(())
-    }
-
     /// The intervals of several figures over the same samples. `outputs` are the statistics of single outputs, and
     /// `figures` computes the figures from the sum of several.
     ///
@@ -85,7 +64,7 @@ impl Bootstrap {
     /// alone, not on the number of threads.
     ///
     /// # Panics
-    /// If there is no output, or where [`check`](Self::check) reports an error.
+    /// If there is no output or no sample, or the confidence is not between 0 and 1.
     pub fn intervals<S, const FIGURES: usize>(
         &self,
         outputs: &[S],
@@ -94,14 +73,16 @@ impl Bootstrap {
     where
         S: Copy + Default + AddAssign + Sync,
     {
-        if let Err(error) = self.check() {
-            panic!("Bootstrap: {error}");
-        }
+        let (samples, confidence) = (self.samples, self.confidence);
+        assert!(
+            samples > 0 && confidence > 0.0 && confidence < 1.0,
+            "Bootstrap: expected samples, and a confidence between 0 and 1, got {samples} and {confidence}"
+        );
         assert!(
             !outputs.is_empty(),
-            "expected at least one output, found none"
+            "Bootstrap: expected at least one output, got none"
         );
-        let samples: Vec<[f64; FIGURES]> = (0..self.samples)
+        let samples: Vec<[f64; FIGURES]> = (0..samples)
             .into_par_iter()
             .map(|sample| {
                 let mut random = ChaCha8Rng::seed_from_u64(self.seed);
@@ -116,7 +97,7 @@ impl Bootstrap {
         std::array::from_fn(|figure| {
             let mut figures: Vec<f64> = samples.iter().map(|sample| sample[figure]).collect();
             figures.sort_by(f64::total_cmp);
-            let outside = (1.0 - self.confidence) / 2.0;
+            let outside = (1.0 - confidence) / 2.0;
             Interval {
                 lower: percentile(&figures, outside),
                 upper: percentile(&figures, 1.0 - outside),
@@ -158,10 +139,8 @@ mod tests {
             (0.9, 12.8),
             (1.0, 16.0),
         ] {
-            assert!(
-                (percentile(&sorted, share) - expected).abs() < 1e-12,
-                "{share}"
-            );
+            let difference = (percentile(&sorted, share) - expected).abs();
+            assert!(difference < 1e-12, "{share}");
         }
         assert_eq!(percentile(&[3.0], 0.975), 3.0);
     }
@@ -175,23 +154,17 @@ mod tests {
         };
         let [interval] =
             bootstrap.intervals(&outputs(80, 400), |sums| [sums.sequence_error_rate()]);
-        assert!(
-            (interval.lower - (0.2 - 1.96 * 0.02)).abs() < 0.003,
-            "{interval:?}"
-        );
-        assert!(
-            (interval.upper - (0.2 + 1.96 * 0.02)).abs() < 0.003,
-            "{interval:?}"
-        );
+        for (bound, expected) in [(interval.lower, -1.96), (interval.upper, 1.96)] {
+            let difference = bound - (0.2 + expected * 0.02);
+            assert!(difference.abs() < 0.003, "{interval:?}");
+        }
         let narrower = Bootstrap {
             confidence: 0.5,
             ..bootstrap
         };
         let [inner] = narrower.intervals(&outputs(80, 400), |sums| [sums.sequence_error_rate()]);
-        assert!(
-            (inner.upper - (0.2 + 0.674 * 0.02)).abs() < 0.003,
-            "{inner:?}"
-        );
+        let difference = (inner.upper - (0.2 + 0.674 * 0.02)).abs();
+        assert!(difference < 0.003, "{inner:?}");
     }
 
     #[test]
@@ -223,20 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_named() {
-        let no_sample = Bootstrap {
-            samples: 0,
+    #[should_panic(
+        expected = "expected samples, and a confidence between 0 and 1, got 1000 and NaN"
+    )]
+    fn settings_out_of_range_are_refused() {
+        let confidence = f64::NAN;
+        let bootstrap = Bootstrap {
+            confidence,
             ..Bootstrap::default()
         };
-        let error = no_sample.check().map_err(|error| error.to_string());
-        let expected = "the samples of the bootstrap: expected at least 1, found 0";
-        assert_eq!(error, Err(expected.to_string()));
-        for confidence in [0.0, 1.0, -1.0, f64::NAN] {
-            let bootstrap = Bootstrap {
-                confidence,
-                ..Bootstrap::default()
-            };
-            assert!(bootstrap.check().is_err(), "{confidence}");
-        }
+        bootstrap.intervals(&outputs(1, 1), |sums| [sums.exact_match()]);
     }
 }

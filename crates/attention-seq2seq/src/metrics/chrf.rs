@@ -40,17 +40,13 @@ impl ChrF {
         let characters =
             |text: &str| -> Vec<char> { text.chars().filter(|c| !is_space(*c)).collect() };
         let output = characters(output);
-        let candidates = references
-            .iter()
-            .map(|reference| Self::of_characters(&output, &characters(reference.as_ref())));
+        let references = references.iter().map(|it| characters(it.as_ref()));
+        let candidates = references.map(|it| Self::of_characters(&output, &it));
         let best = candidates.reduce(|best, next| match next.score() > best.score() {
             true => next,
             false => best,
         });
-        match best {
-            Some(best) => best,
-            None => panic!("expected at least one reference for an output, found none"),
-        }
+        best.expect("expected at least one reference for an output, found none")
     }
 
     fn of_characters(output: &[char], reference: &[char]) -> Self {

@@ -90,6 +90,37 @@ fn push_alignment<T: PartialEq>(output: &[T], reference: &[T], edits: &mut Vec<E
     }
 }
 
+/// A step of the alignment of an output to its reference, with its tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlignedStep {
+    /// The edit.
+    pub edit: Edit,
+    /// The token of the output; none where it is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The token of the reference; none where one is inserted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// The steps of [`align`] with the tokens of both.
+pub fn aligned_steps(output: &[String], reference: &[String]) -> Vec<AlignedStep> {
+    let edits = align(output, reference);
+    let (mut output, mut reference) = (output.iter().cloned(), reference.iter().cloned());
+    let steps = edits.into_iter().map(|edit| AlignedStep {
+        edit,
+        output: match edit {
+            Edit::Deletion => None,
+            Edit::Match | Edit::Substitution | Edit::Insertion => output.next(),
+        },
+        reference: match edit {
+            Edit::Insertion => None,
+            Edit::Match | Edit::Substitution | Edit::Deletion => reference.next(),
+        },
+    });
+    steps.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

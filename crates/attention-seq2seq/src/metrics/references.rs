@@ -34,8 +34,9 @@ fn cases() -> Vec<Case> {
 
 #[track_caller]
 fn assert_is(what: &str, name: &str, found: f64, expected: f64) {
+    let difference = (found - expected).abs();
     assert!(
-        (found - expected).abs() <= 1e-6,
+        difference <= 1e-6,
         "{what} of {name:?}: {found} is not {expected}"
     );
 }

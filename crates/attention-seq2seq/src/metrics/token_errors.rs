@@ -18,16 +18,12 @@ impl<'a, T: PartialEq> Closest<'a, T> {
     /// If there is no reference.
     pub(crate) fn of(output: &[T], references: &'a [impl AsRef<[T]>]) -> Self {
         let references = references.iter().map(AsRef::as_ref);
-        let closest = references
-            .map(|reference| Self {
-                edits: edit_distance(output, reference),
-                reference,
-            })
-            .min_by_key(|it| (it.edits, it.reference.len()));
-        match closest {
-            Some(closest) => closest,
-            None => panic!("expected at least one reference for an output, found none"),
-        }
+        let each = references.map(|reference| Self {
+            edits: edit_distance(output, reference),
+            reference,
+        });
+        let closest = each.min_by_key(|it| (it.edits, it.reference.len()));
+        closest.expect("expected at least one reference for an output, found none")
     }
 }
 
@@ -36,16 +32,6 @@ impl<'a, T: PartialEq> Closest<'a, T> {
 /// Rates are over all sequences together, so that a long sequence weighs more in the token error rate than a short one.
 /// For pronunciations the token error rate is known as the *phoneme error rate* and the sequence error rate as the
 /// *word error rate*; for spelling and dates the first is the *character error rate*.
-///
-/// ```
-/// use attention_seq2seq::TokenErrors;
-///
-/// let mut errors = TokenErrors::new();
-/// errors.add(&["R", "EH", "D"], &[["R", "IY", "D"], ["R", "EH", "D"]]); // "read": either is right
-/// errors.add(&["B", "IY"], &[["B", "UH", "K"]]);
-/// assert_eq!(errors.exact_match(), 0.5);
-/// assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenErrors {
     sequences: usize,
@@ -68,26 +54,16 @@ impl TokenErrors {
     /// If there is no reference.
     pub fn add<T: PartialEq>(&mut self, output: &[T], references: &[impl AsRef<[T]>]) {
         let Closest { edits, reference } = Closest::of(output, references);
-        let reference_tokens = reference.len();
         self.sequences += 1;
         self.wrong_sequences += usize::from(edits > 0);
         self.edits += edits;
-        self.reference_tokens += reference_tokens;
+        self.reference_tokens += reference.len();
     }
 
     /// Counts that one of the outputs was cut off: it reached a limit of tokens before its end. Whether it is right,
     /// and how many edits it takes, is for [`add`](Self::add).
     pub fn add_cut_off(&mut self) {
         self.cut_off += 1;
-    }
-
-    /// Adds the counts of another counter.
-    pub fn merge(&mut self, other: Self) {
-        self.sequences += other.sequences;
-        self.wrong_sequences += other.wrong_sequences;
-        self.edits += other.edits;
-        self.reference_tokens += other.reference_tokens;
-        self.cut_off += other.cut_off;
     }
 
     /// The number of outputs that were counted.
@@ -129,7 +105,11 @@ impl TokenErrors {
 
 impl AddAssign for TokenErrors {
     fn add_assign(&mut self, other: Self) {
-        self.merge(other);
+        self.sequences += other.sequences;
+        self.wrong_sequences += other.wrong_sequences;
+        self.edits += other.edits;
+        self.reference_tokens += other.reference_tokens;
+        self.cut_off += other.cut_off;
     }
 }
 
@@ -149,7 +129,7 @@ mod tests {
         assert_eq!(errors.exact_match(), 0.5);
 
         let mut twice = errors;
-        twice.merge(errors);
+        twice += errors;
         assert_eq!((twice.sequences(), twice.cut_off()), (4, 2));
         assert_eq!(twice.token_error_rate(), errors.token_error_rate());
     }
@@ -158,10 +138,8 @@ mod tests {
     fn the_closest_reference_counts() {
         let mut errors = TokenErrors::new();
         errors.add(b"abc", &[&b"xyz"[..], b"abc", b"abcd"]);
-        assert_eq!(
-            (errors.exact_match(), errors.token_error_rate()),
-            (1.0, 0.0)
-        );
+        let expected = (1.0, 0.0);
+        assert_eq!((errors.exact_match(), errors.token_error_rate()), expected);
 
         // "ab" and "abcd" are both one edit away: the shorter one is the denominator
         let mut errors = TokenErrors::new();

@@ -27,14 +27,6 @@ pub enum AnyModel {
 
 module_of_variants!(AnyModel { Rnn, Transformer });
 
-/// The weights with which each head of each layer attends to the source.
-pub(crate) struct HeadWeights {
-    pub(crate) layers: usize,
-    pub(crate) heads: usize,
-    /// `[layers, heads, steps, keys]`
-    pub(crate) weights: Vec<f32>,
-}
-
 impl AnyModel {
     /// The name of this model.
     pub fn kind(&self) -> ModelKind {
@@ -46,9 +38,6 @@ impl AnyModel {
 
     /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source; `ended` tells
     /// whether the end is one of the steps.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the model has no such head.
     pub(crate) fn weights_of(
         &self,
         source: &Source,
@@ -69,45 +58,32 @@ impl AnyModel {
         }
     }
 
-    /// The weights of all heads at each step of a given output of one source. A recurrent model has one attention.
+    /// The weights of all heads at each step of a given output of one source, `[layers, heads, steps, keys]`.
     pub(crate) fn weights_of_heads(
         &self,
         source: &Source,
         tokens: &[u32],
         ended: bool,
-    ) -> Result<HeadWeights> {
-        Ok(match self {
-            Self::Rnn(_) => HeadWeights {
-                layers: 1,
-                heads: 1,
-                weights: self.weights_of(source, tokens, ended, AttentionHead::default())?,
-            },
-            Self::Transformer(model) => HeadWeights {
-                layers: model.layers(),
-                heads: model.heads(),
-                weights: model.weights_of_all_heads(source, tokens, ended),
-            },
-        })
+    ) -> Result<Vec<f32>> {
+        match self {
+            Self::Rnn(_) => self.weights_of(source, tokens, ended, AttentionHead::default()),
+            Self::Transformer(model) => Ok(model.weights_of_all_heads(source, tokens, ended)),
+        }
     }
 
-    /// # Errors
-    /// [`Error::Config`] if the model has no such head.
     fn check_head(&self, head: AttentionHead) -> Result<()> {
         match self {
-            Self::Rnn(_) if head != AttentionHead::default() => Err(Error::config(
-                "the layer and the head to look at",
-                "a run of --model transformer",
-                "one of --model rnn",
-            )),
+            Self::Rnn(_) if head != AttentionHead::default() => {
+                let what = "the layer and the head to look at";
+                let expected = "a run of --model transformer";
+                Err(Error::config(what, expected, "one of --model rnn"))
+            }
             Self::Rnn(_) => Ok(()),
             Self::Transformer(model) => model.check_head(head),
         }
     }
 
     /// Greedy search, with the weights of one head.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the model has no such head.
     pub(crate) fn greedy_with_weights(
         &self,
         source: &Source,
@@ -129,18 +105,23 @@ impl AnyModel {
         }
     }
 
-    /// The number of heads that attend to the source, those of all layers.
-    pub(crate) fn heads_of_all_layers(&self) -> usize {
+    /// The number of layers that attend to the source, and the number of heads of each. A recurrent model has one
+    /// attention.
+    pub(crate) fn heads(&self) -> [usize; 2] {
         match self {
-            Self::Rnn(_) => 1,
-            Self::Transformer(model) => model.layers() * model.heads(),
+            Self::Rnn(_) => [1, 1],
+            Self::Transformer(model) => [model.layers(), model.heads],
         }
+    }
+
+    pub(crate) fn all_heads(&self) -> usize {
+        self.heads().into_iter().product()
     }
 
     /// The bytes that a step of [`greedy_with_weights`](Self::greedy_with_weights) takes.
     pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
         // Each step's tensor, its elements, and a copy of these.
-        512.0 + 8.0 * self.heads_of_all_layers() as f64 * keys as f64
+        512.0 + 8.0 * self.all_heads() as f64 * keys as f64
     }
 }
 

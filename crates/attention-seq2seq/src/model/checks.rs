@@ -8,17 +8,13 @@ const MOST_LAYERS: usize = 1024;
 /// The most parameters of a model: more than any machine holds.
 const MOST_PARAMETERS: f64 = 1e13;
 
-/// # Errors
-/// [`Error::Config`] for the first size that is 0.
 pub(super) fn check_sizes(sizes: &[(&str, usize)]) -> Result<()> {
     match sizes.iter().find(|(_, size)| *size == 0) {
-        Some((what, size)) => Err(Error::config(what, "at least 1", size)),
+        Some((what, size)) => Err(Error::config(*what, "at least 1", size)),
         None => Ok(()),
     }
 }
 
-/// # Errors
-/// [`Error::Config`] if there are too many layers.
 pub(super) fn check_layers(layers: usize) -> Result<()> {
     if layers > MOST_LAYERS {
         let expected = format!("at most {MOST_LAYERS}");
@@ -27,8 +23,6 @@ pub(super) fn check_layers(layers: usize) -> Result<()> {
     Ok(())
 }
 
-/// # Errors
-/// [`Error::Config`] if it is no probability below 1.
 pub(super) fn check_dropout(dropout: f64) -> Result<()> {
     if !(0.0..1.0).contains(&dropout) {
         let expected = "at least 0 and less than 1";
@@ -37,8 +31,6 @@ pub(super) fn check_dropout(dropout: f64) -> Result<()> {
     Ok(())
 }
 
-/// # Errors
-/// [`Error::Config`] if there are too many parameters.
 pub(super) fn check_parameters(parameters: f64) -> Result<()> {
     if parameters > MOST_PARAMETERS {
         let expected = format!("at most {MOST_PARAMETERS:e} parameters");

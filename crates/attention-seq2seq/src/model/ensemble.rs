@@ -111,10 +111,9 @@ fn log_mean(all: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = all.clone().fold(f64::NEG_INFINITY, f64::max);
     let (sum, count) = all.fold((0.0, 0.0), |(sum, count), it| {
         // A probability of 0 beside others of 0.
-        let share = if it == largest {
-            1.0
-        } else {
-            (it - largest).exp()
+        let share = match it == largest {
+            true => 1.0,
+            false => (it - largest).exp(),
         };
         (sum + share, count + 1.0)
     });

@@ -25,10 +25,7 @@ pub(crate) struct ForcedStep<'a> {
     pub(crate) weights: Option<Vec<f32>>,
 }
 
-/// Decodes the target of each row. Its tokens are candidates of `decoding`.
-///
-/// # Errors
-/// [`Error::Stopped`](crate::Error::Stopped) where a step is not to be made any more.
+/// Decodes the target of each row, until the signal. Its tokens are candidates of `decoding`.
 pub(crate) fn forced_steps(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
@@ -49,10 +46,7 @@ pub(crate) fn forced_steps(
 }
 
 /// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows,
-/// then the second. The tokens are candidates of `decoding`.
-///
-/// # Errors
-/// [`Error::Stopped`](crate::Error::Stopped) where a step is not to be made any more.
+/// then the second, until the signal. The tokens are candidates of `decoding`.
 pub(crate) fn each_forced_step(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
@@ -66,12 +60,8 @@ pub(crate) fn each_forced_step(
         Vocab::EOS => 0,
         token => token as usize - Vocab::SPECIAL_TOKENS + 1,
     };
-    debug_assert!(
-        candidates
-            .iter()
-            .enumerate()
-            .all(|(at, &token)| column(token) == at)
-    );
+    let mut all = candidates.iter().enumerate();
+    debug_assert!(all.all(|(at, &token)| column(token) == at));
     let steps = targets.iter().map(|target| target.len() + 1).max();
     for step in 0..steps.unwrap_or(0) {
         // After the end of a target, its row goes on with what does not matter.

@@ -2,24 +2,18 @@
 
 use burn::tensor::{Int, Tensor};
 
+use super::Translation;
 use super::candidates::Candidates;
 use super::decoding::Decoding;
 use crate::vocab::Vocab;
 
-/// The outputs of [`greedy_search`].
-pub(crate) struct GreedyOutputs {
-    /// The target tokens of each example, without the end token.
-    pub(crate) tokens: Vec<Vec<u32>>,
-    /// Whether each example has ended.
-    pub(crate) ended: Vec<bool>,
-}
-
-impl GreedyOutputs {
+impl Translation {
     /// Before the first step.
     fn new(examples: usize) -> Self {
         Self {
             tokens: vec![Vec::new(); examples],
             ended: vec![false; examples],
+            weights: Vec::new(),
         }
     }
 
@@ -35,10 +29,7 @@ impl GreedyOutputs {
     }
 }
 
-/// The most likely token of each step as the input of the next, until every example has ended or has `max_len` tokens.
-///
-/// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
-/// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+/// Greedy search, without weights: [`Seq2SeqModel::greedy`](super::Seq2SeqModel::greedy).
 ///
 /// `step` makes, of the tokens before `[examples]` and the state, the features that predict the next tokens
 /// `[examples, size]` and the next state.
@@ -48,17 +39,15 @@ pub(super) fn greedy_search<S>(
     max_len: usize,
     mut state: S,
     mut step: impl FnMut(Tensor<1, Int>, S) -> (Tensor<2>, S),
-) -> GreedyOutputs {
+) -> Translation {
     let mut previous = Tensor::<1, Int>::full([examples], Vocab::BOS, &candidates.device());
-    let mut outputs = GreedyOutputs::new(examples);
+    let mut outputs = Translation::new(examples);
     for _ in 0..max_len {
         let (features, next) = step(previous, state);
         state = next;
         previous = candidates.most_likely(features);
-        let chosen = previous
-            .try_to_vec_as::<u32>()
-            .expect("tokens are integers");
-        if outputs.add(&chosen) {
+        let chosen = previous.try_to_vec_as::<u32>();
+        if outputs.add(&chosen.expect("tokens are integers")) {
             break;
         }
     }
@@ -66,9 +55,9 @@ pub(super) fn greedy_search<S>(
 }
 
 /// [`greedy_search`] by the steps of any decoding, such as an ensemble's.
-pub(crate) fn greedy_steps(decoding: &mut dyn Decoding, max_len: usize) -> GreedyOutputs {
+pub(crate) fn greedy_steps(decoding: &mut dyn Decoding, max_len: usize) -> Translation {
     let candidates = decoding.candidates().to_vec();
-    let mut outputs = GreedyOutputs::new(decoding.rows());
+    let mut outputs = Translation::new(decoding.rows());
     let mut previous = vec![Vocab::BOS; decoding.rows()];
     for _ in 0..max_len {
         let next = decoding.step(&previous);

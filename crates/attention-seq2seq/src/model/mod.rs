@@ -15,15 +15,12 @@ mod settings;
 mod transformer;
 
 pub use any::AnyModel;
-pub(crate) use any::HeadWeights;
 pub use beam::{BeamOutput, BeamSearchConfig};
 pub use decoding::{Decoding, NextTokens};
 pub(crate) use ensemble::EnsembleDecoding;
 pub(crate) use forced::{each_forced_step, forced_steps};
-pub(crate) use greedy::{GreedyOutputs, greedy_steps};
-pub use recurrent::{
-    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Seq2Seq, Seq2SeqConfig,
-};
+pub(crate) use greedy::greedy_steps;
+pub use recurrent::{Decoder, Encoded, Encoder, Seq2Seq, Seq2SeqConfig};
 pub use seq2seq_model::{LossOutput, Seq2SeqModel, Translation};
 pub use settings::{ModelConfig, ModelKind};
 pub use transformer::{AttentionHead, Transformer, TransformerConfig};

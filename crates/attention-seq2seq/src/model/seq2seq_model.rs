@@ -9,29 +9,16 @@ use crate::batch::{Batch, Source};
 /// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
 /// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::AnyModel) is either of them, and a model of
 /// your own trains and is checkpointed by [`Training`](crate::Training) likewise.
-///
-/// ```
-/// use attention_seq2seq::{Batch, Seq2SeqModel, Example, TransformerConfig};
-/// use burn::tensor::Device;
-///
-/// /// The longest output of a model, of at most nine tokens.
-/// fn longest(model: &impl Seq2SeqModel, batch: &Batch) -> usize {
-///     let outputs = model.greedy(&batch.source, 9, false).tokens;
-///     outputs.iter().map(Vec::len).max().unwrap_or(0)
-/// }
-///
-/// let device = Device::flex();
-/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
-/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
-/// assert!(longest(&model, &Batch::new(&[example], &device)) <= 9);
-/// ```
 pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// The loss of teacher forcing: each target token is predicted from the tokens before it. A share of each target,
     /// `label_smoothing`, is spread over all tokens.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput;
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
-    /// `max_len` tokens. A step chooses among the tokens of the data and the end.
+    /// `max_len` tokens.
+    ///
+    /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
+    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
 
     /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::BeamSearchConfig::search) to

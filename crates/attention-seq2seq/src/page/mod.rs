@@ -34,9 +34,6 @@ use crate::file::write_atomic;
 use crate::model::AttentionHead;
 use crate::translate::Translator;
 
-/// The probability below which a token of an output is marked.
-pub const LOW_CONFIDENCE: f64 = 0.5;
-
 /// The content of a page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
@@ -44,10 +41,10 @@ pub struct Page {
     pub title: String,
     /// The models, side by side; one or two.
     pub models: Vec<PageModel>,
-    /// The probability below which a token is marked, by default [`LOW_CONFIDENCE`].
+    /// The probability below which a token is marked, by default 0.5.
     pub low_confidence: f64,
     /// The attention that is shown first; another can be chosen.
-    pub head: ShownHead,
+    pub head: AttentionHead,
     /// The number of sources that were evaluated, if the page is a report; it may list fewer.
     pub evaluated: Option<usize>,
     /// The sources.
@@ -63,15 +60,6 @@ pub struct PageModel {
     pub description: String,
     /// The figures of its evaluation; none of a page that is no report.
     pub figures: Vec<Figure>,
-}
-
-/// The attention that is shown first.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct ShownHead {
-    /// The layer, from 1; by default the last.
-    pub layer: Option<usize>,
-    /// The head, from 1; by default the mean over all of the layer.
-    pub head: Option<usize>,
 }
 
 /// A source with the outputs of each model.
@@ -111,8 +99,8 @@ impl Page {
         Self {
             title: title.into(),
             models,
-            low_confidence: LOW_CONFIDENCE,
-            head: ShownHead::default(),
+            low_confidence: 0.5,
+            head: AttentionHead::default(),
             evaluated: None,
             items: Vec::new(),
         }
@@ -167,11 +155,5 @@ impl PageModel {
             description,
             figures: Vec::new(),
         }
-    }
-}
-
-impl From<AttentionHead> for ShownHead {
-    fn from(AttentionHead { layer, head }: AttentionHead) -> Self {
-        Self { layer, head }
     }
 }

@@ -71,9 +71,6 @@ impl Page {
 
 impl Translator {
     /// Checks that another model splits texts into the same tokens, known or not.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it does not.
     fn check_same_tokens(&self, other: &Self) -> Result<()> {
         let (data, of_other) = (&self.config().data, &other.config().data);
         for (side, expected, found) in [

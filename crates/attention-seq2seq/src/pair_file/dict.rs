@@ -56,5 +56,4 @@ fn without_stress(phoneme: &str) -> &str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

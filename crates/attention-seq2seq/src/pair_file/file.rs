@@ -68,17 +68,14 @@ impl PairFile {
         let mut bytes = Vec::new();
         let mut is_stream = true;
         if is_standard_input {
-            io::stdin()
-                .lock()
-                .read_to_end(&mut bytes)
-                .map_err(refused)?;
+            let read = io::stdin().lock().read_to_end(&mut bytes);
+            read.map_err(refused)?;
         } else {
             let mut file = File::open(path).map_err(refused)?;
             // These are names of this process: `/dev/stdin`, `<(..)` of a shell.
+            let of_process = ["/dev/stdin", "/dev/fd", "/proc"];
             is_stream = !file.metadata().map_err(refused)?.is_file()
-                || ["/dev/stdin", "/dev/fd", "/proc"]
-                    .iter()
-                    .any(|it| path.starts_with(it));
+                || of_process.iter().any(|it| path.starts_with(it));
             file.read_to_end(&mut bytes).map_err(refused)?;
         }
         Ok(Self {
@@ -109,7 +106,6 @@ impl PairFile {
         &self.path
     }
 
-    /// All bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -137,25 +133,16 @@ impl PairFile {
         Ok(layout.map(|layout| format!("{path}: {}", layout.described())))
     }
 
-    /// As [`guess_as`](Self::guess_as), in the format that its name or its content [tells](Self::format). Where columns
-    /// are named, it is [`PairFormat::Tsv`], unless its name tells another.
+    /// As [`guess_of`](Self::guess_of), with nothing known of the texts, in the format that its name or its content
+    /// [tells](Self::format). Where columns are named, it is [`PairFormat::Tsv`], unless its name tells another.
     ///
     /// # Errors
-    /// As [`format`](Self::format) and [`guess_as`](Self::guess_as).
+    /// As [`format`](Self::format) and [`guess_of`](Self::guess_of).
     pub fn guess(&self, columns: Columns) -> Result<PairFileOptions> {
-        let format = if columns == Columns::default() {
-            self.format()?
-        } else {
-            PairFormat::of_path(&self.path)
+        let format = match columns == Columns::default() {
+            true => self.format()?,
+            false => PairFormat::of_path(&self.path),
         };
-        self.guess_as(format, columns)
-    }
-
-    /// As [`guess_of`](Self::guess_of), with nothing known of the texts.
-    ///
-    /// # Errors
-    /// As [`guess_of`](Self::guess_of).
-    pub fn guess_as(&self, format: PairFormat, columns: Columns) -> Result<PairFileOptions> {
         self.guess_of(format, columns, [TextKind::Any; 2])
     }
 
@@ -184,10 +171,9 @@ impl PairFile {
         // The beginning of a sorted file is not like the rest of it.
         let apart = lines(&self.bytes).count().div_ceil(Self::GUESSED).max(1);
         self.for_each_line_of(&options, apart, |Texts { source, target }| {
-            sources.push(if has_tags {
-                tags::split(&source).1.to_owned()
-            } else {
-                source.into_owned()
+            sources.push(match has_tags {
+                true => tags::split(&source).1.to_owned(),
+                false => source.into_owned(),
             });
             targets.push(target.into_owned());
             Ok(())
@@ -211,15 +197,11 @@ impl PairFile {
     /// [`Error::Config`] for a column 0 or the same column twice.
     pub fn pairs(&self, options: &PairFileOptions) -> Result<Vec<Pair>> {
         let (source_tokens, target_tokens) = (options.source(), options.target());
-        let tokens = |tokenizer: &Tokenizer, prepared: &str| {
-            let tokens = tokenizer.tokens(prepared);
-            tokens.map(str::to_owned).collect()
-        };
         let mut pairs = Vec::new();
         self.for_each_pair(options, |source, target| {
             pairs.push(Pair {
-                source: tokens(&source_tokens, source),
-                target: tokens(&target_tokens, target),
+                source: source_tokens.owned_tokens(source),
+                target: target_tokens.owned_tokens(target),
             });
         })?;
         Ok(pairs)
@@ -227,33 +209,23 @@ impl PairFile {
 
     /// Hands the [prepared](Tokenizer::prepare) texts of source and target of each pair to `take`, once their tokens
     /// are counted.
-    ///
-    /// # Errors
-    /// As [`pairs`](Self::pairs).
     pub(crate) fn for_each_pair(
         &self,
         options: &PairFileOptions,
         mut take: impl FnMut(&str, &str),
     ) -> Result<()> {
         let check = |side: &str, tokenizer: &Tokenizer, prepared: &str| {
-            let count = tokenizer.tokens(prepared).count();
-            match count <= options.max_tokens {
-                true => Ok(()),
-                false => Err(LineError::new(
-                    format!(
-                        "a {side} of at most {} tokens (--max-tokens)",
-                        options.max_tokens
-                    ),
-                    count.to_string(),
-                )),
+            let (count, most) = (tokenizer.tokens(prepared).count(), options.max_tokens);
+            if count <= most {
+                return Ok(());
             }
+            let expected = format!("a {side} of at most {most} tokens (--max-tokens)");
+            Err(LineError::new(expected, count.to_string()))
         };
         let (source_tokens, target_tokens) = (options.source(), options.target());
         self.for_each_line_of(options, 1, |Texts { source, target }| {
-            let (source, target) = (
-                source_tokens.prepare(&source),
-                target_tokens.prepare(&target),
-            );
+            let source = source_tokens.prepare(&source);
+            let target = target_tokens.prepare(&target);
             check("source", &source_tokens, &source)?;
             check("target", &target_tokens, &target)?;
             take(&source, &target);
@@ -337,23 +309,19 @@ impl PairFile {
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = Some(trim_end(text)).filter(|text| !text.is_empty());
-    text.into_iter()
-        .flat_map(|text| text.split(|byte| *byte == b'\n'))
+    let lines = text.map(|text| text.split(|byte| *byte == b'\n'));
+    lines.into_iter().flatten()
 }
 
 /// A line as text.
 fn utf8(line: &[u8]) -> LineResult<&str> {
     std::str::from_utf8(line).map_err(|invalid| {
         let byte = invalid.valid_up_to() + 1;
-        let is_wide = [b"\xff\xfe", b"\xfe\xff"]
-            .iter()
-            .any(|it| line.starts_with(*it));
+        let is_wide = line.starts_with(b"\xff\xfe") || line.starts_with(b"\xfe\xff");
         let from = if is_wide { "UTF-16" } else { "LATIN1" };
-        LineError::new(
-            "UTF-8 text",
-            format!(
-                "other bytes from byte {byte} on; `iconv -f {from} -t UTF-8` may convert the file"
-            ),
-        )
+        let found = format!(
+            "other bytes from byte {byte} on; `iconv -f {from} -t UTF-8` may convert the file"
+        );
+        LineError::new("UTF-8 text", found)
     })
 }

@@ -9,7 +9,6 @@ use super::line::{LineError, LineResult, Texts, check_characters, check_not_empt
 use crate::tags::with_tags;
 use crate::tokens::trim;
 
-/// The texts of one line.
 pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<'a>> {
     check_not_empty(line)?;
     let value: Value = serde_json::from_str(trim(line))
@@ -48,7 +47,6 @@ pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<
     })
 }
 
-/// The kind of a value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -61,17 +59,17 @@ fn kind(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use crate::data::Pair;
     use crate::error::Result;
     use crate::pair_file::{Columns, PairFile, PairFormat};
+    use crate::test_table::rows;
     use crate::tokens::Tokenization::{Chars, Spaces};
 
     fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {
         let file = PairFile::from_bytes("pairs.jsonl", content);
         let format = PairFormat::Jsonl(fields.parse()?);
-        let mut options = file.guess_as(format, Columns::default())?;
+        let mut options = file.guess_of(format, Columns::default(), Default::default())?;
         options.source_tokens = Chars;
         options.target_tokens = Spaces;
         file.pairs(&options)
@@ -97,41 +95,22 @@ mod tests {
 
     #[test]
     fn faults_are_named_by_their_line() {
-        for (line, message) in [
-            ("[\"a\", \"b\"]", "expected a JSON object, found an array"),
-            (
-                "{\"source\": ",
-                "expected a JSON object, found EOF while parsing",
-            ),
-            (
-                "a\tb",
-                "expected a JSON object, found expected value at line 1 column 1",
-            ),
-            (
-                "{\"source\": \"a\"}",
-                "expected a text \"target\" in the object, found none",
-            ),
-            (
-                "{\"source\": 7, \"target\": \"b\"}",
-                "expected a text \"source\" in the object, found a number",
-            ),
-            (
-                "{\"source\": \"a\", \"target\": \" \"}",
-                "expected a text \"target\" in the object, found an empty text",
-            ),
-            (
-                "{\"source\": \"a\\tb\", \"target\": \"c\"}",
-                "found U+0009 in \"source\"",
-            ),
-            ("", "expected a pair, found an empty line"),
-        ] {
+        let table = r#"
+["a", "b"] | a JSON object, found an array
+{"source":  | a JSON object, found EOF while parsing
+ | a pair, found an empty line
+a\tb | a JSON object, found expected value at line 1 column 1
+{"source": "a"} | a text "target" in the object, found none
+{"source": 7, "target": "b"} | a text "source" in the object, found a number
+{"source": "a", "target": " "} | a text "target" in the object, found an empty text
+{"source": "a\u0009b", "target": "c"} | text without control characters, found U+0009 in "source"
+"#;
+        for [line, message] in rows(table) {
             let good = "{\"source\": \"a\", \"target\": \"b\"}\n";
             let content = format!("{good}{line}\n{good}");
             let error = read(&content, "source,target").unwrap_err().to_string();
-            assert!(
-                error.starts_with("pairs.jsonl:2: ") && error.contains(message),
-                "{error}"
-            );
+            let message = format!("pairs.jsonl:2: expected {message}");
+            assert!(error.starts_with(&message), "{error}");
             assert_eq!(error.lines().count(), 1);
         }
     }

@@ -17,5 +17,4 @@ pub use format::{JsonFields, PairFormat, Stress};
 pub use options::PairFileOptions;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

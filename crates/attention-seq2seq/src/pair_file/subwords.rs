@@ -46,7 +46,6 @@ impl PairFile {
 }
 
 #[cfg(all(test, feature = "subwords"))]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::pair_file::Columns;

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::data::Pair;
 use crate::error::{Error, Result};
-use crate::normalization::Normalization;
+use crate::test_table::rows;
 use crate::tokens::Tokenization::{Chars, Spaces};
 
 fn options(columns: &str) -> PairFileOptions {
@@ -23,19 +23,11 @@ fn load(content: impl AsRef<[u8]>, options: &PairFileOptions) -> Result<Vec<Pair
 #[test]
 fn plain_windows_and_marked_files_read_alike() {
     let plain = load("a b\tX Y\nc\tZ\n", &options("1,2")).unwrap();
-    assert_eq!(
-        plain,
-        [
-            Pair {
-                source: Spaces.split("a b"),
-                target: Spaces.split("X Y")
-            },
-            Pair {
-                source: Spaces.split("c"),
-                target: Spaces.split("Z")
-            },
-        ]
-    );
+    let pair = |source: &str, target: &str| Pair {
+        source: Spaces.split(source),
+        target: Spaces.split(target),
+    };
+    assert_eq!(plain, [pair("a b", "X Y"), pair("c", "Z")]);
     for same in [
         "a b\tX Y\r\nc\tZ\r\n\r\n",
         "\u{feff}a b\tX Y\nc\tZ",
@@ -52,128 +44,48 @@ fn plain_windows_and_marked_files_read_alike() {
 }
 
 #[test]
-fn characters_keep_the_spaces_between_them() {
-    let options = chars();
-    let pairs = load("5 Mai\t05\r\n", &options).unwrap();
+fn white_space_beyond_ascii_is_text() {
+    let chars = PairFileOptions::new(Chars, Chars);
+    let pairs = load("5 Mai\t05\r\n", &chars).unwrap();
     assert_eq!(pairs[0].source, ["5", " ", "M", "a", "i"]);
     assert_eq!(pairs[0].target, ["0", "5"]);
-}
-
-fn chars() -> PairFileOptions {
-    PairFileOptions {
-        source_tokens: Chars,
-        target_tokens: Chars,
-        ..options("1,2")
-    }
-}
-
-#[test]
-fn white_space_beyond_ascii_is_text() {
     // No-break, ideographic and thin spaces, a line separator, and a byte order mark that begins no file.
     for other in ['\u{a0}', '\u{3000}', '\u{2009}', '\u{2028}', '\u{feff}'] {
         let line = format!("\u{feff}1\t2\r\n {other}a{other}b  c \td{other} \r\n");
         let pairs = load(&line, &options("1,2")).unwrap();
         let source = [format!("{other}a{other}b"), "c".to_owned()];
-        assert_eq!(
-            (&pairs[0].source[0], &pairs[1].source[..]),
-            (&"1".to_owned(), &source[..])
-        );
+        let expected = (&"1".to_owned(), &source[..]);
+        assert_eq!((&pairs[0].source[0], &pairs[1].source[..]), expected);
         assert_eq!(pairs[1].target, [format!("d{other}")]);
-        let pairs = load(&line, &chars()).unwrap();
+        let pairs = load(&line, &chars).unwrap();
         assert_eq!(pairs[1].target, ["d".to_owned(), other.to_string()]);
         // It makes a column, and a line at the end of the file.
-        let pairs = load(format!("a\t{other}\n{other}\t{other}"), &chars()).unwrap();
+        let pairs = load(format!("a\t{other}\n{other}\t{other}"), &chars).unwrap();
         assert_eq!(pairs[1].target, [other.to_string()]);
     }
 }
 
 #[test]
 fn a_bad_line_is_named_by_its_number() {
-    for (content, line, message) in [
-        (
-            &b"a\tb\na b\n"[..],
-            2,
-            "expected a target in column 2, found 1 column divided by TAB (a dictionary, as --input-format dict reads \
-             it, may be divided by spaces)",
-        ),
-        (
-            b"a\tb\r\n\r\nc\td\r\n",
-            2,
-            "expected a pair, found an empty line",
-        ),
-        (
-            b"a\tb\nc\td\n \te\n",
-            3,
-            "expected a source in column 1, found an empty column",
-        ),
-        (
-            b"a\tb\nc\t\nd\te",
-            2,
-            "expected a target in column 2, found an empty column",
-        ),
-        (
-            b"a\tb\nc\tab\xff\nd\te",
-            2,
-            "expected UTF-8 text, found other bytes from byte 5 on; `iconv -f LATIN1 -t UTF-8` may convert the file",
-        ),
-    ] {
-        let error = load(content, &options("1,2")).unwrap_err();
-        assert!(
-            matches!(error, Error::PairLine { line: found, .. } if found == line),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .ends_with(&format!("pairs.tsv:{line}: {message}")),
-            "{error}"
-        );
+    let table = r#"
+a\tb\na b\n | 2 | target in column 2, found 1 column divided by TAB (a dictionary, as --input-format dict reads it,
+a\tb\r\n\r\nc\td\r\n | 2 | pair, found an empty line
+a\tb\nc\td\n \te\n | 3 | source in column 1, found an empty column
+a\tb\nc\t\nd\te | 2 | target in column 2, found an empty column
+"#;
+    for [content, line, message] in rows(table) {
+        let error = load(content, &options("1,2")).unwrap_err().to_string();
+        let expected = format!("pairs.tsv:{line}: expected a {message}");
+        assert!(error.contains(&expected), "{error}");
     }
-    let error = load("a\tb\n", &options("3,1")).unwrap_err().to_string();
-    let message = "pairs.tsv:1: expected a source in column 3, found 2 columns divided by TAB";
-    assert!(error.ends_with(message), "{error}");
-}
-
-#[test]
-fn no_lines_and_no_file_are_different_errors() {
-    assert!(matches!(
-        load("\u{feff}\r\n\n", &options("1,2")),
-        Err(Error::EmptyData { .. })
-    ));
-    assert!(matches!(
-        load_pairs("/no/such/file", &options("1,2")),
-        Err(Error::Io { .. })
-    ));
-}
-
-#[test]
-fn columns_are_checked_when_a_file_is_read() {
-    let zero = PairFileOptions {
-        columns: Columns {
-            source: 0,
-            target: 1,
-            tags: None,
-        },
-        ..options("1,2")
-    };
+    let error = load(b"a\tb\nc\tab\xff\nd\te", &options("1,2"))
+        .unwrap_err()
+        .to_string();
+    let expected = "pairs.tsv:2: expected UTF-8 text, found other bytes from byte 5 on; `iconv -f LATIN1 -t UTF-8` may";
+    assert!(error.contains(expected), "{error}");
+    let mut zero = options("1,2");
+    zero.columns.source = 0;
     assert!(matches!(load("a\tb\n", &zero), Err(Error::Config { .. })));
-}
-
-#[test]
-fn tokenizations_are_guessed_by_column() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pairs.tsv");
-    fs::write(&path, "cab\tK AE B\nbad\tB AE D\n").unwrap();
-    let guessed = PairFileOptions::guess(&path, Columns::default()).unwrap();
-    assert_eq!(
-        (guessed.source_tokens, guessed.target_tokens),
-        (Chars, Spaces)
-    );
-    let swapped = PairFileOptions::guess(&path, "2,1".parse().unwrap()).unwrap();
-    assert_eq!(
-        (swapped.source_tokens, swapped.target_tokens),
-        (Spaces, Chars)
-    );
 }
 
 #[test]
@@ -186,10 +98,8 @@ fn the_whole_of_a_sorted_file_tells_its_tokens() {
     let lines: String = (0..10_000).map(line).collect();
     let file = PairFile::from_bytes("pairs.tsv", lines);
     let guessed = file.guess(Columns::default()).unwrap();
-    assert_eq!(
-        (guessed.source_tokens, guessed.target_tokens),
-        (Spaces, Spaces)
-    );
+    let expected = (Spaces, Spaces);
+    assert_eq!((guessed.source_tokens, guessed.target_tokens), expected);
     // Comments stand where a line would have been read.
     let commented = "# a\nab A B\n".repeat(1_500);
     let file = PairFile::from_bytes("words.dict", commented);
@@ -204,9 +114,8 @@ fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
     };
     assert_eq!(load("a b c\tX\nc\tX Y Z\n", &options).unwrap().len(), 2);
     for (line, side) in [("a b c d\tX\n", "source"), ("a\tX Y Z U\n", "target")] {
-        let error = load(format!("a\tb\n{line}"), &options)
-            .unwrap_err()
-            .to_string();
+        let error = load(format!("a\tb\n{line}"), &options);
+        let error = error.unwrap_err().to_string();
         let message =
             format!("pairs.tsv:2: expected a {side} of at most 3 tokens (--max-tokens), found 4");
         assert!(error.ends_with(&message), "{error}");
@@ -245,28 +154,6 @@ fn control_characters_are_refused_by_their_line() {
     assert_eq!(load("a\tb\t\0\n", &options("1,2")).unwrap().len(), 1);
 }
 
-#[cfg(unix)]
-#[test]
-fn a_pipe_is_read_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&path).status();
-    assert!(made.unwrap().success());
-    let writer = {
-        let path = path.clone();
-        std::thread::spawn(move || fs::write(path, "cab\tK AE B\n"))
-    };
-    let file = PairFile::read(&path).unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(file.is_stream());
-    let options = file.guess(Columns::default()).unwrap();
-    assert_eq!(file.pairs(&options).unwrap()[0].target, ["K", "AE", "B"]);
-
-    let path = folder.path().join("file");
-    fs::write(&path, "a\tb\n").unwrap();
-    assert!(!PairFile::read(&path).unwrap().is_stream());
-}
-
 #[test]
 fn tags_are_tokens_before_the_source_wherever_their_column_is() {
     let pair = |source: &[&str], target: &str| Pair {
@@ -284,83 +171,20 @@ fn tags_are_tokens_before_the_source_wherever_their_column_is() {
     ] {
         let file = PairFile::from_bytes("pairs.tsv", content);
         let options = file.guess(columns.parse().unwrap()).unwrap();
-        assert_eq!(
-            (options.source_tokens, options.target_tokens),
-            (Chars, Chars)
-        );
+        let chars = (Chars, Chars);
+        assert_eq!((options.source_tokens, options.target_tokens), chars);
         assert_eq!(file.pairs(&options).unwrap(), expected, "{columns}");
     }
-    for (line, message) in [
-        (
-            "go\twent\n",
-            "expected tags in column 3, found 2 columns divided by TAB",
-        ),
-        (
-            "go\twent\t \tx\n",
-            "expected tags in column 3, found an empty column",
-        ),
-        (
-            "go\twent\tV PST\n",
-            "expected tags divided by ; without spaces, found \"V PST\"",
-        ),
-    ] {
+    let table = r#"
+go\twent\n | in column 3, found 2 columns divided by TAB
+go\twent\t \tx\n | in column 3, found an empty column
+go\twent\tV PST\n | divided by ; without spaces, found "V PST"
+"#;
+    for [line, message] in rows(table) {
         let error = load(line, &options("lemma,form,tags"))
             .unwrap_err()
             .to_string();
-        assert!(
-            error.ends_with(&format!("pairs.tsv:1: {message}")),
-            "{error}"
-        );
+        let expected = format!("pairs.tsv:1: expected tags {message}");
+        assert!(error.ends_with(&expected), "{error}");
     }
-}
-
-#[test]
-fn letters_and_their_accents_are_the_same_however_they_are_written() {
-    let content = "\u{e9}\te\u{301}\ne\u{301}\t\u{e9}\n";
-    let file = PairFile::from_bytes("pairs.tsv", content);
-    let guessed = file.guess(Columns::default()).unwrap();
-    assert_eq!(guessed.normalization, Normalization::Nfc);
-    for (normalization, lens) in [
-        (Normalization::None, [1, 2]),
-        (Normalization::Nfc, [1, 1]),
-        (Normalization::Nfd, [2, 2]),
-    ] {
-        let options = PairFileOptions {
-            normalization,
-            ..guessed.clone()
-        };
-        let pairs = file.pairs(&options).unwrap();
-        let [first, second] = &pairs[..] else {
-            panic!("two lines")
-        };
-        assert_eq!(
-            [first.source.len(), first.target.len()],
-            lens,
-            "{normalization}"
-        );
-        assert_eq!(
-            (&first.source, &first.target),
-            (&second.target, &second.source)
-        );
-    }
-}
-
-#[test]
-fn options_saved_before_there_were_formats_are_read() {
-    let columns = r#""columns":{"source":2,"target":1}"#;
-    let tokens = r#""source_tokens":"chars","target_tokens":"spaces","max_tokens":9"#;
-    let saved = format!("{{{columns},{tokens}}}");
-    let options: PairFileOptions = serde_json::from_str(&saved).unwrap();
-    let expected = PairFileOptions {
-        columns: "2,1".parse().unwrap(),
-        max_tokens: 9,
-        normalization: Normalization::None,
-        ..PairFileOptions::new(Chars, Spaces)
-    };
-    assert_eq!(options, expected);
-    let again = serde_json::to_string(&expected).unwrap();
-    assert_eq!(
-        serde_json::from_str::<PairFileOptions>(&again).unwrap(),
-        expected
-    );
 }

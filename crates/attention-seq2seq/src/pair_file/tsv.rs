@@ -7,7 +7,6 @@ use super::line::{LineError, LineResult, Texts, check_characters, check_not_empt
 use crate::tags::with_tags;
 use crate::tokens::trim;
 
-/// The texts of one line.
 pub(super) fn texts(line: &str, columns: Columns) -> LineResult<Texts<'_>> {
     check_not_empty(line)?;
     let cells: Vec<&str> = line.split('\t').map(trim).collect();

@@ -40,22 +40,6 @@ impl RunConfig {
     /// The settings of a new run, with the attention and the [`TrainConfig`] that the program has for this model.
     ///
     /// Outputs may be a quarter longer than the longest target of `pairs`, plus two tokens.
-    ///
-    /// ```
-    /// use attention_seq2seq::{AttentionKind, DataSource, RunConfig, Seq2SeqConfig, Task, Vocabs};
-    ///
-    /// let data = DataSource::Task { task: Task::Reverse, train: 100, valid: 10 };
-    /// let pairs = data.pairs(1)?;
-    /// let vocabs = Vocabs::build(&pairs.train);
-    /// let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len());
-    /// let config = RunConfig {
-    ///     attention: AttentionKind::Dot,
-    ///     ..RunConfig::new(model, data, &pairs.train)
-    /// };
-    /// config.check()?;
-    /// assert_eq!(config.max_len, 27); // the longest target has 20 letters
-    /// # Ok::<(), attention_seq2seq::Error>(())
-    /// ```
     pub fn new(model: impl Into<ModelConfig>, data: DataSource, pairs: &[Pair]) -> Self {
         let targets = pairs.iter().map(|pair| pair.target.len());
         Self::of_longest_target(model, data, targets.max().unwrap_or(0))
@@ -98,15 +82,11 @@ impl RunConfig {
         if self.model.kind() == ModelKind::Rnn || is_score {
             return Ok(());
         }
-        let scores: Vec<String> = AttentionKind::SCORES
-            .iter()
-            .map(AttentionKind::to_string)
-            .collect();
-        let expected = format!(
-            "a score for the heads of a transformer ({})",
-            scores.join(", ")
-        );
-        Err(Error::config("the attention", &expected, self.attention))
+        let scores = AttentionKind::SCORES.iter();
+        let scores: Vec<String> = scores.map(AttentionKind::to_string).collect();
+        let scores = scores.join(", ");
+        let expected = format!("a score for the heads of a transformer ({scores})");
+        Err(Error::config("the attention", expected, self.attention))
     }
 
     /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free for
@@ -127,10 +107,8 @@ impl RunConfig {
     /// [`Error::Config`](crate::Error::Config) if it cannot be.
     pub fn check_memory_to_load(&self) -> Result<()> {
         const BYTES_OF_PARAMETER: f64 = 8.0;
-        memory::check(
-            "the memory of the model",
-            BYTES_OF_PARAMETER * self.model.parameters(),
-        )
+        let bytes = BYTES_OF_PARAMETER * self.model.parameters();
+        memory::check("the memory of the model", bytes)
     }
 
     /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is
@@ -142,11 +120,8 @@ impl RunConfig {
         if self.data_checksum.is_none_or(|before| before == checksum) {
             return Ok(());
         }
-        Err(Error::Config {
-            what: format!("the pairs of the run in {}", folder.display()),
-            expected: expected.to_string(),
-            found: "others".to_string(),
-        })
+        let what = format!("the pairs of the run in {}", folder.display());
+        Err(Error::config(what, expected, "others"))
     }
 
     /// A model of these settings, with new random parameters.
@@ -171,9 +146,6 @@ impl RunConfig {
 }
 
 /// Checks the number of tokens after which an output is cut off.
-///
-/// # Errors
-/// [`Error::Config`](crate::Error::Config) if it is 0 or too large.
 pub(crate) fn check_max_len(max_len: usize) -> Result<()> {
     let what = "the length of outputs";
     if max_len == 0 {
@@ -181,34 +153,7 @@ pub(crate) fn check_max_len(max_len: usize) -> Result<()> {
     }
     if max_len > MOST_OUTPUT {
         let expected = format!("at most {MOST_OUTPUT} tokens");
-        return Err(Error::config(what, &expected, max_len));
+        return Err(Error::config(what, expected, max_len));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Seq2SeqConfig;
-    use crate::tasks::Task;
-    use crate::tokens::Tokenization::Chars;
-
-    #[test]
-    fn outputs_may_be_somewhat_longer_than_any_target() {
-        let pair = |target: &str| Pair {
-            source: Chars.split("a"),
-            target: Chars.split(target),
-        };
-        let max_len = |pairs: &[Pair]| {
-            let data = DataSource::Task {
-                task: Task::Reverse,
-                train: 9,
-                valid: 4,
-            };
-            RunConfig::new(Seq2SeqConfig::new(6, 7), data, pairs).max_len
-        };
-        assert_eq!(max_len(&[pair("abcdefgh"), pair("b")]), 12);
-        assert_eq!(max_len(&[pair("a")]), 3);
-        assert_eq!(max_len(&[]), 2);
-    }
 }

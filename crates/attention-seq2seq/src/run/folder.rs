@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
 use super::lock::LockFile;
-use super::manifest::{self, Manifest, NAME};
+use super::manifest::{Manifest, NAME, Part};
 use super::{RunConfig, RunLock, Select};
 use crate::error::{Error, Result};
 use crate::file::write_atomic;
 use crate::model::ModelConfig;
-use crate::vocabs::Vocabs;
+use crate::vocab::Vocabs;
 
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
 ///
@@ -129,28 +129,15 @@ impl RunDir {
     /// # Errors
     /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
-        self.make_writable()?;
-        self.replace(
-            config,
-            Manifest {
-                vocabs: Some(vocabs.clone()),
-                ..Manifest::default()
-            },
-        )
-    }
-
-    /// Makes the folder, if need be, before a run is written there.
-    pub(super) fn make_writable(&self) -> Result<()> {
         self.check_room()?;
         self.check_lock()?;
         self.make()?;
-        self.check_writable()
-    }
-
-    /// Replaces what is there by a run of these settings.
-    pub(super) fn replace(&self, config: &RunConfig, mut manifest: Manifest) -> Result<()> {
-        manifest.settings = self.settings(config)?;
-        self.save_alone(&manifest)?;
+        self.check_writable()?;
+        self.save_alone(&Manifest {
+            settings: Some(self.settings(config)?),
+            vocabs: Some(vocabs.clone()),
+            ..Manifest::default()
+        })?;
         self.remove(&["attention.svg"])?;
         self.remove_streams(&config.data)
     }
@@ -171,7 +158,7 @@ impl RunDir {
     /// As [`load_config`](Self::load_config); [`Error::Io`] if the file system refuses.
     pub fn save_config(&self, config: &RunConfig) -> Result<()> {
         let mut manifest = self.manifest()?;
-        manifest.settings = self.settings(config)?;
+        manifest.settings = Some(self.settings(config)?);
         self.save(&manifest)
     }
 
@@ -192,16 +179,14 @@ impl RunDir {
             let temporary = |name: &OsStr| name.to_string_lossy().starts_with(".attention-");
             files.all(|file| file.is_ok_and(|file| temporary(&file.file_name())))
         };
-        let foreign = ["checkpoint", "attention.svg"]
-            .into_iter()
-            .find(|name| !is_free(name));
-        foreign.map_or(Ok(()), |name| {
-            Err(Error::Config {
-                what: format!("the folder {}", self.path.display()),
-                expected: "a folder with room for a run (name another with --out)".to_string(),
-                found: format!("something else's {name:?} in it"),
-            })
-        })
+        let names = ["checkpoint", "attention.svg"];
+        let Some(name) = names.into_iter().find(|name| !is_free(name)) else {
+            return Ok(());
+        };
+        let what = format!("the folder {}", self.path.display());
+        let expected = "a folder with room for a run (name another with --out)";
+        let found = format!("something else's {name:?} in it");
+        Err(Error::config(what, expected, found))
     }
 
     /// Removes files and folders, where they are.
@@ -292,9 +277,9 @@ impl RunDir {
         // What cannot be looked at is an error where it is read.
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| {
-            is_there(manifest::model_file(&self.path, it.epoch))
-                && is_there(manifest::optim_file(&self.path, it.epoch))
-                && (it.weights.is_none() || is_there(manifest::weights_file(&self.path, it.epoch)))
+            is_there(Part::Model.file(&self.path, it.epoch))
+                && is_there(Part::Optim.file(&self.path, it.epoch))
+                && (it.weights.is_none() || is_there(Part::Weights.file(&self.path, it.epoch)))
         });
         whole.map(|it| it.epoch).collect()
     }
@@ -323,7 +308,7 @@ impl RunDir {
     /// As [`load_config`](Self::load_config).
     pub fn model_file(&self) -> Result<Option<(PathBuf, usize)>> {
         let epoch = self.model_of(&self.manifest()?);
-        Ok(epoch.map(|epoch| (self.file_of_model(epoch), epoch)))
+        Ok(epoch.map(|epoch| (Part::Model.file(&self.path, epoch), epoch)))
     }
 
     /// Whether the model was chosen, as [`Translator::keep_best`](crate::Translator::keep_best) does when a training
@@ -341,14 +326,9 @@ impl RunDir {
         manifest.model.or_else(newest)
     }
 
-    /// The file of the model after an epoch.
-    pub(crate) fn file_of_model(&self, epoch: usize) -> PathBuf {
-        manifest::model_file(&self.path, epoch)
-    }
-
     /// The content of the file of the model after an epoch.
     pub(crate) fn read_model(&self, manifest: &Manifest, epoch: usize) -> Result<Vec<u8>> {
-        let path = self.file_of_model(epoch);
+        let path = Part::Model.file(&self.path, epoch);
         let checkpoint = manifest.checkpoint(epoch);
         let checkpoint =
             checkpoint.ok_or_else(|| Error::unusable(&path, format!("{NAME} does not name it")))?;
@@ -394,5 +374,4 @@ impl RunDir {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

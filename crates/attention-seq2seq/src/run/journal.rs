@@ -2,12 +2,10 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::history::Epoch;
-use super::manifest::{
-    Checkpoint, Checksum, Manifest, TrainingClock, model_file, optim_file, weights_file,
-};
+use super::manifest::{Checkpoint, Checksum, Manifest, NAME, Part, TrainingClock};
 use super::{RunDir, Select};
 use crate::error::{Error, Result};
 
@@ -39,10 +37,10 @@ impl CheckpointFiles {
     /// Writes the files of a checkpoint, which is still to be named.
     pub(super) fn write(&self, run: &RunDir, epoch: usize) -> Result<()> {
         let folder = run.path();
-        run.write(model_file(folder, epoch), &self.model)?;
-        run.write(optim_file(folder, epoch), &self.optim)?;
+        run.write(Part::Model.file(folder, epoch), &self.model)?;
+        run.write(Part::Optim.file(folder, epoch), &self.optim)?;
         match &self.weights {
-            Some(weights) => run.write(weights_file(folder, epoch), weights),
+            Some(weights) => run.write(Part::Weights.file(folder, epoch), weights),
             None => Ok(()),
         }
     }
@@ -72,14 +70,6 @@ impl CheckpointFiles {
     }
 }
 
-/// The name of a file of a checkpoint.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CheckpointFile {
-    Model,
-    Optim,
-    Weights,
-}
-
 /// What is beside the files of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CheckpointState {
@@ -93,7 +83,7 @@ impl<'a> Journal<'a> {
     /// Begins with the first epoch, in a folder with settings or without. Nothing is written yet.
     pub(super) fn begin(run: &'a RunDir, select: Select) -> Result<Self> {
         let folder = run.path();
-        let settings = match folder.join(super::manifest::NAME).exists() {
+        let settings = match folder.join(NAME).exists() {
             true => Manifest::load(folder)?,
             false => Manifest::default(),
         };
@@ -154,30 +144,22 @@ impl<'a> Journal<'a> {
             },
             other => other,
         };
-        let read = |path: PathBuf, sum| read_part(&path, sum).map_err(advised);
+        let read = |part: Part, sum| {
+            let bytes = read_part(&part.file(self.folder(), epoch), sum);
+            bytes.map_err(advised)
+        };
         let weights = checkpoint.weights.as_ref();
+        let weights = weights.map(|sum| read(Part::Weights, sum));
         Ok(CheckpointFiles {
-            model: read(model_file(self.folder(), epoch), &checkpoint.model)?,
-            optim: read(optim_file(self.folder(), epoch), &checkpoint.optim)?,
-            weights: weights
-                .map(|sum| read(weights_file(self.folder(), epoch), sum))
-                .transpose()?,
+            model: read(Part::Model, &checkpoint.model)?,
+            optim: read(Part::Optim, &checkpoint.optim)?,
+            weights: weights.transpose()?,
         })
     }
 
     /// The error of a file of the checkpoint of an epoch that is not of the model in training.
-    pub(crate) fn unusable(
-        &self,
-        file: CheckpointFile,
-        epoch: usize,
-        reason: impl Display,
-    ) -> Error {
-        let path = match file {
-            CheckpointFile::Model => model_file(self.folder(), epoch),
-            CheckpointFile::Optim => optim_file(self.folder(), epoch),
-            CheckpointFile::Weights => weights_file(self.folder(), epoch),
-        };
-        Error::unusable(&path, reason)
+    pub(crate) fn unusable(&self, part: Part, epoch: usize, reason: impl Display) -> Error {
+        Error::unusable(&part.file(self.folder(), epoch), reason)
     }
 
     /// What is beside the files after an epoch.

@@ -40,7 +40,6 @@ impl RunLock {
         self.0.check()
     }
 
-    /// The locked file.
     pub(super) fn file(&self) -> &Arc<LockFile> {
         &self.0
     }
@@ -63,13 +62,10 @@ impl LockFile {
             Err(TryLockError::Error(source)) if source.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(source)) => return Err(Error::io("lock", &path, source)),
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Config {
-                    what: format!("the folder {}", folder.display()),
-                    expected:
-                        "a folder that no training writes into (wait, or name another with --out)"
-                            .to_string(),
-                    found: "a training under way".to_string(),
-                });
+                let what = format!("the folder {}", folder.display());
+                let expected =
+                    "a folder that no training writes into (wait, or name another with --out)";
+                return Err(Error::config(what, expected, "a training under way"));
             }
         }
         Ok(Self { file, path })
@@ -83,12 +79,9 @@ impl LockFile {
             Err(error) if error.kind() == ErrorKind::NotFound => "none",
             Err(source) => return Err(Error::io("find", &self.path, source)),
         };
+        let what = format!("the lock {}", self.path.display());
         let expected = "the file that this training locked (without it another may write there, so this one stopped)";
-        Err(Error::config(
-            &format!("the lock {}", self.path.display()),
-            expected,
-            found,
-        ))
+        Err(Error::config(what, expected, found))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The file `run.json`: everything that a run consists of, in one file that is replaced by one rename.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RunConfig;
 use super::history::Epoch;
 use crate::error::{Error, Result};
-use crate::file::read_to_string;
-use crate::vocabs::Vocabs;
+use crate::vocab::Vocabs;
 
 /// The number of the file's format. A run of any other is refused.
 const FORMAT: u32 = 4;
@@ -36,7 +36,6 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// The epoch.
     pub(super) epoch: usize,
     /// The file of the model.
     pub(super) model: Checksum,
@@ -129,7 +128,7 @@ impl Manifest {
             path: path.clone(),
             source,
         };
-        let text = read_to_string(&path)?;
+        let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
         // By itself: another format may have other fields.
         let Format { format } = serde_json::from_str(&text).map_err(json)?;
         if format != FORMAT {
@@ -181,9 +180,6 @@ impl Manifest {
     }
 
     /// The content of the file at `path`.
-    ///
-    /// # Errors
-    /// [`Error::Json`] if there is none.
     pub(super) fn text(&self, path: &Path) -> Result<String> {
         let json = |source| Error::Json {
             path: path.to_path_buf(),
@@ -200,7 +196,6 @@ impl Manifest {
         Ok(filled(&text, "", &crc32))
     }
 
-    /// The checkpoint after an epoch.
     pub(super) fn checkpoint(&self, epoch: usize) -> Option<&Checkpoint> {
         self.checkpoints.iter().find(|it| it.epoch == epoch)
     }
@@ -221,23 +216,25 @@ impl Manifest {
     }
 }
 
-/// The file of the model after an epoch.
-pub(super) fn model_file(folder: &Path, epoch: usize) -> PathBuf {
-    checkpoint_file(folder, "model", epoch)
+/// A file of a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Model,
+    /// The optimizer's state.
+    Optim,
+    /// The weights, where the model is their average.
+    Weights,
 }
 
-/// The file of the optimizer's state after an epoch.
-pub(super) fn optim_file(folder: &Path, epoch: usize) -> PathBuf {
-    checkpoint_file(folder, "optim", epoch)
-}
-
-/// The file of the weights after an epoch, where the model is their average.
-pub(super) fn weights_file(folder: &Path, epoch: usize) -> PathBuf {
-    checkpoint_file(folder, "weights", epoch)
-}
-
-fn checkpoint_file(folder: &Path, part: &str, epoch: usize) -> PathBuf {
-    folder
-        .join("checkpoint")
-        .join(format!("{part}-{epoch}.bpk"))
+impl Part {
+    /// Its path after an epoch.
+    pub(crate) fn file(self, folder: &Path, epoch: usize) -> PathBuf {
+        let name = match self {
+            Self::Model => "model",
+            Self::Optim => "optim",
+            Self::Weights => "weights",
+        };
+        let checkpoints = folder.join("checkpoint");
+        checkpoints.join(format!("{name}-{epoch}.bpk"))
+    }
 }

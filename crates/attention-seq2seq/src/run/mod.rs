@@ -1,6 +1,5 @@
 //! Runs: their settings, data and folders.
 
-mod checkpoint;
 mod config;
 mod data_source;
 mod folder;
@@ -12,14 +11,13 @@ mod select;
 mod streams;
 mod train_config;
 
-pub(crate) use checkpoint::load_model;
 pub use config::RunConfig;
 pub(crate) use config::check_max_len;
 pub use data_source::DataSource;
 pub use folder::RunDir;
 pub use history::{Epoch, Figures};
-pub(crate) use journal::{CheckpointFile, CheckpointFiles, CheckpointState, Journal};
+pub(crate) use journal::{CheckpointFiles, CheckpointState, Journal};
 pub use lock::RunLock;
-pub(crate) use manifest::{Manifest, TrainingClock};
+pub(crate) use manifest::{Manifest, Part, TrainingClock};
 pub use select::Select;
 pub use train_config::TrainConfig;

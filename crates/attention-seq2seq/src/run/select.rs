@@ -30,19 +30,16 @@ impl Select {
         if self != Self::Bleu {
             return Ok(());
         }
-        let longest = longest_target();
-        if longest < Bleu::MAX_ORDER {
-            return Err(Error::config(
-                "the longest validation target, to select by BLEU",
-                &format!(
-                    "at least {} tokens, the longest n-grams that BLEU counts (--select error-rate or loss takes \
-                     shorter ones)",
-                    Bleu::MAX_ORDER
-                ),
-                longest,
-            ));
+        let (longest, least) = (longest_target(), Bleu::MAX_ORDER);
+        if longest >= least {
+            return Ok(());
         }
-        Ok(())
+        let what = "the longest validation target, to select by BLEU";
+        let expected = format!(
+            "at least {least} tokens, the longest n-grams that BLEU counts (--select error-rate or loss takes shorter \
+             ones)"
+        );
+        Err(Error::config(what, expected, longest))
     }
 
     /// The figure of an epoch; the lower, the better.
@@ -154,10 +151,8 @@ mod tests {
 
     #[test]
     fn bleu_selects_among_targets_that_have_its_n_grams() {
-        let error = Select::Bleu
-            .check(|| 3)
-            .err()
-            .map(|error| error.to_string());
+        let error = Select::Bleu.check(|| 3);
+        let error = error.err().map(|error| error.to_string());
         let expected = "the longest validation target, to select by BLEU: expected at least 4 tokens, the longest \
                         n-grams that BLEU counts (--select error-rate or loss takes shorter ones), found 3";
         assert_eq!(error.as_deref(), Some(expected));

@@ -45,7 +45,7 @@ impl RunDir {
     }
 
     /// Settings as a manifest has them: streams that the folder keeps by their names alone.
-    pub(super) fn settings(&self, config: &RunConfig) -> Result<Option<RunConfig>> {
+    pub(super) fn settings(&self, config: &RunConfig) -> Result<RunConfig> {
         let mut settings = config.clone();
         let folder = self.absolute()?;
         settings.data.each_file(|file| {
@@ -54,10 +54,9 @@ impl RunDir {
                 *file = name.into();
             }
         });
-        Ok(Some(settings))
+        Ok(settings)
     }
 
-    /// Removes the streams of earlier runs.
     pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
         let kept = |name: &str| match data {
             DataSource::Files { train, valid, .. } => [Some(train), valid.as_ref()]

@@ -9,13 +9,6 @@ use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
 /// The settings of a training. The default is that of the program for a task and a recurrent model.
-///
-/// ```
-/// use attention_seq2seq::TrainConfig;
-///
-/// let config = TrainConfig { epochs: 10, seed: 42, ..TrainConfig::default() };
-/// assert_eq!((config.batch_size, config.learning_rate), (64, 0.004));
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// The number of times that every example is visited.
@@ -92,9 +85,6 @@ impl TrainConfig {
     }
 
     /// Checks that every setting is in its range.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first that is not.
     pub(crate) fn check(&self) -> Result<()> {
         let positive = [
             ("the number of steps", self.steps.unwrap_or(1)),
@@ -123,11 +113,8 @@ impl TrainConfig {
         if let Some(minutes) = self.max_minutes
             && !(minutes > 0.0 && minutes.is_finite())
         {
-            return Err(Error::config(
-                "the minutes of training",
-                "more than 0",
-                minutes,
-            ));
+            let what = "the minutes of training";
+            return Err(Error::config(what, "more than 0", minutes));
         }
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             return Err(Error::config("the clipping norm", "more than 0", self.clip));

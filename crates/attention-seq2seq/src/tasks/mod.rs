@@ -21,14 +21,6 @@ mod symbols;
 /// A task whose pairs are generated: nothing to download, in any size.
 ///
 /// The generator is ChaCha with 8 rounds, so that a seed means the same pairs on every machine.
-///
-/// ```
-/// use attention_seq2seq::Task;
-///
-/// let pairs = Task::Dates.train_valid(1_000, 100, 42);
-/// assert_eq!(pairs.train.len(), 1_000);
-/// assert_eq!(pairs.valid[0].target.len(), "YYYY-MM-DD".len());
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
@@ -74,17 +66,10 @@ impl Task {
     /// The validation pairs of a seed are the same whatever `train_count`: runs on more data stay comparable. In
     /// [`Dates`](Self::Dates) the calendar day of a validation source may be in `train`, written in another way.
     pub fn train_valid(self, train_count: usize, valid_count: usize, seed: u64) -> Pairs {
-        let valid = self
-            .pairs(seed, VALID_STREAM)
-            .take(valid_count)
-            .collect::<Vec<_>>();
-        let held_out = valid
-            .iter()
-            .map(|pair| &pair.source)
-            .collect::<HashSet<_>>();
-        let others = self
-            .pairs(seed, TRAIN_STREAM)
-            .filter(|pair| !held_out.contains(&pair.source));
+        let valid: Vec<Pair> = self.pairs(seed, VALID_STREAM).take(valid_count).collect();
+        let held_out: HashSet<&Vec<String>> = valid.iter().map(|pair| &pair.source).collect();
+        let others = self.pairs(seed, TRAIN_STREAM);
+        let others = others.filter(|pair| !held_out.contains(&pair.source));
         Pairs {
             train: others.take(train_count).collect(),
             valid,
@@ -129,7 +114,6 @@ impl FromStr for Task {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
@@ -138,16 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn names_round_trip_and_others_are_refused() {
+    fn names_round_trip() {
         for task in Task::ALL {
             assert_eq!(task.to_string().parse::<Task>().unwrap(), task);
             assert_eq!(serde_json::to_string(&task).unwrap(), format!("\"{task}\""));
         }
-        let error = "date".parse::<Task>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "unknown task \"date\"; expected one of: dates, reverse, copy"
-        );
     }
 
     #[test]
@@ -162,18 +141,14 @@ mod tests {
     /// Fails when a new `rand` draws otherwise: every seed then means other pairs, and a changelog must say so.
     #[test]
     fn seeds_mean_the_same_pairs_as_ever() {
-        for (task, train, valid) in [
-            (
-                Task::Dates,
-                "14 de septiembre del 2041",
-                "23 de jun de 2051",
-            ),
-            (Task::Reverse, "ssmnsobfwpokvv", "tltypcxklqubeuaqr"),
-        ] {
-            let pairs = task.train_valid(1, 1, 0);
-            assert_eq!(pairs.train[0].source.concat(), train);
-            assert_eq!(pairs.valid[0].source.concat(), valid);
-        }
+        let sources = |task: Task| {
+            let Pairs { train, valid } = task.train_valid(1, 1, 0);
+            [train, valid].map(|pairs| pairs[0].source.concat())
+        };
+        let dates = ["14 de septiembre del 2041", "23 de jun de 2051"];
+        assert_eq!(sources(Task::Dates), dates);
+        let letters = ["ssmnsobfwpokvv", "tltypcxklqubeuaqr"];
+        assert_eq!(sources(Task::Reverse), letters);
     }
 
     #[test]
@@ -182,10 +157,7 @@ mod tests {
             let Pairs { train, valid } = task.train_valid(20_000, 2_000, 3);
             assert_eq!((train.len(), valid.len()), (20_000, 2_000));
             assert!(sources(&train).is_disjoint(&sources(&valid)), "{task}");
-            assert!(
-                sources(&valid).len() > 1_950,
-                "{task}: validation repeats itself"
-            );
+            assert!(sources(&valid).len() > 1_950, "{task} repeats itself");
             assert_eq!(task.train_valid(10, 2_000, 3).valid, valid);
         }
     }

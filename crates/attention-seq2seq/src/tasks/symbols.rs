@@ -50,16 +50,10 @@ mod tests {
     #[test]
     fn every_length_and_letter_occurs() {
         let pairs = Task::Copy.generate(2_000, 5);
-        let lengths = pairs
-            .iter()
-            .map(|pair| pair.source.len())
-            .collect::<HashSet<_>>();
-        assert_eq!(lengths, (3..=20).collect());
-        let letters = pairs
-            .iter()
-            .flat_map(|pair| &pair.source)
-            .map(String::as_str)
-            .collect::<HashSet<_>>();
+        let lengths = pairs.iter().map(|pair| pair.source.len());
+        assert_eq!(lengths.collect::<HashSet<_>>(), (3..=20).collect());
+        let letters = pairs.iter().flat_map(|pair| &pair.source);
+        let letters: HashSet<&String> = letters.collect();
         assert!(letters.len() == 26 && letters.iter().all(|letter| letter.len() == 1));
     }
 }

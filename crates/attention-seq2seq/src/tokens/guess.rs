@@ -36,10 +36,9 @@ impl Tokenization {
             TextKind::Letters => sample.are_letters_apart(),
             TextKind::Words => true,
         };
-        if are_tokens && 2 * sample.spaced > sample.lines {
-            Self::Spaces
-        } else {
-            Self::Chars
+        match are_tokens && 2 * sample.spaced > sample.lines {
+            true => Self::Spaces,
+            false => Self::Chars,
         }
     }
 }
@@ -83,7 +82,6 @@ impl<'a> Sample<'a> {
         10 * self.sum(is_letter) >= 9 * self.sum(|_| 1)
     }
 
-    /// Whether the words are tokens by themselves.
     fn are_words(&self) -> bool {
         let words = self.sum(|_| 1);
         let once = self.words.values().filter(|count| **count == 1).count();
@@ -149,16 +147,10 @@ mod tests {
             let lines: Vec<String> = (0..90).map(|at| line(kind, at)).collect();
             assert_eq!(guess(Any, &lines), any, "{kind}");
             assert_eq!(guess(Words, &lines), Spaces, "{kind}");
-            let of_letters = if kind == "digits apart" {
-                Spaces
-            } else {
-                Chars
-            };
-            assert_eq!(guess(Letters, &lines), of_letters, "{kind}");
+            let are_apart = guess(Letters, &lines) == Spaces;
+            assert_eq!(are_apart, kind == "digits apart", "{kind}");
         }
-        assert_eq!(
-            Tokenization::guess(Letters, ["c a t", "d o\u{301} g"]),
-            Spaces
-        );
+        let accented = Tokenization::guess(Letters, ["c a t", "d o\u{301} g"]);
+        assert_eq!(accented, Spaces);
     }
 }

@@ -142,7 +142,6 @@ impl Step {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use burn::nn::{Linear, LinearConfig};
     use burn::optim::{GradientsParams, ModuleOptimizer};

@@ -3,16 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::{Error, Result};
+
 /// Stops a [`Training`](super::Training) from another thread: its clones are one request.
-///
-/// ```
-/// use attention_seq2seq::Interrupter;
-///
-/// let interrupter = Interrupter::new();
-/// let of_training = interrupter.clone();
-/// interrupter.stop();
-/// assert!(of_training.should_stop());
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Interrupter(Arc<AtomicBool>);
 
@@ -30,5 +23,12 @@ impl Interrupter {
     /// Whether anybody has asked.
     pub fn should_stop(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self.should_stop() {
+            true => Err(Error::Stopped),
+            false => Ok(()),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, TensorReadError};
 
-use super::StepOutput;
+use super::{Split, StepOutput, TrainEvent};
 use crate::batch::stacked;
 use crate::error::{Error, Result};
 use crate::metrics::{Bleu, TokenErrors};
@@ -24,30 +24,34 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A meter that reads outputs once there are `most`.
-    pub(super) fn new(most: usize) -> Self {
+    /// A meter that reads outputs once there are `most`, and counts n-grams if it has a sum of them.
+    pub(super) fn new(most: usize, bleu: Option<Bleu>) -> Self {
         Self {
             loss: 0.0,
             tokens: 0,
-            errors: TokenErrors::new(),
-            bleu: None,
+            errors: TokenErrors::default(),
+            bleu,
             waiting: Vec::new(),
             most,
         }
     }
 
-    /// Counts n-grams, too.
-    pub(super) fn with_bleu(self) -> Self {
-        Self {
-            bleu: Some(Bleu::default()),
-            ..self
+    pub(super) fn event(
+        &self,
+        epoch: usize,
+        split: Split,
+        done: usize,
+        batches: usize,
+    ) -> TrainEvent {
+        TrainEvent::BatchDone {
+            epoch,
+            split,
+            done,
+            batches,
+            figures: self.figures(),
         }
     }
 
-    /// Adds the output of a step.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the device fails.
     pub(super) fn add(&mut self, output: StepOutput) -> Result<()> {
         output.loss.device().flush().map_err(failed)?;
         self.waiting.push(output);
@@ -58,9 +62,6 @@ impl Meter {
     }
 
     /// The means over all outputs.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
     pub(super) fn finish(mut self) -> Result<Figures> {
         self.read()?;
         Ok(self.figures().rounded())
@@ -135,7 +136,6 @@ fn of_known(target: &[i64]) -> Vec<i64> {
     target.iter().map(of).collect()
 }
 
-/// The tokens before the end.
 fn without_end(tokens: &[i64]) -> &[i64] {
     let end = i64::from(Vocab::EOS);
     tokens.strip_suffix(&[end]).unwrap_or(tokens)
@@ -148,7 +148,6 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use burn::data::dataloader::Progress;
     use burn::train::metric::{
@@ -174,7 +173,7 @@ mod tests {
 
     /// The figures after these outputs, of a meter that reads some at a time.
     fn figures(outputs: Vec<StepOutput>, most: usize) -> Figures {
-        let mut meter = Meter::new(most);
+        let mut meter = Meter::new(most, None);
         outputs.into_iter().for_each(|it| meter.add(it).unwrap());
         meter.read().unwrap();
         meter.figures()
@@ -202,7 +201,7 @@ mod tests {
     #[test]
     fn an_unknown_token_is_not_right() {
         let both = [[5, 3, 7, 8, 9, 2]];
-        let mut meter = Meter::new(1).with_bleu();
+        let mut meter = Meter::new(1, Some(Bleu::default()));
         meter.add(output(0.5, both, both)).unwrap();
         let found = meter.figures();
         assert_eq!(found.exact_match, 0.0);
@@ -214,22 +213,11 @@ mod tests {
     #[test]
     fn n_grams_are_counted_without_ends() {
         let one = output(0.5, [[5, 6, 7, 8, 9, 2]], [[5, 6, 7, 8, 2, 0]]);
-        let mut meter = Meter::new(1).with_bleu();
+        let mut meter = Meter::new(1, Some(Bleu::default()));
         meter.add(one.clone()).unwrap();
         let expected = Bleu::of_tokens(&[5, 6, 7, 8, 9], &[[5, 6, 7, 8]]);
         assert_eq!(meter.figures().bleu, Some(expected.score()));
         assert!(figures(vec![one], 1).bleu.is_none());
-    }
-
-    #[test]
-    fn there_are_no_figures_before_the_first_output() {
-        let Figures {
-            loss,
-            exact_match,
-            token_errors,
-            ..
-        } = figures(Vec::new(), 1);
-        assert!(loss.is_nan() && exact_match.is_nan() && token_errors.is_nan());
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod meter;
 mod observer;
 mod order;
 mod schedule;
-mod splits;
 mod state;
 mod step;
 mod training;

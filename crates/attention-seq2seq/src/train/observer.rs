@@ -67,34 +67,6 @@ impl fmt::Display for Split {
 /// trains, which waits meanwhile.
 ///
 /// Any closure `FnMut(&TrainEvent)` is an observer; `()` is one that ignores everything.
-///
-/// ```
-/// use attention_seq2seq::{TrainEvent, TrainObserver};
-///
-/// /// Remembers why steps were refused.
-/// #[derive(Default)]
-/// struct Faults(Vec<String>);
-///
-/// impl TrainObserver for Faults {
-///     fn observe(&mut self, event: &TrainEvent) {
-///         if let TrainEvent::StepRefused { epoch, step, reason, .. } = event {
-///             self.0.push(format!("epoch {epoch}, step {step}: {reason}"));
-///         }
-///     }
-/// }
-///
-/// let reason = "its loss is NaN".to_string();
-/// let refused = TrainEvent::StepRefused { epoch: 1, step: 7, steps: 8, reason };
-/// let mut faults = Faults::default();
-/// faults.observe(&refused);
-/// // The same as a closure, which borrows what it changes.
-/// let mut count = 0;
-/// let mut observer = |event: &TrainEvent| {
-///     count += usize::from(matches!(event, TrainEvent::StepRefused { .. }));
-/// };
-/// observer.observe(&refused);
-/// assert_eq!((faults.0, count), (vec!["epoch 1, step 7: its loss is NaN".to_string()], 1));
-/// ```
 pub trait TrainObserver {
     /// Takes note of an event.
     fn observe(&mut self, event: &TrainEvent);

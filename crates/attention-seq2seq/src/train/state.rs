@@ -11,7 +11,7 @@ use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{
-    CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal, TrainConfig, TrainingClock,
+    CheckpointFiles, CheckpointState, Epoch, Journal, Part, TrainConfig, TrainingClock,
 };
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
@@ -26,7 +26,7 @@ const HIGHEST_CLIP: f32 = 1e18;
 #[derive(Clone)]
 pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
-    optimizer: ModuleOptimizer,
+    pub(super) optimizer: ModuleOptimizer,
     /// The average of the weights, where the model is that, and its decay.
     average: Option<(Trainee<M>, f64)>,
     /// The number of steps refused since the last that was made.
@@ -49,34 +49,33 @@ impl<M: Seq2SeqModel> State<M> {
         }
     }
 
-    /// The state in the checkpoint of an epoch.
     pub(super) fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
         let CheckpointFiles {
             model,
             optim,
             weights,
         } = journal.checkpoint(epoch)?;
-        let unusable = |file, error| journal.unusable(file, epoch, error);
-        let load = |trainee: Trainee<M>, file, bytes| {
+        let unusable = |part: Part, error| journal.unusable(part, epoch, error);
+        let load = |trainee: Trainee<M>, part, bytes| {
             ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes))
                 .and_then(|record| trainee.try_load_record(record))
-                .map_err(|error| unusable(file, error))
+                .map_err(|error| unusable(part, error))
         };
         let optimizer = self.optimizer.from_bytes(Bytes::from_bytes_vec(optim));
-        let optimizer = optimizer.map_err(|error| unusable(CheckpointFile::Optim, error))?;
+        let optimizer = optimizer.map_err(|error| unusable(Part::Optim, error))?;
         let (trainee, average) = match (self.average, weights) {
             (Some((average, decay)), Some(weights)) => {
-                let average = load(average, CheckpointFile::Model, model)?;
-                let trainee = load(self.trainee, CheckpointFile::Weights, weights)?;
+                let average = load(average, Part::Model, model)?;
+                let trainee = load(self.trainee, Part::Weights, weights)?;
                 (trainee, Some((average, decay)))
             }
             (average, weights) => {
                 // The weights alone: an average begins with them.
-                let (file, bytes) = match weights {
-                    Some(weights) => (CheckpointFile::Weights, weights),
-                    None => (CheckpointFile::Model, model),
+                let (part, bytes) = match weights {
+                    Some(weights) => (Part::Weights, weights),
+                    None => (Part::Model, model),
                 };
-                let trainee = load(self.trainee, file, bytes)?;
+                let trainee = load(self.trainee, part, bytes)?;
                 let average = average.map(|(_, decay)| (trainee.valid(), decay));
                 (trainee, average)
             }
@@ -130,12 +129,6 @@ impl<M: Seq2SeqModel> State<M> {
         }
     }
 
-    /// The optimizer, with the moments.
-    #[cfg(test)]
-    pub(super) fn optimizer(&self) -> &ModuleOptimizer {
-        &self.optimizer
-    }
-
     /// The state after a step, of this number in the whole training, from 1.
     pub(super) fn step(mut self, number: usize, rate: f64, gradients: GradientsParams) -> Self {
         self.trainee = self.optimizer.step(rate, self.trainee, gradients);
@@ -167,7 +160,6 @@ impl<M: Seq2SeqModel> State<M> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use burn::optim::Optimizer;
     use burn::tensor::Tensor;

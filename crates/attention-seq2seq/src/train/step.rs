@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Int, Tensor, TensorData};
 
-use super::clip::{Clipped, GradientNorm, Norm, Squares, clip_by_norm, first_not_finite};
+use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
 use super::meter::failed;
 use crate::batch::Batch;
 use crate::error::Result;
@@ -13,26 +13,6 @@ use crate::vocab::Vocab;
 
 /// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
 /// program.
-///
-/// ```
-/// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee};
-/// use burn::optim::ModuleOptimizer;
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex().autodiff();
-/// let attention = DotProductAttentionConfig::new().init();
-/// let model = Seq2SeqConfig::new(8, 8).with_hidden_size(4).init(attention, &device);
-/// let example = Example { source: vec![4, 5], target: vec![5, 4] };
-/// let batch = Batch::new(&[example], &device);
-///
-/// let mut trainee = Trainee::new(model);
-/// let mut adam: ModuleOptimizer = Adam::new().into();
-/// for _ in 0..3 {
-///     let output = trainee.train_step(batch.clone());
-///     trainee = adam.step(0.01, trainee, output.gradients);
-/// }
-/// ```
 #[derive(Module, Debug)]
 pub struct Trainee<M: Seq2SeqModel> {
     /// The model.
@@ -100,16 +80,13 @@ pub struct TrainOutput {
 
 impl TrainOutput {
     /// Whether losses and norms of these steps are finite: they can be made. All are read at once.
-    ///
-    /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if the device fails.
     pub(super) fn are_finite(steps: &[Self]) -> Result<bool> {
         let mut all = Vec::new();
         for step in steps {
             all.push(step.output.loss.clone());
-            match step.norm.as_ref().map(GradientNorm::norm) {
-                Some(Norm::Known(norm)) if !norm.is_finite() => return Ok(false),
-                Some(Norm::OnDevice(factors)) => all.push(factors.clone()),
+            match &step.norm {
+                Some(GradientNorm::Known(norm)) if !norm.is_finite() => return Ok(false),
+                Some(GradientNorm::OnDevice(factors)) => all.push(factors.clone()),
                 _ => {}
             }
         }
@@ -130,23 +107,15 @@ impl TrainOutput {
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
     pub(super) fn fault<M: Seq2SeqModel>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
-        if !self.has_finite_norm()? {
+        let norm = self.norm.as_ref().map(GradientNorm::read).transpose()?;
+        if norm.is_some_and(|norm| !norm.is_finite()) {
             let name = first_not_finite(&self.gradients, &trainee.model);
             let name = name.unwrap_or_else(|| "all parameters together".to_string());
             return Ok(Some(format!("the gradient of {name} is not finite")));
         }
-        let loss = self.loss()?;
-        Ok((!loss.is_finite()).then(|| format!("its loss is {loss}")))
-    }
-
-    fn has_finite_norm(&self) -> Result<bool> {
-        let norm = self.norm.as_ref().map(GradientNorm::read).transpose()?;
-        Ok(norm.is_none_or(f64::is_finite))
-    }
-
-    fn loss(&self) -> Result<f64> {
         let loss = self.output.loss.clone();
-        loss.try_into_scalar::<f64>().map_err(failed)
+        let loss = loss.try_into_scalar::<f64>().map_err(failed)?;
+        Ok((!loss.is_finite()).then(|| format!("its loss is {loss}")))
     }
 }
 

@@ -2,15 +2,23 @@
 
 use std::time::Instant;
 
+use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
+use rand::RngExt;
+
+use super::clip::Squares;
+use super::meter::{Meter, failed};
 use super::schedule::Schedule;
-use super::splits::Splits;
 use super::state::State;
-use super::{Interrupter, TrainEvent, TrainObserver};
+use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
+use crate::batch::Batch;
+use crate::batches::Batches;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::examples::Examples;
+use crate::metrics::Bleu;
 use crate::model::Seq2SeqModel;
-use crate::run::{Epoch, Journal, RunDir, TrainConfig};
+use crate::run::{Epoch, Figures, Journal, RunDir, Select, TrainConfig};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
@@ -106,76 +114,71 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a checkpoint cannot be
     /// written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
-        let Self {
-            model,
-            train,
-            valid,
-            config,
-            run,
-            resume_from,
-            interrupter,
-            mut observer,
-        } = self;
-        config.check()?;
-        check_counts(train.len(), valid.len())?;
-        config.select.check(|| valid.longest_target())?;
-        let device = model.devices().into_iter().next().unwrap_or_default();
-        let mut state = State::new(model, &config);
-        let mut journal = run.journal(resume_from, config.select)?;
-        let last = resume_from.unwrap_or(0);
-        if resume_from.is_some() {
-            state = state.load(&journal, last)?;
+        match self.all_epochs() {
+            Err(Error::Stopped) => Ok(TrainingEnd::Interrupted),
+            end => end,
+        }
+    }
+
+    /// As [`launch`](Self::launch), with [`Error::Stopped`] where it is interrupted.
+    fn all_epochs(self) -> Result<TrainingEnd> {
+        self.config.check()?;
+        check_counts(self.train.len(), self.valid.len())?;
+        let longest = self.valid.longest_target();
+        self.config.select.check(|| longest)?;
+        let device = self.model.devices().into_iter().next().unwrap_or_default();
+        let mut state = State::new(self.model, &self.config);
+        let mut journal = self.run.journal(self.resume_from, self.config.select)?;
+        let trained = self.resume_from.unwrap_or(0);
+        if self.resume_from.is_some() {
+            state = state.load(&journal, trained)?;
         }
         journal.open()?;
-        let batches = Splits::new(train, valid, &config, device);
-        let steps_of_epoch = batches.train.len();
-        let begun = last * steps_of_epoch;
-        let clock = journal.state(last).clock;
-        let mut schedule = Schedule::new(&config, steps_of_epoch, begun, clock);
-        observer.observe(&TrainEvent::Started {
-            trained: last,
-            epochs: config.epochs,
-        });
-        for epoch in last + 1..=config.epochs {
-            if config
-                .select
-                .is_exhausted(journal.history(), config.patience)
-            {
+        let train = Batches::new(self.train, self.config.batch_size);
+        let (steps, clock) = (train.len(), journal.state(trained).clock);
+        let mut training = Loop {
+            schedule: Schedule::new(&self.config, steps, trained * steps, clock),
+            train,
+            valid: Batches::new(self.valid, self.config.batch_size),
+            config: self.config,
+            window: window_of(&device),
+            device,
+            most_output: longest + longest / 4 + 2,
+            interrupter: self.interrupter,
+            observer: self.observer,
+        };
+        let epochs = training.config.epochs;
+        let started = TrainEvent::Started { trained, epochs };
+        training.observer.observe(&started);
+        for epoch in trained + 1..=epochs {
+            let TrainConfig {
+                select, patience, ..
+            } = training.config;
+            if select.is_exhausted(journal.history(), patience) {
                 return Ok(TrainingEnd::Patience);
             }
-            if schedule.left() == 0 {
+            if training.schedule.left() == 0 {
                 return Ok(TrainingEnd::LastEpoch);
             }
-            if schedule.is_out_of_time() {
+            if training.schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
-            let begun = schedule.begun();
-            let trained = batches.train(
-                epoch,
-                state,
-                &config,
-                &mut schedule,
-                &interrupter,
-                &mut observer,
-            );
-            let trained = trained.or_else(|error| Err(ended_by(error, &mut journal)?))?;
-            let Some((next, train)) = trained else {
-                return Ok(TrainingEnd::Interrupted);
-            };
+            let begun = training.schedule.begun();
+            let made = training.train(epoch, state);
+            let (next, train) = made.or_else(|error| Err(ended_by(error, &mut journal)?))?;
             state = next;
             let validation = Instant::now();
-            let Some(valid) = batches.validate(epoch, &state, &interrupter, &mut observer)? else {
-                return Ok(TrainingEnd::Interrupted);
-            };
+            let valid = training.validate(epoch, &state)?;
             let figures = Epoch {
                 epoch,
                 train,
                 valid,
             };
+            let schedule = &mut training.schedule;
             schedule.reserve(validation.elapsed());
             state.save(&mut journal, figures, schedule.clock())?;
-            observer.observe(&TrainEvent::EpochEnded(figures));
-            if schedule.left() > 0 && schedule.begun() < begun + steps_of_epoch {
+            training.observer.observe(&TrainEvent::EpochEnded(figures));
+            if training.schedule.left() > 0 && training.schedule.begun() < begun + steps {
                 return Ok(TrainingEnd::Time);
             }
         }
@@ -185,26 +188,175 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
 
 /// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
 /// error names it.
-fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
-    let Error::Diverged {
-        epoch,
+fn ended_by(mut error: Error, journal: &mut Journal<'_>) -> Result<Error> {
+    if let Error::Diverged {
         step,
         steps,
-        reason,
+        checkpoint,
         ..
-    } = error
-    else {
-        return Ok(error);
-    };
-    // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.
-    if step <= steps {
-        journal.forget_diverged()?;
+    } = &mut error
+    {
+        // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.
+        if step <= steps {
+            journal.forget_diverged()?;
+        }
+        *checkpoint = journal.newest();
     }
-    Ok(Error::Diverged {
-        epoch,
-        step,
-        steps,
-        reason,
-        checkpoint: journal.newest(),
-    })
+    Ok(error)
 }
+
+/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
+fn window_of(device: &Device) -> usize {
+    const WINDOW_OF_GPU: usize = 8;
+    if is_in_host_memory(device) {
+        1
+    } else {
+        WINDOW_OF_GPU
+    }
+}
+
+/// The epochs of a training: what they share, beside the state that steps change.
+struct Loop<O> {
+    config: TrainConfig,
+    train: Batches,
+    valid: Batches,
+    device: Device,
+    window: usize,
+    /// The most tokens of an output that counts for BLEU, whatever the targets of its batch.
+    most_output: usize,
+    schedule: Schedule,
+    interrupter: Interrupter,
+    observer: O,
+}
+
+/// A step to make.
+struct Step<'a> {
+    /// The number in the epoch, from 1.
+    number: usize,
+    /// The number in the whole training, from 1.
+    of_all: usize,
+    /// The examples, as they were dealt.
+    batch: &'a [u32],
+    rate: f64,
+}
+
+impl<O: TrainObserver> Loop<O> {
+    /// Trains for an epoch, which ends early where time or steps do. A step is made once its loss and the norm of its
+    /// gradients are known to be finite, and else refused.
+    fn train<M: Seq2SeqModel>(
+        &mut self,
+        epoch: usize,
+        mut state: State<M>,
+    ) -> Result<(State<M>, Figures)> {
+        let mut random = self.config.random(epoch);
+        self.device.seed(random.random());
+        let mut order = self.train.deal(&mut random);
+        order.truncate(self.schedule.left());
+        let steps = order.len();
+        let mut meter = Meter::new(self.window, None);
+        let mut numbers = 1..;
+        for window in order.chunks(self.window) {
+            if self.schedule.is_out_of_time() {
+                break;
+            }
+            // The rate is that of the step's number, whatever becomes of the steps before.
+            let window = window.iter().zip(numbers.by_ref());
+            let window = window.map(|(batch, number)| Step {
+                number,
+                rate: self.schedule.step(),
+                of_all: self.schedule.begun(),
+                batch,
+            });
+            let window: Vec<Step<'_>> = window.collect();
+            if let Some((next, outputs)) = self.make_unread(&state, &window)? {
+                state = next;
+                for (step, output) in window.iter().zip(outputs) {
+                    meter.add(output)?;
+                    let event = meter.event(epoch, Split::Train, step.number, steps);
+                    self.observer.observe(&event);
+                }
+                continue;
+            }
+            for step in &window {
+                self.interrupter.check()?;
+                let made = self.compute(&state, step, Squares::Scaled);
+                let Some(reason) = made.fault(&state.trainee)? else {
+                    state = state.step(step.of_all, step.rate, made.gradients);
+                    meter.add(made.output)?;
+                    let event = meter.event(epoch, Split::Train, step.number, steps);
+                    self.observer.observe(&event);
+                    continue;
+                };
+                self.observer.observe(&TrainEvent::StepRefused {
+                    epoch,
+                    step: step.number,
+                    steps,
+                    reason: reason.clone(),
+                });
+                state = state.refuse(epoch, step.number, reason)?;
+            }
+        }
+        Ok((state, meter.finish()?))
+    }
+
+    /// Makes several steps of which nothing is read before the last; `None` if one of them should have been refused, or
+    /// there is one alone. The state before stays in memory until then.
+    fn make_unread<M: Seq2SeqModel>(
+        &self,
+        before: &State<M>,
+        steps: &[Step<'_>],
+    ) -> Result<Option<(State<M>, Vec<StepOutput>)>> {
+        if let [_] = steps {
+            return Ok(None);
+        }
+        let mut state = before.clone();
+        let mut all_made = Vec::new();
+        for step in steps {
+            self.interrupter.check()?;
+            // In fewer passes over gradients: their norm may be infinite where they are finite.
+            let mut made = self.compute(&state, step, Squares::Plain);
+            let gradients = std::mem::take(&mut made.gradients);
+            state = state.step(step.of_all, step.rate, gradients);
+            self.device.flush().map_err(failed)?;
+            all_made.push(made);
+        }
+        if !TrainOutput::are_finite(&all_made)? {
+            return Ok(None);
+        }
+        let outputs = all_made.into_iter().map(|made| made.output);
+        Ok(Some((state, outputs.collect())))
+    }
+
+    fn compute<M: Seq2SeqModel>(
+        &self,
+        state: &State<M>,
+        step: &Step<'_>,
+        squares: Squares,
+    ) -> TrainOutput {
+        let examples = self.train.examples(step.batch);
+        let batch = Batch::new(&examples, &self.device);
+        state.trainee.step_with(batch, squares)
+    }
+
+    fn validate<M: Seq2SeqModel>(&mut self, epoch: usize, state: &State<M>) -> Result<Figures> {
+        let model = state.model();
+        let device = self.device.clone().inner();
+        let counts_bleu = self.config.select == Select::Bleu;
+        let mut meter = Meter::new(self.window, counts_bleu.then(Bleu::default));
+        let batches = self.valid.len();
+        for batch in 0..batches {
+            self.interrupter.check()?;
+            let examples = Batch::new(&self.valid.get(batch), &device);
+            meter.add(match counts_bleu {
+                true => model.valid_step_within(examples, self.most_output),
+                false => model.valid_step(examples),
+            })?;
+            let event = meter.event(epoch, Split::Valid, batch + 1, batches);
+            self.observer.observe(&event);
+        }
+        meter.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

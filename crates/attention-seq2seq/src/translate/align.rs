@@ -79,24 +79,20 @@ impl Translator {
         }
     }
 
-    /// The source token of each key.
     fn keys(&self, member: &Member, source: &[String]) -> Vec<String> {
         let end = member.model.attends_to_end().then(|| END.to_string());
         source.iter().cloned().chain(end).collect()
     }
 }
 
-/// The number of keys of a source.
 pub(super) fn count_of_keys(member: &Member, source: &[String]) -> usize {
     source.len() + usize::from(member.model.attends_to_end())
 }
 
 /// Checks that the weights of so many steps fit into memory.
 pub(super) fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
-    memory::check(
-        "the memory of the attention weights",
-        member.model.bytes_of_weights(keys) * steps as f64,
-    )
+    let bytes = member.model.bytes_of_weights(keys) * steps as f64;
+    memory::check("the memory of the attention weights", bytes)
 }
 
 fn attended(

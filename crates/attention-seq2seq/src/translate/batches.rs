@@ -8,10 +8,7 @@ pub(super) const BATCH_SIZE: usize = 256;
 /// The most tokens of a batch of outputs: half a gigabyte, with the string of each.
 pub(super) const BATCH_TOKENS: usize = 1 << 23;
 
-/// Checks sources before they are encoded.
-///
-/// # Errors
-/// [`Error::Config`] if one has no token.
+/// Checks that every source has a token.
 pub(super) fn check_sources(sources: &[&[String]]) -> Result<()> {
     match sources.iter().any(|source| source.is_empty()) {
         true => Err(Error::config("a source", "at least one token", "none")),
@@ -38,10 +35,8 @@ mod tests {
     #[test]
     fn a_batch_has_sources_of_one_length() {
         let lens = [3, 1, 3, 3, 2, 1];
-        assert_eq!(
-            of_one_length(&lens, 2),
-            [vec![1, 5], vec![4], vec![0, 2], vec![3]]
-        );
+        let expected = [vec![1, 5], vec![4], vec![0, 2], vec![3]];
+        assert_eq!(of_one_length(&lens, 2), expected);
         assert_eq!(of_one_length(&[], 2), Vec::<Vec<usize>>::new());
     }
 }

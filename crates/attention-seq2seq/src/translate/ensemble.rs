@@ -43,15 +43,12 @@ impl Translator {
         let ids = |side: &str, vocabs: [&Vocab; 2], tokenizers: [Tokenizer; 2]| {
             let refuse = |expected: String, found: String| {
                 let what = format!("the {side} tokens of model {number}");
-                Err(Error::config(&what, &expected, found))
+                Err(Error::config(what, expected, found))
             };
             let [expected, found] = tokenizers.each_ref().map(ToString::to_string);
             if tokenizers[0] != tokenizers[1] {
-                let others = if expected == found {
-                    " of other texts"
-                } else {
-                    ""
-                };
+                let is_same = expected == found;
+                let others = if is_same { " of other texts" } else { "" };
                 let expected = format!("{expected}, as in the first model of the ensemble");
                 return refuse(expected, found + others);
             }

@@ -1,9 +1,12 @@
-//! Translation by greedy search.
+//! Translation by greedy search, and its errors.
 
 use super::{Hypothesis, Translator};
 use crate::batch::Source;
+use crate::corpus::Corpus;
+use crate::data::{Pair, group_by_source};
 use crate::error::Result;
-use crate::model::{GreedyOutputs, Seq2SeqModel, greedy_steps};
+use crate::metrics::TokenErrors;
+use crate::model::{Seq2SeqModel, Translation, greedy_steps};
 
 impl Translator {
     /// Translates texts, by greedy search: [`n_best`](Self::n_best) searches wider.
@@ -40,7 +43,7 @@ impl Translator {
         order.sort_by_key(|&index| encoded[index].len());
         for indices in order.chunks(self.batch_size()) {
             let sources: Vec<&[u32]> = indices.iter().map(|&index| &encoded[index][..]).collect();
-            let GreedyOutputs { tokens, ended } = self.greedy(&sources);
+            let Translation { tokens, ended, .. } = self.greedy(&sources);
             let outputs = tokens.iter().zip(ended);
             for (&index, (tokens, ended)) in indices.iter().zip(outputs) {
                 take(index, self.hypothesis(tokens, ended));
@@ -48,19 +51,36 @@ impl Translator {
         }
     }
 
-    fn greedy(&self, sources: &[&[u32]]) -> GreedyOutputs {
-        let [member] = &self.members[..] else {
-            return greedy_steps(
-                &mut *self.decoding(sources, self.max_len, false),
-                self.max_len,
-            );
-        };
-        let source = Source::new(sources.iter().copied(), &member.device);
-        let translation = member.model.greedy(&source, self.max_len, false);
-        GreedyOutputs {
-            tokens: translation.tokens,
-            ended: translation.ended,
+    fn greedy(&self, sources: &[&[u32]]) -> Translation {
+        if let [member] = &self.members[..] {
+            let source = Source::new(sources.iter().copied(), &member.device);
+            return member.model.greedy(&source, self.max_len, false);
         }
+        let mut decoding = self.decoding(sources, self.max_len, false);
+        greedy_steps(&mut *decoding, self.max_len)
+    }
+
+    /// The errors of the translations of `pairs`; of several targets of one source any is right.
+    pub fn errors(&self, pairs: &[Pair]) -> TokenErrors {
+        let groups = group_by_source(pairs);
+        let sources: Vec<&[String]> = groups.iter().map(|group| group.source).collect();
+        let mut errors = TokenErrors::default();
+        self.for_each_translation(&sources, |index, output| {
+            errors.add(&output.tokens, &groups[index].targets);
+            if !output.ended {
+                errors.add_cut_off();
+            }
+        });
+        errors
+    }
+
+    /// The [`errors`](Self::errors) of the pairs to validate on, which need not be in memory as tokens all at once.
+    pub fn valid_errors(&self, corpus: &Corpus) -> TokenErrors {
+        let mut errors = TokenErrors::default();
+        for pairs in corpus.valid_chunks() {
+            errors += self.errors(&pairs);
+        }
+        errors
     }
 
     pub(super) fn hypothesis(&self, tokens: &[u32], ended: bool) -> Hypothesis {

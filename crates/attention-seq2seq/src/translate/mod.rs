@@ -3,7 +3,6 @@
 mod align;
 mod batches;
 mod ensemble;
-mod errors;
 pub mod explain;
 mod greedy;
 mod outputs;
@@ -17,5 +16,4 @@ pub use search::SearchConfig;
 pub use translator::Translator;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

@@ -52,15 +52,10 @@ pub struct Attended {
     /// The attention weights, `[queries, keys]`, row by row.
     pub weights: Vec<f32>,
     /// Whether the last key is the end of the source.
-    pub(super) attends_to_end: bool,
+    pub attends_to_end: bool,
 }
 
 impl Attended {
-    /// Whether the last key is the end of the source.
-    pub fn attends_to_end(&self) -> bool {
-        self.attends_to_end
-    }
-
     /// The weights over all tokens of the text that `source` was read from: those that were left out have 0.
     pub fn in_text(self, read: &ReadTokens) -> Self {
         let rows = self.weights.chunks(self.source.len().max(1));

@@ -30,9 +30,6 @@ impl Translator {
     }
 
     /// As [`score_all`](Self::score_all), until the signal.
-    ///
-    /// # Errors
-    /// Those of [`score_all`](Self::score_all); [`Error::Stopped`] where a step is not to be made any more.
     pub(super) fn score_all_until(
         &self,
         pairs: &[(&[String], &[String])],
@@ -41,9 +38,8 @@ impl Translator {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
         check_sources(&sources)?;
         let sources = self.encoded(&sources);
-        let targets = pairs
-            .iter()
-            .map(|(_, target)| self.vocabs.target.try_encode(target));
+        let targets = pairs.iter();
+        let targets = targets.map(|(_, target)| self.vocabs.target.try_encode(target));
         let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
         let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
         let mut scores = vec![None; pairs.len()];
@@ -53,11 +49,8 @@ impl Translator {
                 indices.iter().map(|&index| all[index].clone()).collect()
             };
             let (sources, targets) = (of_batch(&sources), of_batch(&targets));
-            let steps = targets
-                .iter()
-                .map(|target| target.len() + 1)
-                .max()
-                .unwrap_or(0);
+            let steps = targets.iter().map(|target| target.len() + 1);
+            let steps = steps.max().unwrap_or(0);
             let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
             let mut decoding = self.decoding(&sources, steps, false);
             let forced = forced_steps(&mut *decoding, &targets, stop)?;

@@ -197,7 +197,6 @@ impl Translator {
         Ok(all)
     }
 
-    /// The number of sources that are searched at once.
     fn sources_of(&self, search: &BeamSearchConfig) -> usize {
         let tokens = self.vocabs.target.len();
         let rows = ROWS

@@ -12,13 +12,11 @@ use crate::error::Result;
 use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
 use crate::run::{
     CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, Select,
-    check_max_len,
 };
 use crate::tasks::Task;
 use crate::tokens::Tokenization::Chars;
 use crate::train::Trainee;
-use crate::vocab::Vocab;
-use crate::vocabs::Vocabs;
+use crate::vocab::{Vocab, Vocabs};
 
 mod explain;
 mod search;
@@ -106,117 +104,10 @@ fn unchecked(bias: [f32; 6], max_len: usize) -> (TempDir, Translator) {
 
 const PREDICTS_THE_END: [f32; 6] = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
 const PREDICTS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
-const PREDICTS_SPECIAL_TOKENS: [f32; 6] = [99.0, 98.0, 0.0, 97.0, 0.0, 90.0];
-const PREDICTS_FROM_THE_SOURCE: [f32; 6] = [-9.0, -9.0, 0.0, 0.0, 0.0, 0.0];
-
 fn line<T>(result: Result<T>) -> String {
     let line = result.err().unwrap().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");
     line
-}
-
-#[test]
-fn outputs_come_in_the_order_of_their_sources() {
-    let texts = ["fade", "a", "bed", "a", "decade", "cab", "f"];
-    let sources = texts.map(|text| Chars.split(text));
-    let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
-    // The test needs outputs that differ; now and then a new model gives the same for all sources.
-    let models = (0..100).map(|_| loaded(PREDICTS_FROM_THE_SOURCE));
-    let mut translations = models.map(|(folder, translator)| {
-        let outputs = translator.translate_tokens(&sources);
-        (folder, translator, outputs)
-    });
-    let (_folder, translator, outputs) = translations
-        .find(|(_, _, outputs)| outputs.iter().any(|output| *output != outputs[0]))
-        .unwrap();
-    for (source, output) in sources.iter().zip(&outputs) {
-        assert_eq!(&translator.translate_tokens(&[source])[0], output);
-        assert_eq!(&translator.attend(source).unwrap().output, output);
-    }
-    assert!(translator.translate_tokens(&[]).is_empty());
-}
-
-#[test]
-fn weights_have_a_row_for_every_token_and_for_the_end() {
-    let source = Chars.split("cab");
-    let check = |bias, target: &[&str]| {
-        let (_folder, translator) = loaded(bias);
-        let attended = translator.attend(&source).unwrap();
-        assert_eq!(attended.source, source);
-        assert_eq!(attended.target, target);
-        assert_eq!(attended.output.ended, target.ends_with(&["<eos>"]));
-        assert_eq!(attended.output, translator.translate_tokens(&[&source])[0]);
-        assert_eq!(attended.weights.len(), target.len() * source.len());
-        for row in attended.weights.chunks(source.len()) {
-            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{row:?}");
-        }
-    };
-    check(PREDICTS_THE_END, &["<eos>"]);
-    check(PREDICTS_X, &["x"; MAX_LEN]);
-}
-
-#[test]
-fn an_output_has_no_special_tokens() {
-    let (_folder, translator) = loaded(PREDICTS_SPECIAL_TOKENS);
-    let source = Chars.split("cab");
-    let expected = Hypothesis {
-        tokens: vec!["y".to_string(); MAX_LEN],
-        text: "yyyyy".to_string(),
-        ended: false,
-    };
-    assert_eq!(
-        translator.translate_tokens(&[&source]),
-        std::slice::from_ref(&expected)
-    );
-    assert_eq!(translator.attend(&source).unwrap().output, expected);
-}
-
-#[test]
-fn an_output_is_cut_off_at_the_limit_that_is_set() {
-    let (_folder, translator) = loaded(PREDICTS_X);
-    assert_eq!(translator.max_len(), MAX_LEN);
-    let pairs = [Pair {
-        source: Chars.split("a"),
-        target: Chars.split("x"),
-    }];
-    for max_len in [1, 2, 300] {
-        let (_folder, translator) = loaded(PREDICTS_X);
-        let translator = translator.with_max_len(max_len).unwrap();
-        let outputs = translator.translate(["fade", "a"]).unwrap();
-        for output in &outputs {
-            assert_eq!((output.tokens.len(), output.ended), (max_len, false));
-        }
-        let attended = translator.attend(&Chars.split("fade")).unwrap();
-        assert_eq!(attended.weights.len(), 4 * max_len);
-        let errors = translator.errors(&pairs);
-        // Right or wrong, it was cut off.
-        assert_eq!((errors.sequences(), errors.cut_off()), (1, 1));
-        assert_eq!(errors.exact_match(), if max_len == 1 { 1.0 } else { 0.0 });
-    }
-    let (_folder, translator) = unchecked(PREDICTS_THE_END, 1_000_000);
-    assert_eq!(translator.errors(&pairs).cut_off(), 0);
-    // Several batches: outputs might be long.
-    assert_eq!(translator.batch_size(), 8);
-    let outputs = translator.translate(["a"; 20]).unwrap();
-    assert_eq!(outputs.iter().filter(|output| output.ended).count(), 20);
-}
-
-#[test]
-fn a_limit_that_is_out_of_range_is_refused() {
-    for (max_len, message) in [
-        (
-            0,
-            "the length of outputs: expected at least 1 token, found 0",
-        ),
-        (
-            1_000_001,
-            "the length of outputs: expected at most 1000000 tokens, found 1000001",
-        ),
-    ] {
-        let (_folder, translator) = loaded(PREDICTS_X);
-        assert_eq!(line(translator.with_max_len(max_len)), message);
-    }
-    assert!(check_max_len(1_000_000).is_ok());
 }
 
 #[cfg(target_os = "linux")]
@@ -227,37 +118,6 @@ fn weights_that_fit_into_no_memory_are_refused() {
     let line = line(translator.attend(&Chars.split("a")));
     let message = "the memory of the attention weights: expected at most the ";
     assert!(line.starts_with(message), "{line}");
-}
-
-#[test]
-fn a_source_is_checked_where_a_user_wrote_it() {
-    let (_folder, translator) = loaded(PREDICTS_X);
-    assert_eq!(
-        line(translator.source_tokens("ab?")),
-        "unknown token \"?\" at position 3; expected one of: \"a\" \"b\" \"c\" \"d\" \"e\" \"f\""
-    );
-    assert_eq!(
-        line(translator.source_tokens("")),
-        "the text to translate: expected at least one token, found none"
-    );
-    let tokens = translator.source_tokens(" \tcab\r\n").unwrap();
-    assert_eq!(tokens, Chars.split("cab"));
-    // Other white space is text, as in a file of pairs.
-    for other in ["\u{a0}", "\u{3000}", "\u{feff}", "\u{c}"] {
-        assert!(!translator.is_blank(other));
-        let line = line(translator.source_tokens(&format!("cab{other}")));
-        assert!(line.starts_with("unknown token "), "{line}");
-        assert!(line.contains("at position 4; "), "{line}");
-    }
-    assert!(translator.is_blank("") && translator.is_blank(" \t\r\n"));
-    // Pairs to validate on may hold any token.
-    let unknown = Chars.split("a?");
-    assert_eq!(
-        translator.translate_tokens(&[&unknown])[0].tokens,
-        ["x"; MAX_LEN]
-    );
-    assert_eq!(translator.attend(&unknown).unwrap().source, unknown);
-    assert_eq!(translator.target_text(&Chars.split("xyx")), "xyx");
 }
 
 #[test]
@@ -287,31 +147,6 @@ fn any_of_several_targets_is_right() {
 }
 
 #[test]
-fn the_newest_model_is_loaded_until_one_is_chosen() {
-    let (_folder, run) = created();
-    assert_eq!(
-        line(Translator::load(&run, &device()))
-            .split_once(": ")
-            .unwrap()
-            .1,
-        "its training was stopped before the first checkpoint; train again with --resume"
-    );
-    add(&run, 1, PREDICTS_SPECIAL_TOKENS);
-    add(&run, 2, PREDICTS_THE_END);
-    let load = || Translator::load(&run, &device()).unwrap();
-    let target = || load().attend(&Chars.split("a")).unwrap().target;
-    assert_eq!(target(), ["<eos>"]);
-    assert_eq!((load().epoch(), load().is_chosen()), (2, false));
-    run.choose_model(1).unwrap();
-    assert_eq!(target(), ["y"; MAX_LEN]);
-    assert_eq!((load().epoch(), load().is_chosen()), (1, true));
-    // Training goes on: it was chosen among others.
-    add(&run, 3, PREDICTS_X);
-    assert_eq!(target(), ["x"; MAX_LEN]);
-    assert_eq!((load().epoch(), load().is_chosen()), (3, false));
-}
-
-#[test]
 fn a_model_of_other_sizes_is_an_error() {
     let (_folder, run) = created();
     add(&run, 1, PREDICTS_X);
@@ -335,21 +170,6 @@ fn a_model_of_other_sizes_is_an_error() {
     }
     run.save_config(&other).unwrap();
     assert!(Translator::load(&run, &device()).is_ok());
-}
-
-#[test]
-fn texts_are_translated_in_order_or_refused_at_the_first_unknown_token() {
-    let (_folder, translator) = loaded(PREDICTS_X);
-    let x = "x".repeat(MAX_LEN);
-    let outputs = translator.translate(["fade", "a"]).unwrap();
-    assert_eq!(outputs.len(), 2);
-    assert!(outputs.iter().all(|output| output.text == x));
-    let refused = line(translator.translate(["fade", "a?", "!"]));
-    assert!(
-        refused.starts_with("unknown token \"?\" at position 2; "),
-        "{refused}"
-    );
-    assert_eq!(translator.source_text(&Chars.split("fade")), "fade");
 }
 
 #[test]

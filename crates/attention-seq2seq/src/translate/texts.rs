@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::Translator;
-use crate::data::Pair;
 use crate::error::Result;
 use crate::normalization::Normalization;
-use crate::pair_file::{PairFile, PairFileOptions};
+use crate::pair_file::PairFileOptions;
 use crate::run::DataSource;
 use crate::tokens::trim;
 use crate::unknown::UnknownTokens;
@@ -33,18 +32,9 @@ impl Translator {
         self.config.data.source_tokens().split(trim(text))
     }
 
-    /// Reads pairs from a file, or from the standard input, which is `-`: in the columns and tokens of the training
-    /// file, and its format unless the file's ending tells another, or as source TAB target where the model was trained
-    /// on a task. They may have any number of tokens, and any tokens.
-    ///
-    /// # Errors
-    /// Those of [`PairFile::read`] and [`PairFile::pairs`].
-    pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
-        let options = self.pair_options(&file)?;
-        PairFile::read(file)?.pairs(&options)
-    }
-
-    /// How [`read_pairs`](Self::read_pairs) reads a file of this name.
+    /// How to read the pairs of a file, of this name: in the columns and tokens of the training file, and its format
+    /// unless the file's ending tells another, or as source TAB target where the model was trained on a task. They may
+    /// have any number of tokens, and any tokens.
     ///
     /// # Errors
     /// Those of [`PairFileOptions::of_other`].
@@ -69,15 +59,13 @@ impl Translator {
         self.config.data.target_tokens().join(tokens)
     }
 
-    /// The [`source_tokens`](Self::source_tokens) of each text.
     pub(super) fn source_tokens_of<T: AsRef<str>>(
         &self,
         texts: impl IntoIterator<Item = T>,
     ) -> Result<Vec<Vec<String>>> {
         let texts = texts.into_iter();
-        texts
-            .map(|text| self.source_tokens(text.as_ref()))
-            .collect()
+        let tokens = texts.map(|text| self.source_tokens(text.as_ref()));
+        tokens.collect()
     }
 
     /// Splits a text into target tokens that the model knows, none if it is blank.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device};
 
 use super::batches::{BATCH_SIZE, BATCH_TOKENS};
 use super::ensemble::MemberIds;
@@ -13,8 +14,8 @@ use crate::device::open_default_device;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, Decoding, EnsembleDecoding, Seq2SeqModel};
-use crate::run::{Manifest, RunConfig, RunDir, check_max_len, load_model};
-use crate::vocabs::Vocabs;
+use crate::run::{Manifest, Part, RunConfig, RunDir, check_max_len};
+use crate::vocab::Vocabs;
 
 /// The bytes of a token of an output: its id, its string, and its share of the text.
 const BYTES_OF_TOKEN: f64 = 64.0;
@@ -60,6 +61,11 @@ pub(super) struct Member {
     pub(super) device: Device,
     /// Its ids of the tokens, where it is a further model of an ensemble.
     pub(super) ids: Option<MemberIds>,
+}
+/// The parameters in a checkpoint, by the names that those of a `Trainee` have.
+#[derive(Module, Debug)]
+struct Saved {
+    model: AnyModel,
 }
 
 impl Translator {
@@ -118,11 +124,15 @@ impl Translator {
     fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.config_of(manifest)?;
         let vocabs = run.vocabs_of(manifest, &config.model)?;
-        let content = run.read_model(manifest, epoch)?;
-        let model = load_model(config.init_model(device), content)
-            .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
+        let saved = Saved {
+            model: config.init_model(device),
+        };
+        let content = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
+        let saved = ModuleRecord::from_bytes(content)
+            .and_then(|record| saved.try_load_record(record))
+            .map_err(|error| Error::unusable(&Part::Model.file(run.path(), epoch), error))?;
         let member = Member {
-            model: model.valid(),
+            model: saved.model.valid(),
             device: device.clone(),
             ids: None,
         };
@@ -240,8 +250,7 @@ impl Translator {
     /// The ids of source tokens, [`Vocab::UNK`](crate::Vocab::UNK) for those that are not in the vocabulary.
     pub(super) fn encoded(&self, sources: &[&[String]]) -> Vec<Vec<u32>> {
         let sources = sources.iter();
-        sources
-            .map(|source| self.vocabs.source.encode(source))
-            .collect()
+        let ids = sources.map(|source| self.vocabs.source.encode(source));
+        ids.collect()
     }
 }

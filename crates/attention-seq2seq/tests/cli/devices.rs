@@ -7,7 +7,7 @@ use crate::program::{fail, succeed};
 #[test]
 fn devices_are_listed() {
     let folder = tempdir().expect("a folder for the test");
-    let listed = succeed(folder.path(), &["devices"]);
+    let listed = succeed(folder.path(), "devices");
     assert!(listed.lines().any(|line| line == "flex"), "{listed}");
 }
 
@@ -15,11 +15,9 @@ fn devices_are_listed() {
 #[test]
 fn a_device_is_checked() {
     let folder = tempdir().expect("a folder for the test");
-    let checked = succeed(folder.path(), &["devices", "--device", "flex", "--check"]);
-    assert!(
-        checked.contains("additive attention     causal mask"),
-        "{checked}"
-    );
+    let checked = succeed(folder.path(), "devices --device flex --check");
+    let line = "additive attention     causal mask";
+    assert!(checked.contains(line), "{checked}");
     assert!(checked.trim_end().ends_with("checks passed"), "{checked}");
 }
 
@@ -28,7 +26,7 @@ fn a_device_is_checked() {
 fn a_build_that_cannot_check_says_so() {
     let folder = tempdir().expect("a folder for the test");
     let expected = "expected a program that is built with the feature check";
-    fail(folder.path(), &["devices", "--check"], expected);
+    fail(folder.path(), "devices --check", expected);
 }
 
 #[test]
@@ -36,7 +34,7 @@ fn an_unknown_device_is_an_error() {
     let folder = tempdir().expect("a folder for the test");
     fail(
         folder.path(),
-        &["devices", "--device", "tpu"],
+        "devices --device tpu",
         "unknown device \"tpu\"",
     );
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{fail, manifest, run, succeed, written};
+use crate::formats::vocab;
+use crate::program::{ended, fail, rows, run_with_input, succeed, text};
 
 /// The output of a training on `file`, with the same words to validate on.
 #[track_caller]
@@ -17,61 +18,28 @@ fn train(folder: &Path, file: &str, content: &[u8]) -> String {
         args.replace("--input-format dict", "")
     };
     let args = format!("train --data {file} {args} --threads 1");
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>())
-}
-
-/// The phonemes that the model of the run knows.
-fn phonemes(folder: &Path) -> Vec<String> {
-    let vocab = &manifest(&folder.join("run"))["vocabs"]["target"];
-    let tokens = vocab.as_array().unwrap().iter().skip(4);
-    let mut tokens: Vec<String> = tokens.map(|it| it.as_str().unwrap().to_string()).collect();
-    tokens.sort();
-    tokens
+    succeed(folder, &args)
 }
 
 #[test]
 fn what_stands_behind_words_is_left_out_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let files = [
-        (
-            "mfa.dict",
-            "cat\t0.99\t0.2\t1.0\t1.0\tK AE1 T\ndog\t0.5\t0.1\t1.2\t1.0\tD AO1 G\n",
-            "Montreal Forced Aligner",
-        ),
-        (
-            "lexiconp.txt",
-            "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
-            "Kaldi",
-        ),
-        ("cmudict", "cat 1 K AE1 T\ndog 1 D AO1 G\n", "NLTK"),
-        (
-            "voxforge.dict",
-            "cat [CAT] K AE1 T\ndog [DOG] D AO1 G\n",
-            "HTK",
-        ),
-        (
-            "cmudict-0.7b",
-            ";;; CMUdict\n## words\ncat  K AE1 T\ndog  D AO1 G\n",
-            "words and phonemes\n",
-        ),
-        (
-            "pets.dict",
-            "cat\tK AE1 T\na dog\tD AO1 G\n",
-            "words that end at a TAB",
-        ),
-    ];
-    for (file, content, named) in files {
+    let files = r#"
+mfa.dict | cat\t0.99\t0.2\t1.0\t1.0\tK AE1 T\ndog\t0.5\t0.1\t1.2\t1.0\tD AO1 G\n | Montreal Forced Aligner
+lexiconp.txt | cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n | Kaldi
+cmudict | cat 1 K AE1 T\ndog 1 D AO1 G\n | NLTK
+voxforge.dict | cat [CAT] K AE1 T\ndog [DOG] D AO1 G\n | HTK
+cmudict-0.7b | ;;; CMUdict\n## words\ncat  K AE1 T\ndog  D AO1 G\n | words and phonemes.
+pets.dict | cat\tK AE1 T\na dog\tD AO1 G\n | words that end at a TAB
+"#;
+    for [file, content, named] in rows(files) {
+        let content = content.replace("\\n", "\n").replace("\\t", "\t");
         let said = train(folder, file, content.as_bytes());
-        let line = said
-            .lines()
-            .find(|line| line.starts_with(&format!("{file}: ")));
-        assert!(format!("{}\n", line.unwrap()).contains(named), "{said}");
-        assert_eq!(
-            phonemes(folder),
-            ["AE1", "AO1", "D", "G", "K", "T"],
-            "{file}"
-        );
+        let start = format!("{file}: ");
+        let line = said.lines().find(|line| line.starts_with(&start)).unwrap();
+        assert!(format!("{line}.").contains(named), "{said}");
+        assert_eq!(vocab(folder, "target").concat(), "AE1AO1DGKT", "{file}");
         // A later file is told by itself, and by the same line on the standard error.
         let pair = ["score", "cat", "K AE1 T", "--model", "run"];
         let scored = succeed(folder, &pair);
@@ -79,16 +47,22 @@ fn what_stands_behind_words_is_left_out_and_named() {
         for (args, stdout) in [
             (&known[..], "K AE1 T\n"),
             (&["score", "--data", file, "--model", "run"], &scored),
-            (&["eval", "--data", file, "--model", "run"], ""),
+            (
+                &[
+                    "eval",
+                    "--data",
+                    file,
+                    "--model",
+                    "run",
+                    "--input-format",
+                    "dict",
+                ],
+                "",
+            ),
         ] {
-            let told = [args, &["--input-format", "dict"]].concat();
-            let args = if args[0] == "eval" { &told } else { args };
-            let [found, noted] = written(args, &run(folder, args), 0);
+            let [found, noted] = ended(folder, args, 0);
             assert!(found.starts_with(stdout), "{args:?}: {found}");
-            assert!(
-                noted.starts_with(&format!("{}\n", line.unwrap())),
-                "{args:?}: {noted}"
-            );
+            assert!(noted.starts_with(&format!("{line}\n")), "{args:?}: {noted}");
         }
     }
 }
@@ -97,16 +71,12 @@ fn what_stands_behind_words_is_left_out_and_named() {
 fn a_dictionary_is_known_by_its_first_line_and_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    fs::write(
-        folder.join("words"),
-        ";;; CMUdict\ncat K AE1 T\ndog D AO1 G\n",
-    )
-    .unwrap();
+    let words = ";;; CMUdict\ncat K AE1 T\ndog D AO1 G\n";
+    fs::write(folder.join("words"), words).unwrap();
     for file in ["words", "-"] {
         let args = ["train", "--data", file, "--print-config"];
-        let input = fs::read(folder.join("words")).unwrap();
-        let printed = crate::program::run_with_input(folder, &args, &input);
-        let printed = String::from_utf8(printed.stdout).unwrap();
+        let printed = run_with_input(folder, &args, words.as_bytes());
+        let printed = text(&printed.stdout);
         assert!(
             printed.contains("input-format = \"dict\""),
             "{file}: {printed}"
@@ -118,91 +88,41 @@ fn a_dictionary_is_known_by_its_first_line_and_its_name() {
 fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    fs::write(
-        folder.join("cmudict-0.7b"),
-        b"CAT  K AE1 T\nD\xc9J\xc0  D EY2\n",
-    )
-    .unwrap();
-    fs::write(folder.join("wide.tsv"), b"\xff\xfea\0\t\0b\0\n\0").unwrap();
-    fs::write(
-        folder.join("lexiconp.txt"),
-        "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
-    )
-    .unwrap();
-    // By its ending it is columns, whatever they hold.
-    fs::write(
-        folder.join("numbers.tsv"),
-        "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n",
-    )
-    .unwrap();
-    succeed(
-        folder,
-        &["train", "--data", "numbers.tsv", "--print-config"],
-    );
-    fs::write(folder.join("mfa"), "cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n").unwrap();
-    fs::write(folder.join("digit.dict"), "sa s A\neu 2 s\n").unwrap();
-    let most = "cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n";
-    fs::write(folder.join("most.txt"), most).unwrap();
-    fs::write(folder.join("ones"), "cat 1\tK AE1 T\ndog 1\tD AO1 G\n").unwrap();
-    fs::write(folder.join("spaces.txt"), "cat K AE1 T\n").unwrap();
-    for (file, message) in [
-        (
-            "cmudict-0.7b",
-            "cmudict-0.7b:2: expected UTF-8 text, found other bytes from byte 2 on; `iconv -f LATIN1 -t UTF-8` may \
-             convert the file",
-        ),
-        (
-            "wide.tsv",
-            "found other bytes from byte 1 on; `iconv -f UTF-16 -t UTF-8`",
-        ),
-        (
-            "lexiconp.txt",
-            "the format of lexiconp.txt: expected --input-format dict (what",
-        ),
-        (
-            "mfa",
-            "the format of mfa: expected --input-format dict (what",
-        ),
-        (
-            "ones",
-            "the format of ones: expected --input-format dict (what",
-        ),
+    let probable = "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n";
+    for (file, content) in [
+        ("cmudict-0.7b", &b"CAT  K AE1 T\nD\xc9J\xc0  D EY2\n"[..]),
+        ("wide.tsv", b"\xff\xfea\0\t\0b\0\n\0"),
+        ("lexiconp.txt", probable.as_bytes()),
+        ("numbers.tsv", probable.as_bytes()),
+        ("mfa", b"cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n"),
+        ("digit.dict", b"sa s A\neu 2 s\n"),
         (
             "most.txt",
-            "the format of most.txt: expected --input-format dict (what",
+            b"cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n",
         ),
-        (
-            "spaces.txt",
-            "found 1 column divided by TAB (a dictionary, as --input-format dict",
-        ),
-        (
-            "digit.dict",
-            "digit.dict:2: expected the number of a pronunciation behind every word, or behind none",
-        ),
+        ("ones", b"cat 1\tK AE1 T\ndog 1\tD AO1 G\n"),
+        ("spaces.txt", b"cat K AE1 T\n"),
     ] {
-        fail(folder, &["train", "--data", file, "--out", "run"], message);
+        fs::write(folder.join(file), content).unwrap();
+    }
+    // By its ending it is columns, whatever they hold.
+    succeed(folder, "train --data numbers.tsv --print-config");
+    let table = "
+cmudict-0.7b | cmudict-0.7b:2: expected UTF-8 text, found other bytes from byte 2 on; `iconv -f LATIN1 -t UTF-8` may
+wide.tsv | found other bytes from byte 1 on; `iconv -f UTF-16 -t UTF-8`
+lexiconp.txt | the format of lexiconp.txt: expected --input-format dict (what
+mfa | the format of mfa: expected --input-format dict (what
+ones | the format of ones: expected --input-format dict (what
+most.txt | the format of most.txt: expected --input-format dict (what
+spaces.txt | found 1 column divided by TAB (a dictionary, as --input-format dict
+digit.dict | digit.dict:2: expected the number of a pronunciation behind every word, or behind none
+";
+    for [file, message] in rows(table) {
+        fail(folder, &format!("train --data {file} --out run"), message);
     }
     // Told, either is read.
-    for format in ["dict", "tsv"] {
-        let args = [
-            "train",
-            "--data",
-            "lexiconp.txt",
-            "--input-format",
-            format,
-            "--print-config",
-        ];
+    for told in ["--input-format dict", "--input-format tsv", "--columns 2,1"] {
+        let args = format!("train --data lexiconp.txt {told} --print-config");
         succeed(folder, &args);
     }
-    succeed(
-        folder,
-        &[
-            "train",
-            "--data",
-            "lexiconp.txt",
-            "--columns",
-            "2,1",
-            "--print-config",
-        ],
-    );
 }

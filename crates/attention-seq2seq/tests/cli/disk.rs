@@ -37,7 +37,7 @@ fn no_flipped_bit_is_read() {
             fs::write(&file, &good).unwrap();
         }
     }
-    let args = resume_args("3", &[]);
+    let args = resume_args("3", "");
     for name in [
         "run.json",
         "checkpoint/model-2.bpk",
@@ -57,13 +57,13 @@ fn no_flipped_bit_is_read() {
 #[test]
 fn parts_of_another_run_are_not_taken() {
     let (folder, whole) = copied();
-    let args = train_args("reverse", "2", &["--out", "other", "--seed", "9"]);
+    let args = train_args("reverse", "2", "--out other --seed 9");
     succeed(folder.path(), &args);
     for part in ["model", "optim"] {
         let file = format!("checkpoint/{part}-2.bpk");
         let good = fs::read(whole.join(&file)).unwrap();
         fs::copy(folder.path().join("other").join(&file), whole.join(&file)).unwrap();
-        let args = resume_args("3", &[]);
+        let args = resume_args("3", "");
         fail(folder.path(), &args, "it was changed: expected ");
         fs::write(whole.join(&file), good).unwrap();
     }
@@ -94,12 +94,12 @@ fn a_folder_that_cannot_be_written_is_an_error_of_one_line() {
             println!("skipped: this user may write everywhere");
             return;
         };
-        let args = resume_args("3", &[]);
+        let args = resume_args("3", "");
         fail(folder.path(), &args, "Permission denied");
-        let overwrite = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+        let overwrite = train_args("copy", "1", "--out run --overwrite");
         fail(folder.path(), &overwrite, "Permission denied");
     }
-    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+    succeed(folder.path(), "translate abc --model run");
 }
 
 /// Two epochs, with little beside their checkpoints.
@@ -184,23 +184,23 @@ fn a_full_disk_costs_no_epoch_that_was_written() {
 /// Runs the program under strace, which kills it at the `number`th call of a kind; `None` where there is no strace that
 /// may do so. True if the program had ended before.
 #[cfg(target_os = "linux")]
-fn kill(folder: &Path, args: &[&str], call: &str, number: usize) -> Option<bool> {
+fn kill(folder: &Path, args: &str, call: &str, number: usize) -> Option<bool> {
     let inject = format!("inject={call}:signal=KILL:when={number}");
     let trace = format!("trace={call}");
     let program = env!("CARGO_BIN_EXE_seq2seq");
-    let strace = [
-        "-f",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &inject,
-        program,
-    ];
     let killed = std::process::Command::new("strace")
-        .args([&strace, args].concat())
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &trace,
+            "-e",
+            &inject,
+            program,
+        ])
+        .args(args.split_whitespace())
         .current_dir(folder)
         .output()
         .ok()?;
@@ -218,8 +218,7 @@ fn kill(folder: &Path, args: &[&str], call: &str, number: usize) -> Option<bool>
 fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let train: Vec<&str> = TRAIN.split_whitespace().collect();
-    let train = [&train[..], &["--out", "run"]].concat();
+    let train = format!("{TRAIN} --out run");
     succeed(folder, &train);
     let whole = crate::resume::contents(&folder.join("run"));
     fs::remove_dir_all(folder.join("run")).unwrap();
@@ -233,9 +232,9 @@ fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
                 return;
             };
             let what = format!("{call} {number}");
-            let used = run(folder, &["translate", "abc", "--model", "run"]);
+            let used = run(folder, "translate abc --model run");
             check_ended(&what, used.status.code(), &text(&used.stderr));
-            let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+            let go_on = "train --resume --threads 1 --out run";
             match folder.join("run/run.json").exists() {
                 true => succeed(folder, &go_on),
                 false => succeed(folder, &train),
@@ -260,8 +259,7 @@ fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
 fn a_run_is_replaced_whole_or_not_at_all() {
     let (folder, whole) = copied();
     let folder = folder.path();
-    let train: Vec<&str> = TRAIN.split_whitespace().collect();
-    let train = [&train[..], &["--out", "run", "--overwrite"]].concat();
+    let train = format!("{TRAIN} --out run --overwrite");
     let before = crate::program::manifest(&whole);
     let (mut replaced, mut left) = (0, 0);
     for call in ["fsync", "/^rename", "/^unlink"] {
@@ -272,10 +270,10 @@ fn a_run_is_replaced_whole_or_not_at_all() {
             };
             if crate::program::manifest(&whole) == before {
                 assert!(!ended);
-                succeed(folder, &["translate", "abc", "--model", "run"]);
+                succeed(folder, "translate abc --model run");
                 left += 1;
             } else {
-                let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+                let go_on = "train --resume --threads 1 --out run";
                 succeed(folder, &go_on);
                 let now = crate::program::manifest(&whole);
                 assert_eq!(now["history"].as_array().unwrap().len(), 2);
@@ -298,20 +296,16 @@ fn a_run_is_replaced_whole_or_not_at_all() {
 fn settings_that_cannot_be_trained_leave_the_run_that_is_there() {
     let (folder, whole) = copied();
     let before = crate::program::manifest(&whole);
-    for sizes in [
-        ["--hidden", "100000000000"],
-        ["--layers", "100000000000"],
-        ["--hidden", "7"],
+    for size in [
+        "--hidden 100000000000",
+        "--layers 100000000000",
+        "--hidden 7",
     ] {
-        let args = [
-            &["train", "copy", "--out", "run", "--overwrite"][..],
-            &sizes,
-        ]
-        .concat();
+        let args = format!("train copy --out run --overwrite {size}");
         fail(folder.path(), &args, "expected ");
     }
     assert_eq!(crate::program::manifest(&whole), before);
-    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+    succeed(folder.path(), "translate abc --model run");
 }
 
 /// As where a disk is damaged, and also for a user who may write everywhere.
@@ -320,25 +314,21 @@ fn a_file_where_a_folder_should_be_is_an_error_of_one_line() {
     let (folder, whole) = copied();
     fs::remove_dir_all(whole.join("checkpoint")).unwrap();
     fs::write(whole.join("checkpoint"), "").unwrap();
-    let args = resume_args("3", &[]);
-    fail(folder.path(), &args, "cannot read run/checkpoint/model-");
-    fail(
-        folder.path(),
-        &["translate", "abc", "--model", "run"],
-        "cannot read run/checkpoint/model-",
-    );
+    for args in [
+        "train --resume --out run --epochs 3",
+        "translate abc --model run",
+    ] {
+        fail(folder.path(), args, "cannot read run/checkpoint/model-");
+    }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_that_is_full_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let args = train_args("reverse", "1", &["--out", "run"]);
+    let args = train_args("reverse", "1", "--out run");
     let mut command = crate::program::command(folder.path(), &args);
-    let full = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
+    let full = fs::File::create("/dev/full").unwrap();
     let output = command.stdout(full).output().unwrap();
     crate::program::bad(&args, output, "cannot write the standard output: ");
     assert!(!folder.path().join("run").exists());
@@ -351,14 +341,10 @@ fn a_name_that_is_no_text_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.tsv");
     fs::write(folder.path().join(name), "a\tb\nc\td\n").unwrap();
-    let args = ["train", "--out", "run", "--data"];
-    let output = crate::program::command(folder.path(), &args)
-        .arg(name)
-        .output();
-    crate::program::bad(
-        &args,
-        output.unwrap(),
-        "the name of a file of pairs: expected UTF-8",
-    );
+    let args = "train --out run --data";
+    let mut command = crate::program::command(folder.path(), args);
+    let output = command.arg(name).output().unwrap();
+    let message = "the name of a file of pairs: expected UTF-8";
+    crate::program::bad(args, output, message);
     assert!(!folder.path().join("run").exists());
 }

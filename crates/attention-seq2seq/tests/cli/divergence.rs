@@ -8,7 +8,7 @@ use attention_seq2seq::{
 };
 use attention_tests::parameters;
 
-use crate::program::{epochs, fail, files, manifest, resume_args, run, succeed, written};
+use crate::program::{ended, epochs, fail, files, manifest, resume_args, succeed};
 use crate::support::device;
 
 const EMBEDDING: usize = 4;
@@ -78,8 +78,8 @@ fn each_step_that_is_refused_is_named_and_training_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     train(folder, 1, Some("q"));
-    let args = resume_args("3", &["--threads", "1"]);
-    let [stdout, stderr] = written(&args, &run(folder, &args), 0);
+    let args = resume_args("3", "--threads 1");
+    let [stdout, stderr] = ended(folder, &args, 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
     let count = stderr.lines().count();
     assert!((1..32).contains(&count), "{stderr}");
@@ -101,8 +101,8 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     train(folder, 8, None);
     let before = manifest(&folder.join("run"));
     assert_eq!(before["checkpoints"][1]["refused"], 8);
-    let args = resume_args("5", &[]);
-    let [_, stderr] = written(&args, &run(folder, &args), 2);
+    let args = resume_args("5", "");
+    let [_, stderr] = ended(folder, &args, 2);
     let lines: Vec<&str> = stderr.lines().collect();
     let reason = "the gradient of encoder.embedding.weight is not finite";
     assert_eq!(
@@ -123,7 +123,7 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     }
     assert!(!files(folder).iter().any(|file| file.ends_with(".bpk")));
     let message = "its training was stopped before the first checkpoint";
-    fail(folder, &["translate", "abc", "--model", "run"], message);
+    fail(folder, "translate abc --model run", message);
     // The program begins with other parameters.
     assert_eq!(epochs(&succeed(folder, &args))[0], "1/5");
 }
@@ -170,26 +170,21 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
     assert_eq!((epoch, step), (5, 2));
     let newest = RunDir::new(folder.join("run")).last_checkpoint();
     assert_eq!(newest.unwrap(), Some(2));
-    assert!(
-        !files(folder)
-            .iter()
-            .any(|file| file.contains("-3.bpk") || file.contains("-4.bpk"))
-    );
-    let args = ["translate", "abc", "--model", "run"];
-    let [_, stderr] = written(&args, &run(folder, &args), 0);
-    assert!(
-        stderr.contains("this is its newest checkpoint, of epoch 2"),
-        "{stderr}"
-    );
-    let args = resume_args("3", &[]);
-    let [stdout, _] = written(&args, &run(folder, &args), 0);
+    let is_left = |file: &String| file.contains("-3.bpk") || file.contains("-4.bpk");
+    assert!(!files(folder).iter().any(is_left));
+    let args = "translate abc --model run";
+    let [_, stderr] = ended(folder, &args, 0);
+    let newest = "this is its newest checkpoint, of epoch 2";
+    assert!(stderr.contains(newest), "{stderr}");
+    let args = resume_args("3", "");
+    let [stdout, _] = ended(folder, &args, 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
 }
 
 #[test]
 fn help_says_when_training_gives_up() {
     let folder = tempfile::tempdir().unwrap();
-    let help = succeed(folder.path(), &["train", "--help"]);
+    let help = succeed(folder.path(), "train --help");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "after ten in a row training ends with exit code 2";
     assert!(help.contains(sentence), "{help}");

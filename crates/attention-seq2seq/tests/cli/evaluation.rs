@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::program::{self, fail, first_line, succeed, trained};
 
@@ -13,16 +14,23 @@ fn train(folder: &Path, train: &str, valid: &str) {
     fs::write(folder.join("valid.tsv"), valid).unwrap();
     let args = "train --data train.tsv --valid valid.tsv --out run --overwrite --hidden 8 --embedding 4 --epochs 1 \
                 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+    succeed(folder, args);
 }
 
-fn eval(folder: &Path, others: &[&str]) -> String {
-    let args = ["eval", "--model", "run", "--threads", "1"];
-    succeed(folder, &[&args, others].concat())
+/// A folder with a run that has learned numbers, and validates on these pairs.
+fn trained_on_numbers(valid: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
+    train(folder.path(), &lines, valid);
+    folder
 }
 
-fn json(folder: &Path, others: &[&str]) -> Value {
-    let stdout = eval(folder, &[&["--format", "json"], others].concat());
+fn eval(folder: &Path, others: &str) -> String {
+    succeed(folder, &format!("eval --model run --threads 1 {others}"))
+}
+
+fn json(folder: &Path, others: &str) -> Value {
+    let stdout = eval(folder, &format!("--format json {others}"));
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
     serde_json::from_str(&stdout).unwrap()
 }
@@ -41,8 +49,8 @@ fn range(interval: &Value, factor: f64) -> String {
 #[test]
 fn lines_and_object_have_the_same_figures() {
     let run = trained().0.parent().unwrap();
-    let lines = eval(run, &[]);
-    let object = json(run, &[]);
+    let lines = eval(run, "");
+    let object = json(run, "");
     let first = format!(
         "10 sources: exact match {} %, sequence error rate {} %, token error rate {} %",
         percent(&object["exact_match"]),
@@ -62,34 +70,30 @@ fn lines_and_object_have_the_same_figures() {
 
     let number = |name: &str| object[name].as_f64().unwrap();
     assert_eq!(number("sources"), 10.0);
-    assert_eq!(
-        number("token_error_rate"),
-        number("edits") / number("reference_tokens")
-    );
+    let rate = number("edits") / number("reference_tokens");
+    assert_eq!(number("token_error_rate"), rate);
     assert!(number("edits") > 0.0 && number("chrf") > 0.0 && number("d2l_bleu") < 1.0);
     let is_noted = first_line(&lines).contains("reached the limit");
     assert_eq!(number("cut_off") > 0.0, is_noted, "{lines}");
     assert_eq!(object["errors"], serde_json::json!([]));
-    assert_eq!(
-        (&intervals["confidence"], &intervals["samples"]),
-        (&0.95.into(), &1000.into())
-    );
+    let expected = (&0.95.into(), &1000.into());
+    assert_eq!((&intervals["confidence"], &intervals["samples"]), expected);
 }
 
 #[test]
 fn the_worst_outputs_are_aligned_to_their_references() {
     let run = trained().0.parent().unwrap();
-    let object = json(run, &["--errors", "3"]);
+    let object = json(run, "--errors 3");
     let errors = object["errors"].as_array().unwrap();
     assert_eq!(errors.len(), 3);
-    let all = json(run, &["--errors", "100"]);
+    let all = json(run, "--errors 100");
     let all = all["errors"].as_array().unwrap();
     let wrong = 10.0 * object["sequence_error_rate"].as_f64().unwrap();
     assert_eq!((all.len() as f64, &all[..3]), (wrong.round(), &errors[..]));
     let edits: Vec<u64> = all.iter().map(|it| it["edits"].as_u64().unwrap()).collect();
     assert!(edits.is_sorted_by(|a, b| a >= b), "{edits:?}");
     assert_eq!(edits.iter().sum::<u64>(), object["edits"].as_u64().unwrap());
-    let lines = eval(run, &["--errors", "3"]);
+    let lines = eval(run, "--errors 3");
     let mut blocks = lines.split("\n\n").skip(1);
     for wrong in errors {
         let source = wrong["source"].as_str().unwrap();
@@ -125,8 +129,8 @@ fn sentences_have_bleu_and_chrf() {
     let lines: String = (0..40).map(line).collect();
     let valid = "the 1 sees\tle 1 voit .\nthe 1 sees\tle 1 regarde .\nsees 2\tvoit 2\n";
     train(folder, &lines, valid);
-    let object = json(folder, &[]);
-    let lines = eval(folder, &[]);
+    let object = json(folder, "");
+    let lines = eval(folder, "");
     let number = |name: &str| object[name].as_f64().unwrap();
     let third = format!(
         "BLEU {:.2} ({}), chrF {:.2} ({})",
@@ -140,22 +144,20 @@ fn sentences_have_bleu_and_chrf() {
 
 #[test]
 fn unknown_tokens_are_named_once_and_read_as_told() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = trained_on_numbers("10zy\t9\n0z11\t3\nzyz\t1\n01\t1\n");
     let folder = folder.path();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    train(folder, &lines, "10zy\t9\n0z11\t3\nzyz\t1\n01\t1\n");
     let second_last = |lines: &str| lines.lines().nth(2).map(str::to_string);
     let named = |how: &str| Some(format!("unknown source tokens, {how}: \"z\" \"y\""));
-    let as_unk = eval(folder, &[]);
+    let as_unk = eval(folder, "");
     assert!(as_unk.starts_with("4 sources: "), "{as_unk}");
     assert_eq!(second_last(&as_unk), named("read as <unk>"));
-    assert_eq!(eval(folder, &["--unknown", "unk"]), as_unk);
+    assert_eq!(eval(folder, "--unknown unk"), as_unk);
 
-    let skipped = eval(folder, &["--unknown", "skip"]);
+    let skipped = eval(folder, "--unknown skip");
     assert_eq!(second_last(&skipped), named("left out"));
     let targets = "unknown target tokens, which no output has (1 source can only be wrong): \"9\"";
     assert_eq!(skipped.lines().nth(3), Some(targets));
-    let object = json(folder, &["--unknown", "skip", "--errors", "9"]);
+    let object = json(folder, "--unknown skip --errors 9");
     assert_eq!(object["unknown"], serde_json::json!(["z", "y"]));
     assert_eq!(object["unknown_targets"], serde_json::json!(["9"]));
     assert_eq!(object["out_of_reach"], 1);
@@ -165,80 +167,61 @@ fn unknown_tokens_are_named_once_and_read_as_told() {
     assert_eq!(of("zyz").unwrap()["output"], "");
     assert!(of("10zy").is_some(), "{object}");
 
-    let args = ["eval", "--model", "run", "--unknown", "error"];
+    let args = "eval --model run --unknown error";
     fail(folder, &args, "unknown token \"z\" at position 3; ");
 }
 
 #[test]
 fn a_text_is_translated_without_its_unknown_tokens() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = trained_on_numbers("01\t1\n");
     let folder = folder.path();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    train(folder, &lines, "01\t1\n");
-    let both = |unknown: &str, texts: &[&str]| {
-        let args = [
-            &["translate", "--model", "run", "--unknown", unknown],
-            texts,
-        ]
-        .concat();
+    let both = |args: &str| {
+        let args = format!("translate --model run --unknown {args}");
         let output = program::run(folder, &args);
         assert!(output.status.success());
-        (
-            program::text(&output.stdout),
-            program::faults(&output.stderr),
-        )
+        let notes = program::faults(&output.stderr);
+        (program::text(&output.stdout), notes)
     };
-    let (known, silent) = both("skip", &["1011"]);
+    let (known, silent) = both("skip 1011");
     assert_eq!(silent, "");
-    let (skipped, notes) = both("skip", &["1z0yz11", "1011", "zz"]);
+    let (skipped, notes) = both("skip 1z0yz11 1011 zz");
     // Nothing is left of the last.
     assert_eq!(skipped, format!("{known}{known}\n"));
     let note = |token: &str, how: &str| format!("note: unknown token \"{token}\" is {how}\n");
     assert_eq!(notes, note("z", "left out") + &note("y", "left out"));
-    let (read, notes) = both("unk", &["1z0yz11", "zz"]);
+    let (read, notes) = both("unk 1z0yz11 zz");
     assert_eq!(read.lines().count(), 2);
-    assert_eq!(
-        notes,
-        note("z", "read as <unk>") + &note("y", "read as <unk>")
-    );
-    let args = ["translate", "1z0", "--model", "run"];
+    let expected = ["z", "y"].map(|token| note(token, "read as <unk>"));
+    assert_eq!(notes, expected.concat());
+    let args = "translate 1z0 --model run";
     fail(folder, &args, "unknown token \"z\" at position 2; ");
 }
 
 #[test]
 fn alignments_count_the_tokens_that_are_left_out() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = trained_on_numbers("01\t1\n");
     let folder = folder.path();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    train(folder, &lines, "01\t1\n");
-    let args = [
-        "translate",
-        "--model",
-        "run",
-        "--format",
-        "jsonl",
-        "--alignments",
-    ];
-    let aligned = |form: &str, text: &str, others: &[&str]| -> Value {
-        let args = [&args[..], &[form, text], others].concat();
+    let aligned = |args: &str| -> Value {
+        let args = format!("translate --model run --format jsonl --alignments {args}");
         let output = program::run(folder, &args);
         assert!(output.status.success());
         let object: Value = serde_json::from_slice(&output.stdout).unwrap();
         object["outputs"][0]["alignment"].clone()
     };
-    let skip = ["--unknown", "skip"];
     // The places of the known tokens in the text.
     let (text, places) = ("zz1y01", [2, 4, 5]);
-    let plain = aligned("pharaoh", "101", &[]);
+    let plain = aligned("pharaoh 101");
     let links = plain.as_str().unwrap().split(' ').map(|link| {
         let (source, target) = link.split_once('-').unwrap();
         format!("{}-{target}", places[source.parse::<usize>().unwrap()])
     });
     let links: Vec<String> = links.collect();
     assert!(!links.is_empty());
-    assert_eq!(aligned("pharaoh", text, &skip), links.join(" "));
+    let skipped = aligned(&format!("pharaoh {text} --unknown skip"));
+    assert_eq!(skipped, links.join(" "));
 
-    let (plain, skipped) = (aligned("json", "101", &[]), aligned("json", text, &skip));
+    let plain = aligned("json 101");
+    let skipped = aligned(&format!("json {text} --unknown skip"));
     assert_eq!(
         skipped["source"],
         serde_json::json!(["z", "z", "1", "y", "0", "1"])
@@ -253,15 +236,7 @@ fn alignments_count_the_tokens_that_are_left_out() {
     }
     // A report names the places of the tokens that were read.
     fs::write(folder.join("others.tsv"), "zz1y01\t5\n").unwrap();
-    let report = [
-        "--data",
-        "others.tsv",
-        "--unknown",
-        "skip",
-        "--report",
-        "x.html",
-    ];
-    eval(folder, &report);
+    eval(folder, "--data others.tsv --unknown skip --report x.html");
     let data = crate::page::data_of(&folder.join("x.html"));
     let explanation = &data["items"][0]["explanations"][0];
     assert_eq!(explanation["source"], text);

@@ -61,7 +61,7 @@ fn what_cannot_be_exported_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fail(
         folder.path(),
-        &["export", "--model", "none"],
+        "export --model none",
         "no trained model is there",
     );
     let run = trained().0.to_str().unwrap();

@@ -4,24 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    edit, epochs, fail, first_line, manifest, resume_args, run_with_usage_error, succeed,
+    edit, epochs, fail, first_line, manifest, resume_args, rows, run_with_usage_error, succeed,
 };
-
-/// Arguments in one line of text.
-fn words(args: &str) -> Vec<&str> {
-    args.split_whitespace().collect()
-}
 
 /// `seq2seq train` of a tiny model into `run`, with these arguments.
 #[track_caller]
 fn train(folder: &Path, args: &str) -> String {
     let sizes = "--out run --overwrite --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &words(&format!("train {args} {sizes}")))
+    succeed(folder, &format!("train {args} {sizes}"))
 }
 
 #[track_caller]
 fn eval(folder: &Path, args: &str) -> String {
-    succeed(folder, &words(&format!("eval --model run {args}")))
+    succeed(folder, &format!("eval --model run {args}"))
 }
 
 /// The options of the files that the run remembers.
@@ -29,8 +24,8 @@ fn options(folder: &Path) -> serde_json::Value {
     manifest(&folder.join("run"))["settings"]["data"]["tsv"]["options"].clone()
 }
 
-/// The tokens of a vocabulary that are not special.
-fn vocab(folder: &Path, side: &str) -> Vec<String> {
+/// The tokens of a vocabulary that are not special, sorted.
+pub(crate) fn vocab(folder: &Path, side: &str) -> Vec<String> {
     let vocabs = &manifest(&folder.join("run"))["vocabs"];
     let tokens = vocabs[side].as_array().unwrap().iter().skip(4);
     let mut tokens: Vec<String> = tokens.map(|it| it.as_str().unwrap().to_string()).collect();
@@ -44,11 +39,8 @@ fn dictionary(folder: &Path, name: &str, words: std::ops::Range<usize>) {
     let line = |word: usize| -> String {
         let letters: String = (0..4).map(|at| ["a", "b"][letter(word, at)]).collect();
         let phonemes: Vec<&str> = (0..4).map(|at| ["AH1", "B"][letter(word, at)]).collect();
-        format!(
-            "{letters}({})  {} # {word}\n",
-            1 + word % 2,
-            phonemes.join(" ")
-        )
+        let (variant, phonemes) = (1 + word % 2, phonemes.join(" "));
+        format!("{letters}({variant})  {phonemes} # {word}\n")
     };
     let lines: String = words.map(line).collect();
     fs::write(folder.join(name), format!(";;; letters\n{lines}")).unwrap();
@@ -61,28 +53,24 @@ fn a_dictionary_is_known_by_its_ending() {
     dictionary(folder, "cmu.dict", 0..12);
     dictionary(folder, "valid.dict", 12..16);
     let stdout = train(folder, "--data cmu.dict --valid valid.dict --stress drop");
-    assert!(
-        stdout.starts_with("12 training pairs, 4 validation pairs; "),
-        "{stdout}"
-    );
-    assert!(
-        stdout.contains("source tokens: chars, target tokens: spaces"),
-        "{stdout}"
-    );
-    assert_eq!(
-        options(folder)["format"],
-        serde_json::json!({"dict": {"stress": "drop"}})
-    );
+    for said in [
+        "12 training pairs, 4 validation pairs; ",
+        "source tokens: chars, target tokens: spaces",
+    ] {
+        assert!(stdout.contains(said), "{stdout}");
+    }
+    let format = serde_json::json!({"dict": {"stress": "drop"}});
+    assert_eq!(options(folder)["format"], format);
     assert_eq!(vocab(folder, "source"), ["a", "b"]);
     assert_eq!(vocab(folder, "target"), ["AH", "B"]);
     let evaluated = eval(folder, "");
     assert!(stdout.contains(first_line(&evaluated)), "{evaluated}");
     assert_eq!(eval(folder, "--data valid.dict"), evaluated);
-    assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
 
     // The dictionary of a translation is read as it was.
     let args = "translate abab --dictionary cmu.dict --model run";
-    assert_eq!(succeed(folder, &words(args)), "AH B AH B\n");
+    assert_eq!(succeed(folder, &args), "AH B AH B\n");
 
     // With its stress, and under another name.
     fs::rename(folder.join("cmu.dict"), folder.join("cmu.txt")).unwrap();
@@ -115,7 +103,7 @@ fn objects_have_fields_by_any_names() {
     assert_eq!(options(folder)["format"], fields);
     let args = "train --data pairs.jsonl --out other --epochs 1";
     let message = "pairs.jsonl:1: expected a text \"source\" in the object, found none";
-    fail(folder, &words(args), message);
+    fail(folder, &args, message);
 }
 
 #[test]
@@ -125,32 +113,25 @@ fn settings_of_a_format_are_refused_for_others() {
     fs::write(folder.join("a.tsv"), "a\tb\n").unwrap();
     fs::write(folder.join("a.dict"), "a B\n").unwrap();
     fs::write(folder.join("valid.tsv"), "a\tb\n").unwrap();
-    let of_format = |wanted: &str, found: &str| {
-        format!("expected a file in the format {wanted}, found {found}")
-    };
-    let zero = "expected at least 1, found 0".to_string();
-    for (file, option, value, message) in [
-        ("a.tsv", "--stress", "drop", of_format("dict", "tsv")),
-        ("a.dict", "--fields", "a,b", of_format("jsonl", "dict")),
-        ("a.dict", "--columns", "2,1", of_format("tsv", "dict")),
-        ("a.tsv", "--min-count", "0", zero.clone()),
-        ("a.tsv", "--max-vocab", "0", zero),
-    ] {
-        let args = format!("train --data {file} --valid valid.tsv --out run {option} {value}");
-        fail(
-            folder,
-            &words(&args),
-            &format!("error: {option}: {message}"),
-        );
+    let table = "
+a.tsv --stress drop | --stress: expected a file in the format dict, found tsv
+a.dict --fields a,b | --fields: expected a file in the format jsonl, found dict
+a.dict --columns 2,1 | --columns: expected a file in the format tsv, found dict
+a.tsv --min-count 0 | --min-count: expected at least 1, found 0
+a.tsv --max-vocab 0 | --max-vocab: expected at least 1, found 0
+";
+    for [args, message] in rows(table) {
+        let args = format!("train --valid valid.tsv --out run --data {args}");
+        fail(folder, &args, &format!("error: {message}"));
     }
     let other = tempfile::tempdir().unwrap();
-    for (option, value) in [
-        ("--input-format", "dict"),
-        ("--fields", "a,b"),
-        ("--stress", "drop"),
-        ("--unicode", "nfc"),
+    for option in [
+        "--input-format dict",
+        "--fields a,b",
+        "--stress drop",
+        "--unicode nfc",
     ] {
-        let stderr = run_with_usage_error(other.path(), &["train", "reverse", option, value]);
+        let stderr = run_with_usage_error(other.path(), &format!("train reverse {option}"));
         assert!(stderr.contains("cannot be used with"), "{stderr}");
     }
 }
@@ -172,15 +153,12 @@ fn tags_stand_before_a_lemma() {
     // Either form of a text is the same source; the tags of another language are unknown.
     let translate = |text: &str| succeed(folder, &["translate", text, "--model", "run"]);
     assert_eq!(translate("V;PST w07"), translate("V;PST\tw07"));
-    let args = ["translate", "V;FUT w07", "--model", "run"];
-    fail(folder, &args, "unknown token \"FUT;\" at position 2; ");
-    assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
-    let printed = words("train --data verbs.tsv --columns lemma,tags,form --print-config");
-    let printed = succeed(folder, &printed);
-    assert!(
-        printed.contains("columns = \"source,tags,target\""),
-        "{printed}"
-    );
+    let of_future = ["translate", "V;FUT w07", "--model", "run"];
+    fail(folder, &of_future, "unknown token \"FUT;\" at position 2; ");
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
+    let printed = succeed(folder, &format!("train {args} --print-config"));
+    let columns = "columns = \"source,tags,target\"";
+    assert!(printed.contains(columns), "{printed}");
 }
 
 #[test]
@@ -206,7 +184,7 @@ fn a_normal_form_is_kept_with_the_model() {
         assert_eq!(translate("\u{e9}01"), translate("e\u{301}01"));
         let apart = translate("\u{e9}01").contains("u\u{308}");
         assert!(!apart, "outputs are composed");
-        assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
+        assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
     }
     train(folder, "--data pairs.tsv --unicode none");
     assert_eq!(vocab(folder, "source").concat(), "01e\u{e9}\u{301}");
@@ -244,9 +222,8 @@ fn syllables_are_read_as_their_letters() {
 fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let lines: String = (0..40)
-        .map(|at| format!("e\u{301}{at:06b}\t{at}\n"))
-        .collect();
+    let line = |at: usize| format!("e\u{301}{at:06b}\t{at}\n");
+    let lines: String = (0..40).map(line).collect();
     fs::write(folder.join("pairs.tsv"), &lines).unwrap();
     train(folder, "--data pairs.tsv --unicode none");
     let before = eval(folder, "");
@@ -273,7 +250,7 @@ fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
     let options = options(folder);
     assert!(options.get("format").is_none() && options.get("normalization").is_none());
     assert_eq!(eval(folder, ""), before);
-    assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
 }
 
 #[test]
@@ -289,23 +266,23 @@ fn rare_tokens_are_not_in_a_vocabulary() {
         // The note that both are one file is no fault.
         let sizes = "--out run --overwrite --hidden 8 --embedding 4 --epochs 1 --threads 1";
         let args = format!("train {args} {others} {sizes}");
-        let output = crate::program::run(folder, &words(&args));
+        let output = crate::program::run(folder, &args);
         assert!(output.status.success(), "{args}");
     };
     noted("--min-count 3");
     assert_eq!(vocab(folder, "source"), ["a", "b", "c"]);
     assert_eq!(vocab(folder, "target"), ["x", "y"]);
     let evaluated = eval(folder, "");
-    assert!(
-        evaluated.contains("unknown source tokens, read as <unk>: \"d\"\n"),
-        "{evaluated}"
-    );
-    assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
+    let unknown = "unknown source tokens, read as <unk>: \"d\"\n";
+    assert!(evaluated.contains(unknown), "{evaluated}");
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
     noted("--max-vocab 1");
     assert_eq!(vocab(folder, "source"), ["a"]);
     assert_eq!(vocab(folder, "target"), ["x"]);
-    let args = words("train copy --min-count 2 --max-vocab 3 --print-config");
-    let printed = succeed(folder, &args);
+    let printed = succeed(
+        folder,
+        "train copy --min-count 2 --max-vocab 3 --print-config",
+    );
     assert!(
         printed.contains("min-count = 2\nmax-vocab = 3\n"),
         "{printed}"

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{self, copied, edit, fail, manifest, succeed, trained};
 
 fn json(run: &Path) -> Value {
-    let stdout = succeed(run, &["info", ".", "--format", "json"]);
+    let stdout = succeed(run, "info . --format json");
     assert_eq!(stdout.lines().count(), 1);
     serde_json::from_str(&stdout).unwrap()
 }
@@ -45,7 +45,7 @@ fn json_has_settings_sizes_and_history() {
 #[test]
 fn text_has_a_line_for_each_fact() {
     let (run, _) = trained();
-    let stdout = succeed(run, &["info", "."]);
+    let stdout = succeed(run, "info .");
     for line in [
         "folder       .",
         "kind         rnn with the attention additive",
@@ -72,7 +72,7 @@ fn a_training_that_has_not_ended_is_told() {
     let model = format!("\"model\": {}", manifest(&run)["model"]);
     edit(&run, &model, "\"model\": null");
     assert_eq!(json(&run)["is_chosen"], false);
-    let stdout = succeed(&run, &["info", "."]);
+    let stdout = succeed(&run, "info .");
     let expected = "model        epoch 2, the newest: the training has not ended\n";
     assert!(stdout.contains(expected), "{stdout}");
 }

@@ -16,19 +16,14 @@ fn the_space_alone_separates_tokens() {
     fs::write(folder.join("valid.tsv"), "km\t1\n").unwrap();
     let args = "train --data pairs.tsv --valid valid.tsv --source-tokens spaces --target-tokens chars --out run";
     let args = format!("{args} --hidden 4 --embedding 4 --epochs 1 --threads 1");
-    let stdout = succeed(folder, &args.split(' ').collect::<Vec<_>>());
-    assert!(
-        stdout.contains("; 8 source and 7 target tokens;"),
-        "{stdout}"
-    );
+    let stdout = succeed(folder, &args);
+    let tokens = "; 8 source and 7 target tokens;";
+    assert!(stdout.contains(tokens), "{stdout}");
     for text in [" 10\u{a0}000 km\t", "\u{a0}"] {
         succeed(folder, &["translate", text, "--model", "run"]);
     }
-    fail(
-        folder,
-        &["translate", "km m", "--model", "run"],
-        "unknown token \"m\" at position 2; ",
-    );
+    let args = ["translate", "km m", "--model", "run"];
+    fail(folder, &args, "unknown token \"m\" at position 2; ");
 }
 
 #[test]
@@ -47,23 +42,19 @@ fn a_byte_order_mark_is_taken_from_the_beginning_alone() {
 #[test]
 fn errors_name_the_standard_input() {
     let folder = tempfile::tempdir().unwrap();
-    let args = ["train", "--data", "-", "--out", "run"];
+    let args = "train --data - --out run";
     for (pairs, message) in [
         (
             "",
-            "the standard input holds no line; give at least one pair of a source and a target",
+            " holds no line; give at least one pair of a source and a target",
         ),
         (
             "a\tb\nc\n",
-            "the standard input:2: expected a target in column 2, found 1 column",
+            ":2: expected a target in column 2, found 1 column",
         ),
     ] {
-        let mut child = program::command(folder.path(), &args);
-        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        input.write_all(pairs.as_bytes()).unwrap();
-        drop(input);
-        program::bad(&args, child.wait_with_output().unwrap(), message);
+        let output = program::run_with_input(folder.path(), args, pairs.as_bytes());
+        program::bad(args, output, &format!("the standard input{message}"));
     }
 }
 
@@ -76,7 +67,7 @@ fn one_file_to_learn_from_and_to_validate_on_is_noted() {
     let sizes = "--hidden 4 --embedding 4 --epochs 1 --threads 1";
     let train = |data: &str, valid: &str| {
         let args = format!("train --data {data} --valid {valid} --out run --overwrite {sizes}");
-        let output = program::run(folder, &args.split(' ').collect::<Vec<_>>());
+        let output = program::run(folder, &args);
         assert!(output.status.success());
         program::faults(&output.stderr)
     };
@@ -92,10 +83,8 @@ fn one_stream_is_not_read_twice() {
     let folder = folder.path();
     let refused = |data: &str, valid: &str, what: &str| {
         let args = ["train", "--data", data, "--valid", valid, "--out", "run"];
-        let mut child = program::command(folder, &args)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut program = program::command(folder, &args);
+        let mut child = program.stdin(Stdio::piped()).spawn().unwrap();
         // It would be another error, if it was read. The program may have ended before.
         let _ = child.stdin.take().unwrap().write_all(b"no pair\n");
         let message = format!(
@@ -112,16 +101,14 @@ fn one_stream_is_not_read_twice() {
         refused("-", "/dev/stdin", input);
         refused("/dev/fd/0", "-", input);
         refused("/dev/stdin", "/dev/stdin", input);
-        let made = std::process::Command::new("mkfifo")
-            .arg(folder.join("made"))
-            .status();
-        assert!(made.unwrap().success());
+        let mut mkfifo = std::process::Command::new("mkfifo");
+        assert!(mkfifo.arg(folder.join("made")).status().unwrap().success());
         refused("made", "./made", "a stream");
     }
     // One that is not there is an error of its own.
     fail(
         folder,
-        &["train", "--data", "none", "--valid", "none"],
+        "train --data none --valid none",
         "cannot read none: ",
     );
 }

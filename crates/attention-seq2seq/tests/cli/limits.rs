@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::disk::check_ended;
-use crate::program::{bad, copied, manifest, resume_args, run, succeed, text, train_args, written};
+use crate::program::{bad, copied, ended, manifest, resume_args, succeed, text, train_args};
 use crate::resume::contents;
 
 /// `seq2seq` under a limit of the shell's `ulimit`.
-fn limited(folder: &Path, limit: &str, args: &[&str]) -> Output {
+fn limited(folder: &Path, limit: &str, args: &str) -> Output {
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
-        .args(args)
+        .args(args.split_whitespace())
         .current_dir(folder)
         .env("RUST_BACKTRACE", "1")
         .stdin(Stdio::null())
@@ -42,7 +42,7 @@ const HALF: [&str; 2] = ["-v 524288", "-d 524288"];
 /// The address space, in KiB, that the program needs to start.
 fn start(folder: &Path) -> u64 {
     let starts = |limit: &u64| {
-        let output = limited(folder, &format!("-v {limit}"), &["--version"]);
+        let output = limited(folder, &format!("-v {limit}"), "--version");
         output.status.success()
     };
     (1..).map(|step| 4096 * step).find(starts).unwrap()
@@ -53,17 +53,8 @@ fn a_model_beyond_a_limit_is_refused_before_it_is_made() {
     let folder = tempfile::tempdir().unwrap();
     for limit in HALF {
         // With more threads, on a machine of many cores, their stacks would not fit.
-        let args = [
-            "train",
-            "reverse",
-            "--hidden",
-            "6000",
-            "--threads",
-            "1",
-            "--out",
-            "run",
-        ];
-        let output = limited(folder.path(), limit, &args);
+        let args = "train reverse --hidden 6000 --threads 1 --out run";
+        let output = limited(folder.path(), limit, args);
         let stderr = text(&output.stderr);
         let message = "the memory of the model in training: expected at most the 0.5 GiB of memory that are free, \
                        found 4.6 GiB";
@@ -77,9 +68,9 @@ fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
     let (folder, whole) = copied();
     crate::program::edit(&whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
     for args in [
-        &["translate", "abc", "--model", "run", "--threads", "1"][..],
-        &["eval", "--model", "run", "--threads", "1"],
-        &["attend", "abc", "--model", "run", "--threads", "1"],
+        "translate abc --model run --threads 1",
+        "eval --model run --threads 1",
+        "attend abc --model run --threads 1",
     ] {
         let output = limited(folder.path(), HALF[0], args);
         let message = "the memory of the model: expected at most the 0.5 GiB";
@@ -92,9 +83,9 @@ fn threads_that_may_not_be_started_are_an_error() {
     let (folder, _) = copied();
     // Their stacks take 2 GiB.
     for args in [
-        &["train", "reverse", "--threads", "1024", "--out", "other"][..],
-        &["translate", "abc", "--model", "run", "--threads", "1024"],
-        &["eval", "--model", "run", "--threads", "1024"],
+        "train reverse --threads 1024 --out other",
+        "translate abc --model run --threads 1024",
+        "eval --model run --threads 1024",
     ] {
         let output = limited(folder.path(), "-v 1000000", args);
         let message =
@@ -110,7 +101,7 @@ fn threads_that_may_not_be_started_are_an_error() {
 fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let train = train_args("reverse", "2", &["--dropout", "0.1", "--out", "run"]);
+    let train = train_args("reverse", "2", "--dropout 0.1 --out run");
     succeed(folder, &train);
     let whole = contents(&folder.join("run"));
     let start = start(folder);
@@ -118,27 +109,24 @@ fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
     for step in 0..16 {
         fs::remove_dir_all(folder.join("run")).unwrap_or_default();
         let limit = format!("-v {}", start + 256 * step * step);
-        let commands: [&[&str]; 4] = [
-            &train,
-            &["translate", "abc", "--model", "run"],
-            &["eval", "--model", "run", "--threads", "1"],
-            &["attend", "abc", "--model", "run", "--threads", "1"],
+        let commands = [
+            &train[..],
+            "translate abc --model run",
+            "eval --model run --threads 1",
+            "attend abc --model run --threads 1",
         ];
         for args in commands {
             let output = limited(folder, &limit, args);
-            let what = format!("{limit}, {}", args[0]);
-            let aborted = has_aborted(&what, &output);
-            failed += usize::from(args[0] == "train" && aborted);
+            let aborted = has_aborted(&format!("{limit}, {args}"), &output);
+            failed += usize::from(args == train && aborted);
         }
-        let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+        let go_on = "train --resume --threads 1 --out run";
         match folder.join("run/run.json").exists() {
-            true => succeed(folder, &go_on),
+            true => succeed(folder, go_on),
             false => succeed(folder, &train),
         };
-        assert!(
-            contents(&folder.join("run")) == whole,
-            "{limit}: another run"
-        );
+        let is_same = contents(&folder.join("run")) == whole;
+        assert!(is_same, "{limit}: another run");
     }
     assert!((3..16).contains(&failed), "{failed} of 16 failed");
 }
@@ -148,7 +136,7 @@ fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
     let (folder, whole) = copied();
     let before = manifest(&whole);
     let start = start(folder.path());
-    let go_on = resume_args("3", &["--threads", "1"]);
+    let go_on = resume_args("3", "--threads 1");
     // Until the limit lets it end: whichever allocation fails before, all of the run is there.
     let mut failed = 0;
     for step in 1.. {
@@ -161,8 +149,7 @@ fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
         }
         assert!(!output.status.success(), "{limit}");
         failed += 1;
-        let translate = ["translate", "abc", "--model", "run"];
-        written(&translate, &run(folder.path(), &translate), 0);
+        ended(folder.path(), "translate abc --model run", 0);
     }
     assert!(failed > 0, "it never failed");
     succeed(folder.path(), &go_on);

@@ -6,40 +6,36 @@ use std::path::Path;
 
 use attention_seq2seq::RunDir;
 
-use crate::program::{bad, files, manifest, resume_args, succeed, train_args, written};
-use crate::signals::{ENDLESS, Running};
+use crate::program::{bad, ended, files, manifest, resume_args, succeed, train_args};
+use crate::signals::{ENDLESS, ENDLESSLY, Running};
+
+const LOST: &str = "the lock run/lock: expected the file that this training locked";
 
 /// A training of many epochs in `run`, after the second.
-fn training(folder: &Path, args: &[&str]) -> Running {
+fn training(folder: &Path, args: &str) -> Running {
     let run = RunDir::new(folder.join("run"));
     let mut running = Running::start(folder, args);
     running.wait_until(|| run.checkpoints().unwrap().last() >= Some(&2));
     running
 }
 
-const LONG: [&str; 4] = ["--patience", ENDLESS, "--out", "run"];
-
 #[test]
 fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args = train_args("reverse", ENDLESS, &LONG);
+    let args = train_args("reverse", ENDLESS, ENDLESSLY);
     let first = training(folder, &args);
     fs::remove_file(folder.join("run/lock")).unwrap();
-    let second = train_args("copy", "2", &["--out", "run", "--overwrite"]);
+    let second = train_args("copy", "2", "--out run --overwrite");
     succeed(folder, &second);
     let output = first.end();
-    bad(
-        &args,
-        output,
-        "the lock run/lock: expected the file that this training locked",
-    );
+    bad(&args, output, LOST);
     // The run is the second's, and whole.
     let run = manifest(&folder.join("run"));
     assert_eq!(run["history"].as_array().unwrap().len(), 2);
     assert_eq!(run["settings"]["data"]["task"]["task"], "copy");
-    succeed(folder, &["eval", "--model", "run"]);
-    succeed(folder, &resume_args("3", &[]));
+    succeed(folder, "eval --model run");
+    succeed(folder, &resume_args("3", ""));
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
     for replaced in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let args = train_args("reverse", ENDLESS, &LONG);
+        let args = train_args("reverse", ENDLESS, ENDLESSLY);
         let running = training(folder, &args);
         fs::rename(folder.join("run"), folder.join("moved")).unwrap();
         if replaced {
@@ -55,15 +51,13 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
             fs::write(folder.join("run/lock"), "").unwrap();
         }
         // Between the two calls above there is none, in whichever write the training is.
-        let message = "the lock run/lock: expected the file that this training locked";
-        bad(&args, running.end(), message);
+        bad(&args, running.end(), LOST);
         let run = folder.join("run");
         if replaced {
             assert_eq!(files(&run), ["lock"]);
         }
         assert_eq!(run.exists(), replaced);
         // What was moved is whole.
-        let args = ["eval", "--model", "moved"];
-        written(&args, &crate::program::run(folder, &args), 0);
+        ended(folder, "eval --model moved", 0);
     }
 }

@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use attention_seq2seq::RunDir;
 use serde_json::Value;
 
 use crate::divergence;
 use crate::program::{
-    self, copied, manifest, resume_args, run_with_usage_error, succeed, train_args, written,
+    copied, ended, manifest, model_file, resume_args, run_with_usage_error, succeed, train_args,
 };
 
 fn events(stdout: &str) -> Vec<Value> {
@@ -19,32 +18,26 @@ fn events(stdout: &str) -> Vec<Value> {
 fn json_has_an_object_for_each_event() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args = train_args("reverse", "2", &["--out", "run", "--json"]);
+    let args = train_args("reverse", "2", "--out run --json");
     let events = events(&succeed(folder, &args));
-    let names: Vec<_> = events
-        .iter()
-        .map(|it| it["event"].as_str().unwrap())
-        .collect();
+    let names = events.iter().map(|it| it["event"].as_str().unwrap());
+    let names: Vec<&str> = names.collect();
     assert_eq!(names, ["prepared", "started", "epoch", "epoch", "ended"]);
     let run = manifest(&folder.join("run"));
     let [prepared, started, _, second, ended] = events.try_into().unwrap();
     assert_eq!(prepared["settings"], run["settings"]);
     assert_eq!(prepared["folder"], "run");
-    assert_eq!(
-        (&started["trained"], &started["epochs"]),
-        (&0.into(), &2.into())
-    );
+    let expected = (&0.into(), &2.into());
+    assert_eq!((&started["trained"], &started["epochs"]), expected);
     for side in ["train", "valid"] {
         assert_eq!(second[side], run["history"][1][side]);
     }
-    assert_eq!(
-        (&second["epoch"], &second["epochs"]),
-        (&2.into(), &2.into())
-    );
+    let expected = (&2.into(), &2.into());
+    assert_eq!((&second["epoch"], &second["epochs"]), expected);
     assert_eq!(ended["reason"], "last_epoch");
     assert_eq!(ended["model"], run["model"]);
     assert_eq!(ended["valid"]["sources"], 10);
-    let evaluation = succeed(folder, &["eval", "--model", "run"]);
+    let evaluation = succeed(folder, "eval --model run");
     for (name, figure) in [
         ("exact match", "exact_match"),
         ("sequence error rate", "sequence_errors"),
@@ -59,24 +52,11 @@ fn json_has_an_object_for_each_event() {
 #[test]
 fn a_training_that_goes_on_and_stops_early_says_so() {
     let (folder, _) = copied();
-    let args = resume_args(
-        "40",
-        &[
-            "--threads",
-            "1",
-            "--json",
-            "--patience",
-            "1",
-            "--learning-rate",
-            "1",
-        ],
-    );
+    let args = resume_args("40", "--threads 1 --json --patience 1 --learning-rate 1");
     let events = events(&succeed(folder.path(), &args));
     let started = &events[1];
-    assert_eq!(
-        (&started["trained"], &started["epochs"]),
-        (&2.into(), &40.into())
-    );
+    let expected = (&2.into(), &40.into());
+    assert_eq!((&started["trained"], &started["epochs"]), expected);
     assert_eq!(events.last().unwrap()["reason"], "patience");
 }
 
@@ -85,24 +65,20 @@ fn a_refused_step_is_an_event_and_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     divergence::train(folder, 1, Some("q"));
-    for log in ["--json", "--quiet"] {
-        let epochs = if log == "--json" { "3" } else { "4" };
-        let args = resume_args(epochs, &["--threads", "1", log]);
-        let [stdout, stderr] = written(&args, &program::run(folder, &args), 0);
+    for (epochs, log) in [("3", "--json"), ("4", "--quiet")] {
+        let args = resume_args(epochs, &format!("--threads 1 {log}"));
+        let [stdout, stderr] = ended(folder, &args, 0);
         let notes = stderr.lines();
         let notes = notes.filter(|line| line.starts_with("note: refused step "));
         let notes = notes.count();
         assert!(notes > 0, "{stderr}");
-        let refused = events(&stdout).into_iter();
-        let refused = refused.filter(|it| it["event"] == "step_refused");
-        let refused: Vec<Value> = refused.collect();
+        let mut refused = events(&stdout);
+        refused.retain(|it| it["event"] == "step_refused");
         let expected = if log == "--json" { notes } else { 0 };
         assert_eq!(refused.len(), expected, "{stdout}");
         for event in refused {
-            assert!(
-                event["steps"] == 32 && event["reason"].is_string(),
-                "{event}"
-            );
+            let is_whole = event["steps"] == 32 && event["reason"].is_string();
+            assert!(is_whole, "{event}");
         }
     }
 }
@@ -111,18 +87,13 @@ fn a_refused_step_is_an_event_and_a_note() {
 fn quiet_is_silent_and_trains_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    for (out, others) in [("said", &[][..]), ("unsaid", &["--quiet"])] {
-        let others = [&["--out", out], others].concat();
-        let args = train_args("reverse", "1", &others);
-        let [stdout, _] = written(&args, &program::run(folder, &args), 0);
-        assert_eq!(stdout.is_empty(), out == "unsaid", "{stdout}");
+    for (others, is_silent) in [("--out said", false), ("--out unsaid --quiet", true)] {
+        let [stdout, _] = ended(folder, &train_args("reverse", "1", others), 0);
+        assert_eq!(stdout.is_empty(), is_silent, "{stdout}");
     }
     let [said, unsaid] = ["said", "unsaid"].map(|run| folder.join(run));
     assert_eq!(manifest(&said), manifest(&unsaid));
-    let models = [&said, &unsaid].map(|run| {
-        let (file, _) = RunDir::new(run).model_file().unwrap().unwrap();
-        fs::read(file).unwrap()
-    });
+    let models = [&said, &unsaid].map(|run| fs::read(model_file(run)).unwrap());
     assert!(models[0] == models[1]);
     assert!(unsaid.join("attention.svg").exists());
 }
@@ -130,7 +101,6 @@ fn quiet_is_silent_and_trains_the_same() {
 #[test]
 fn json_and_quiet_exclude_each_other() {
     let folder = tempfile::tempdir().unwrap();
-    let args = ["train", "reverse", "--json", "--quiet"];
-    let stderr = run_with_usage_error(folder.path(), &args);
+    let stderr = run_with_usage_error(folder.path(), "train reverse --json --quiet");
     assert!(stderr.contains("cannot be used with"), "{stderr}");
 }

@@ -10,26 +10,54 @@ use attention_seq2seq::RunDir;
 use tempfile::TempDir;
 
 /// A model and data that train in a second.
-pub(crate) const TINY: [&str; 13] = [
-    "--train-pairs",
-    "64",
-    "--valid-pairs",
-    "10",
-    "--batch-size",
-    "32",
-    "--embedding",
-    "4",
-    "--hidden",
-    "8",
-    "--threads",
-    "1",
-    "--epochs",
-];
+pub(crate) const TINY: &str =
+    "--train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 --threads 1";
+
+/// The arguments of a command: a text, which is split at white space, or a list of texts.
+pub(crate) trait Args {
+    fn list(&self) -> Vec<String>;
+}
+
+impl Args for str {
+    fn list(&self) -> Vec<String> {
+        self.split_whitespace().map(str::to_string).collect()
+    }
+}
+
+impl Args for String {
+    fn list(&self) -> Vec<String> {
+        self.as_str().list()
+    }
+}
+
+impl<S: AsRef<str>> Args for [S] {
+    fn list(&self) -> Vec<String> {
+        self.iter().map(|it| it.as_ref().to_string()).collect()
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Args for [S; N] {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
+impl<S: AsRef<str>> Args for Vec<S> {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
+impl<A: Args + ?Sized> Args for &A {
+    fn list(&self) -> Vec<String> {
+        (*self).list()
+    }
+}
 
 /// `seq2seq` in `folder`, not yet started.
-pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
+pub(crate) fn command(folder: &Path, args: &(impl Args + ?Sized)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seq2seq"));
-    command.current_dir(folder).args(args);
+    command.current_dir(folder).args(args.list());
     command
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
@@ -38,35 +66,41 @@ pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn run(folder: &Path, args: &[&str]) -> Output {
+pub(crate) fn run(folder: &Path, args: &(impl Args + ?Sized)) -> Output {
     command(folder, args).output().unwrap()
 }
 
 /// The standard output of a run that went well.
 #[track_caller]
-pub(crate) fn succeed(folder: &Path, args: &[&str]) -> String {
+pub(crate) fn succeed(folder: &Path, args: &(impl Args + ?Sized)) -> String {
     good(args, run(folder, args))
 }
 
 #[track_caller]
-pub(crate) fn good(args: &[&str], output: Output) -> String {
+pub(crate) fn good(args: &(impl Args + ?Sized), output: Output) -> String {
     quiet(args, output, 0)
 }
 
 /// The standard output and the standard error of a run that ended with `code`.
 #[track_caller]
-pub(crate) fn written(args: &[&str], output: &Output, code: i32) -> [String; 2] {
+pub(crate) fn ended(folder: &Path, args: &(impl Args + ?Sized), code: i32) -> [String; 2] {
+    written(args, &run(folder, args), code)
+}
+
+/// The standard output and the standard error of an `output` that ended with `code`.
+#[track_caller]
+pub(crate) fn written(args: &(impl Args + ?Sized), output: &Output, code: i32) -> [String; 2] {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
     let ended = output.status.code();
-    assert_eq!(ended, Some(code), "{args:?}: {stdout}{stderr}");
+    assert_eq!(ended, Some(code), "{:?}: {stdout}{stderr}", args.list());
     [stdout, stderr]
 }
 
 /// The standard output of a run that ended with `code`. The standard error may only say that outputs were cut off.
 #[track_caller]
-pub(crate) fn quiet(args: &[&str], output: Output, code: i32) -> String {
+pub(crate) fn quiet(args: &(impl Args + ?Sized), output: Output, code: i32) -> String {
     let [stdout, _] = written(args, &output, code);
-    assert_eq!(faults(&output.stderr), "", "{args:?}");
+    assert_eq!(faults(&output.stderr), "", "{:?}", args.list());
     stdout
 }
 
@@ -77,10 +111,8 @@ pub(crate) fn faults(stderr: &[u8]) -> String {
             || line.starts_with("note: ") && line.contains("output") && line.ends_with(RAISES_IT)
     };
     let stderr = text(stderr);
-    stderr
-        .split_inclusive('\n')
-        .filter(|line| !is_note(line))
-        .collect()
+    let lines = stderr.split_inclusive('\n');
+    lines.filter(|line| !is_note(line)).collect()
 }
 
 /// The end of the note that an output was cut off.
@@ -88,18 +120,29 @@ const RAISES_IT: &str = "; --max-length N raises it\n";
 
 /// Expects exit code 2 and one line on the standard error, with `message` in it.
 #[track_caller]
-pub(crate) fn fail(folder: &Path, args: &[&str], message: &str) {
+pub(crate) fn fail(folder: &Path, args: &(impl Args + ?Sized), message: &str) {
     bad(args, run(folder, args), message);
 }
 
 #[track_caller]
-pub(crate) fn bad(args: &[&str], output: Output, message: &str) {
+pub(crate) fn bad(args: &(impl Args + ?Sized), output: Output, message: &str) {
     written(args, &output, 2);
-    let stderr = faults(&output.stderr);
-    assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
-    assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
-    assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+    let (args, stderr) = (args.list(), faults(&output.stderr));
+    let is_error = stderr.starts_with("error: ") && !stderr.contains("panicked");
+    assert!(
+        is_error && stderr.lines().count() == 1,
+        "{args:?}: {stderr}"
+    );
     assert!(stderr.contains(message), "{args:?}: {stderr}");
+}
+
+/// The rows of a table: a line each, with ` | ` between the cells, of which each is trimmed.
+pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
+    let rows = table.trim().lines().map(|line| {
+        let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        cells.try_into().expect(line)
+    });
+    rows.collect()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -111,19 +154,14 @@ pub(crate) fn first_line(stdout: &str) -> &str {
     stdout.lines().next().unwrap_or_default()
 }
 
-/// `seq2seq train TASK` with a tiny model, and other arguments.
-pub(crate) fn train_args<'a>(task: &'a str, epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["train", task];
-    args.extend(TINY);
-    args.push(epochs);
-    args.extend(others);
-    args
+/// `train TASK` with a tiny model for so many epochs, and other arguments.
+pub(crate) fn train_args(task: &str, epochs: &str, others: &str) -> String {
+    format!("train {task} {TINY} --epochs {epochs} {others}")
 }
 
-/// `seq2seq train --resume` of the run in `run` to so many epochs, and other arguments.
-pub(crate) fn resume_args<'a>(epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
-    let args = ["train", "--resume", "--out", "run", "--epochs", epochs];
-    [&args, others].concat()
+/// `train --resume` of the run in `run` to so many epochs, and other arguments.
+pub(crate) fn resume_args(epochs: &str, others: &str) -> String {
+    format!("train --resume --out run --epochs {epochs} {others}")
 }
 
 /// Every file below `folder`, by its path.
@@ -160,7 +198,7 @@ pub(crate) fn trained() -> &'static (PathBuf, String) {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trained");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        let stdout = succeed(&folder, &train_args("reverse", "2", &["--out", "run"]));
+        let stdout = succeed(&folder, &train_args("reverse", "2", "--out run"));
         (folder.join("run"), stdout)
     })
 }
@@ -211,11 +249,11 @@ pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
 
 /// `seq2seq translate` in `run`, with `lines` as its standard input.
 pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
-    run_with_input(run, &["translate", "--model", "."], lines)
+    run_with_input(run, "translate --model .", lines)
 }
 
 /// `seq2seq` in `folder`, with `lines` as its standard input.
-pub(crate) fn run_with_input(folder: &Path, args: &[&str], lines: &[u8]) -> Output {
+pub(crate) fn run_with_input(folder: &Path, args: &(impl Args + ?Sized), lines: &[u8]) -> Output {
     let mut child = command(folder, args).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines).unwrap();
     child.wait_with_output().unwrap()
@@ -223,11 +261,10 @@ pub(crate) fn run_with_input(folder: &Path, args: &[&str], lines: &[u8]) -> Outp
 
 /// The error of clap, in any number of lines.
 #[track_caller]
-pub(crate) fn run_with_usage_error(folder: &Path, args: &[&str]) -> String {
-    let [_, stderr] = written(args, &run(folder, args), 2);
-    assert!(
-        files(folder).is_empty() || args.contains(&"--overwrite"),
-        "{args:?}"
-    );
+pub(crate) fn run_with_usage_error(folder: &Path, args: &(impl Args + ?Sized)) -> String {
+    let [_, stderr] = ended(folder, args, 2);
+    let args = args.list();
+    let may_have_files = args.iter().any(|it| it == "--overwrite");
+    assert!(may_have_files || files(folder).is_empty(), "{args:?}");
     stderr
 }

@@ -21,56 +21,30 @@ pub(crate) fn contents(run: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Trains in one go, and in parts: killed as soon as a checkpoint is written, and resumed.
-fn check(attention: &str, others: &[&str]) {
+fn check(attention: &str, threads: usize, others: &str) {
     // The quicker a training, the more epochs it takes to kill it in the middle, and the rest of it once more.
     let mut epochs = 6;
-    while check_epochs(attention, others, epochs) < 2 {
+    while check_epochs(attention, threads, others, epochs) < 2 {
         epochs *= 2;
     }
 }
 
 /// [`check`] of so many epochs; how often the training was killed before its last checkpoint.
-fn check_epochs(attention: &str, others: &[&str], last: usize) -> usize {
+fn check_epochs(attention: &str, threads: usize, others: &str, last: usize) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let number_of_epochs = last.to_string();
-    let train = |out: &'static str| {
-        let settings = [
-            "train",
-            "reverse",
-            "--train-pairs",
-            "320",
-            "--valid-pairs",
-            "32",
-            "--batch-size",
-            "16",
-            "--hidden",
-            "8",
-            "--epochs",
-            &number_of_epochs,
-            "--patience",
-            &number_of_epochs,
-            "--dropout",
-            "0.2",
-            "--attention",
-            attention,
-            "--out",
-            out,
-        ];
-        [&settings, others].concat()
+    let train = |out: &str| {
+        format!(
+            "train reverse --train-pairs 320 --valid-pairs 32 --batch-size 16 --hidden 8 --epochs {last} \
+             --patience {last} --dropout 0.2 --attention {attention} --out {out} --threads {threads} {others}"
+        )
     };
     let whole = succeed(folder, &train("whole"));
     assert_eq!(epochs(&whole).len(), last, "{whole}");
 
     let run = RunDir::new(folder.join("parts"));
     let newest = || run.checkpoints().unwrap().last().copied();
-    let threads: Vec<&str> = others
-        .iter()
-        .copied()
-        .skip_while(|option| *option != "--threads")
-        .take(2)
-        .collect();
-    let resume = [&["train", "--resume", "--out", "parts"], &threads[..]].concat();
+    let resume = format!("train --resume --out parts --threads {threads}");
     let mut args = train("parts");
     let mut stops = 0;
     while newest().is_none_or(|epoch| epoch < last - 1) {
@@ -83,57 +57,37 @@ fn check_epochs(attention: &str, others: &[&str], last: usize) -> usize {
     assert_eq!(newest(), Some(last));
 
     let (whole, parts) = (contents(&folder.join("whole")), contents(run.path()));
-    let names = |run: &[(String, Vec<u8>)]| -> Vec<String> {
-        run.iter().map(|(file, _)| file.clone()).collect()
-    };
-    assert_eq!(names(&whole), names(&parts));
-    for ((file, whole), (_, parts)) in whole.iter().zip(&parts) {
-        assert!(whole == parts, "{attention}: {file} differs");
+    assert_eq!(whole.len(), parts.len());
+    for (whole, parts) in whole.iter().zip(&parts) {
+        assert!(whole == parts, "{attention}: {} differs", whole.0);
     }
     stops
 }
 
 #[test]
 fn additive_attention_resumed_is_the_uninterrupted_run() {
-    check("additive", &["--threads", "1", "--embedding", "4"]);
+    check("additive", 1, "--embedding 4");
 }
 
 #[test]
 fn dot_product_attention_resumed_is_the_uninterrupted_run() {
-    let sizes = ["--embedding", "4", "--layers", "2"];
-    check("dot", &[&["--threads", "2"], &sizes[..]].concat());
+    check("dot", 2, "--embedding 4 --layers 2");
 }
 
 #[test]
 fn noisy_attention_resumed_is_the_uninterrupted_run() {
-    let sizes = ["--embedding", "4", "--cell", "lstm"];
-    check("monotonic", &[&["--threads", "1"], &sizes[..]].concat());
+    check("monotonic", 1, "--embedding 4 --cell lstm");
 }
 
 #[test]
 fn an_average_of_weights_resumed_is_the_uninterrupted_run() {
-    let recipe = [
-        "--threads",
-        "2",
-        "--layers",
-        "2",
-        "--layer-dropout",
-        "0.1",
-        "--embedding-dropout",
-        "0.1",
-        "--ema",
-        "0.99",
-        "--label-smoothing",
-        "0.1",
-        "--select",
-        "error-rate",
-    ];
-    check("bilinear", &recipe);
+    let recipe = "--layers 2 --layer-dropout 0.1 --embedding-dropout 0.1 --ema 0.99 --label-smoothing 0.1 --select \
+                  error-rate";
+    check("bilinear", 2, recipe);
 }
 
 #[test]
 fn a_transformer_resumed_is_the_uninterrupted_run() {
     // The last steps of the rise of the learning rate are those of the second epoch.
-    let settings = ["--model", "transformer", "--heads", "2", "--warmup", "31"];
-    check("dot", &[&["--threads", "2"], &settings[..]].concat());
+    check("dot", 2, "--model transformer --heads 2 --warmup 31");
 }

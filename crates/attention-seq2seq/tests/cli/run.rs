@@ -4,29 +4,20 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    self, copied, epochs, fail, files, first_line, good, resume_args, run_with_usage_error,
-    succeed, train_args, trained, translate_lines, written,
+    self, copied, ended, epochs, fail, files, first_line, good, resume_args, run_with_usage_error,
+    succeed, train_args, trained, translate_lines,
 };
 
 #[test]
 fn training_leaves_a_whole_run() {
     let (run, stdout) = trained();
-    let expected = [
-        "attention.svg",
-        "checkpoint/model-1.bpk",
-        "checkpoint/model-2.bpk",
-        "checkpoint/optim-1.bpk",
-        "checkpoint/optim-2.bpk",
-        "lock",
-        "run.json",
-    ];
-    assert_eq!(files(run), expected);
+    let expected = "attention.svg checkpoint/model-1.bpk checkpoint/model-2.bpk checkpoint/optim-1.bpk \
+                    checkpoint/optim-2.bpk lock run.json";
+    assert_eq!(files(run).join(" "), expected);
     assert_eq!(epochs(stdout), ["1/2", "2/2"]);
     check_kept_model(run, stdout);
-    assert!(
-        stdout
-            .starts_with("64 training pairs, 10 validation pairs; 30 source and 30 target tokens;")
-    );
+    let start = "64 training pairs, 10 validation pairs; 30 source and 30 target tokens;";
+    assert!(stdout.starts_with(start), "{stdout}");
     let manifest = program::manifest(run);
     let history = manifest["history"].as_array().unwrap();
     assert_eq!((history.len(), &history[1]["epoch"]), (2, &2.into()));
@@ -35,11 +26,8 @@ fn training_leaves_a_whole_run() {
     assert_eq!(config["model"]["hidden_size"], 8);
     assert_eq!(config["data"]["task"]["train"], 64);
     assert_eq!(config["attention"], "additive");
-    assert!(
-        fs::read_to_string(run.join("attention.svg"))
-            .unwrap()
-            .contains("</svg>")
-    );
+    let picture = fs::read_to_string(run.join("attention.svg")).unwrap();
+    assert!(picture.contains("</svg>"), "{picture}");
 }
 
 /// The model is the checkpoint that the program names.
@@ -47,56 +35,40 @@ fn training_leaves_a_whole_run() {
 fn check_kept_model(run: &Path, stdout: &str) {
     let (_, rest) = stdout.split_once("the model of epoch ").unwrap();
     let (epoch, _) = rest.split_once(',').unwrap();
-    assert_eq!(
-        program::model_file(run),
-        run.join(format!("checkpoint/model-{epoch}.bpk")),
-        "{stdout}"
-    );
-    let epoch: usize = epoch.parse().unwrap();
-    let last = epochs(stdout)
+    let file = run.join(format!("checkpoint/model-{epoch}.bpk"));
+    assert_eq!(program::model_file(run), file, "{stdout}");
+    let is_last = epochs(stdout)
         .last()
-        .and_then(|last| last.split('/').next());
+        .unwrap()
+        .starts_with(&format!("{epoch}/"));
+    let epoch: usize = epoch.parse().unwrap();
     let advice = format!("`--resume --epochs {}` goes on", 2 * epoch);
-    assert_eq!(
-        stdout.contains(&advice),
-        last == Some(&epoch.to_string()),
-        "{stdout}"
-    );
+    assert_eq!(stdout.contains(&advice), is_last, "{stdout}");
 }
 
 #[test]
 fn texts_are_translated_from_arguments_and_from_lines() {
     let (run, _) = trained();
-    let texts = ["abc", "zyxwvut", "e"];
-    let mut args = vec!["translate", "--model", "."];
-    args.extend(texts);
-    let stdout = succeed(run, &args);
+    let args = "translate --model . abc zyxwvut e";
+    let stdout = succeed(run, args);
     assert_eq!(stdout.lines().count(), 3);
 
     // Outputs stay in line with inputs, that may end as on Windows; the last one need not end.
     let output = translate_lines(run, b"abc\r\n\n   \nzyxwvut\ne");
     let mut lines: Vec<&str> = stdout.lines().collect();
     lines.splice(1..1, ["", ""]);
-    assert_eq!(good(&args, output).lines().collect::<Vec<_>>(), lines);
-    assert_eq!(
-        succeed(run, &["translate", "--model", "."]),
-        "",
-        "no lines, no output"
-    );
+    assert_eq!(good(args, output).lines().collect::<Vec<_>>(), lines);
+    let nothing = succeed(run, "translate --model .");
+    assert_eq!(nothing, "", "no lines, no output");
 }
 
 #[test]
 fn an_evaluation_repeats_the_figures_of_training() {
     let (run, stdout) = trained();
-    let evaluation = succeed(run, &["eval", "--model", "."]);
-    assert!(
-        evaluation.starts_with("10 sources: exact match "),
-        "{evaluation}"
-    );
-    assert!(
-        stdout.contains(first_line(&evaluation)),
-        "{evaluation} is not in {stdout}"
-    );
+    let evaluation = succeed(run, "eval --model .");
+    let first = first_line(&evaluation);
+    assert!(first.starts_with("10 sources: exact match "), "{first}");
+    assert!(stdout.contains(first), "{first} is not in {stdout}");
 }
 
 #[test]
@@ -112,7 +84,7 @@ fn attention_is_drawn_and_saved() {
         let file = file.to_str().unwrap();
         let stdout = succeed(run, &["attend", "cab", "--model", ".", "--output", file]);
         assert!(stdout.contains("c a b"), "{stdout}");
-        let translation = succeed(run, &["translate", "cab", "--model", "."]);
+        let translation = succeed(run, "translate cab --model .");
         assert!(stdout.starts_with(&translation), "{stdout}");
         assert!(stdout.ends_with(&format!("saved {file}\n")), "{stdout}");
         let bytes = fs::read(file).unwrap();
@@ -126,20 +98,17 @@ fn attention_is_drawn_and_saved() {
 fn a_picture_has_a_bound_and_plain_text_is_ascii_where_asked_for() {
     let (run, _) = trained();
     let long = "abc".repeat(2_000);
-    let args = ["attend", &long, "--model", ".", "--output", "x.html"];
-    fail(
-        run,
-        &args,
-        "the picture x.html: expected at most 100000 weights, tokens in times tokens out, found ",
-    );
-    let attend = ["attend", "cab", "--model", "."];
-    let plain = program::command(run, &attend).env("LC_ALL", "C").output();
-    let plain = good(&attend, plain.unwrap());
+    let args = format!("attend {long} --model . --output x.html");
+    let message =
+        "the picture x.html: expected at most 100000 weights, tokens in times tokens out, found ";
+    fail(run, &args, message);
+    let attend = "attend cab --model .";
+    let [plain, shaded] = ["C", "C.UTF-8"].map(|locale| {
+        let output = program::command(run, attend).env("LC_ALL", locale).output();
+        good(attend, output.unwrap())
+    });
     assert!(plain.is_ascii() && plain.contains("##"), "{plain}");
-    let shaded = program::command(run, &attend)
-        .env("LC_ALL", "C.UTF-8")
-        .output();
-    assert!(good(&attend, shaded.unwrap()).contains("██"));
+    assert!(shaded.contains("██"), "{shaded}");
 }
 
 #[test]
@@ -147,7 +116,7 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     let (folder, run) = copied();
     let model = || program::model_file(&run);
     let before = model();
-    let args = |epochs| resume_args(epochs, &["--threads", "1"]);
+    let args = |epochs| resume_args(epochs, "--threads 1");
     let stdout = succeed(folder.path(), &args("2"));
     assert!(epochs(&stdout).is_empty(), "{stdout}");
     assert_eq!(model(), before, "another model is kept");
@@ -155,47 +124,32 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     let stdout = succeed(folder.path(), &args("4"));
     assert_eq!(epochs(&stdout), ["3/4", "4/4"]);
     assert!(run.join("checkpoint/model-4.bpk").exists());
-    assert!(
-        fs::read_to_string(run.join("run.json"))
-            .unwrap()
-            .contains("\"epochs\": 4")
-    );
+    assert_eq!(program::manifest(&run)["settings"]["train"]["epochs"], 4);
     check_kept_model(&run, &stdout);
-    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+    succeed(folder.path(), "translate --model run abc");
 
     // The data may be named again, but other data is a mistake.
-    let other = [&["train", "copy"], &args("5")[1..]].concat();
-    fail(
-        folder.path(),
-        &other,
-        "the run in run: expected to go on with its task reverse, found task copy",
-    );
-    let same = [&["train", "reverse"], &args("5")[1..]].concat();
+    let other = format!("{} copy", args("5"));
+    let message = "the run in run: expected to go on with its task reverse, found task copy";
+    fail(folder.path(), &other, message);
+    let same = format!("{} reverse", args("5"));
     assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
 }
 
 #[test]
 fn a_run_goes_on_with_its_own_settings() {
     let (folder, run) = copied();
-    let resume = ["train", "--resume", "--out", "run", "--threads", "1"];
+    let resume = "train --resume --out run --threads 1";
     let before = fs::read(run.join("run.json")).unwrap();
-    for kept in [
-        &["--hidden", "64"][..],
-        &["--seed", "99"],
-        &["--attention", "dot"],
-        &["--cell", "lstm"],
-        &["--batch-size", "7"],
-        &["--clip", "2"],
-        &["--dropout", "0.1"],
-        &["--unidirectional"],
-        &["--train-pairs", "65"],
-    ] {
-        let args = [&resume[..], kept].concat();
-        let [_, stderr] = written(&args, &program::run(folder.path(), &args), 2);
-        assert!(stderr.contains("cannot be used with"), "{kept:?}: {stderr}");
-        assert!(stderr.contains(kept[0]), "{kept:?}: {stderr}");
+    let all = "--hidden 64|--seed 99|--attention dot|--cell lstm|--batch-size 7|--clip 2|--dropout 0.1|\
+               --unidirectional|--train-pairs 65";
+    for kept in all.split('|') {
+        let [_, stderr] = ended(folder.path(), &format!("{resume} {kept}"), 2);
+        assert!(stderr.contains("cannot be used with"), "{kept}: {stderr}");
+        let option = kept.split(' ').next().unwrap();
+        assert!(stderr.contains(option), "{kept}: {stderr}");
     }
-    let bad = [&resume[..], &["--learning-rate", "2"]].concat();
+    let bad = format!("{resume} --learning-rate 2");
     fail(
         folder.path(),
         &bad,
@@ -203,66 +157,55 @@ fn a_run_goes_on_with_its_own_settings() {
     );
     assert!(fs::read(run.join("run.json")).unwrap() == before);
 
-    let changed = [
-        "--epochs",
-        "3",
-        "--learning-rate",
-        "0.001",
-        "--patience",
-        "5",
-    ];
-    let stdout = succeed(folder.path(), &[&resume[..], &changed].concat());
-    assert_eq!(epochs(&stdout), ["3/3"]);
-    let settings = fs::read_to_string(run.join("run.json")).unwrap();
-    for setting in ["\"learning_rate\": 0.001", "\"patience\": 5"] {
-        assert!(settings.contains(setting), "{settings}");
-    }
+    let changed = format!("{resume} --epochs 3 --learning-rate 0.001 --patience 5");
+    assert_eq!(epochs(&succeed(folder.path(), &changed)), ["3/3"]);
+    let settings = &program::manifest(&run)["settings"]["train"];
+    assert_eq!(
+        (&settings["learning_rate"], &settings["patience"]),
+        (&0.001.into(), &5.into())
+    );
 }
 
 #[test]
 fn a_run_is_overwritten_only_when_asked_to() {
     let (folder, run) = copied();
-    let before: Vec<Vec<u8>> = files(&run)
-        .iter()
-        .map(|file| fs::read(run.join(file)).unwrap())
-        .collect();
+    let read = |file: &String| fs::read(run.join(file)).unwrap();
+    let content = || files(&run).iter().map(read).collect::<Vec<_>>();
+    let before = content();
+    let message = "the folder run: expected a folder without a run (name another with --out, or add --resume or \
+                   --overwrite)";
     fail(
         folder.path(),
-        &train_args("copy", "1", &["--out", "run"]),
-        "the folder run: expected a folder without a run (name another with --out, or add --resume or --overwrite)",
+        &train_args("copy", "1", "--out run"),
+        message,
     );
-    let after: Vec<Vec<u8>> = files(&run)
-        .iter()
-        .map(|file| fs::read(run.join(file)).unwrap())
-        .collect();
-    assert!(before == after, "the run was touched");
+    assert!(before == content(), "the run was touched");
 
-    let args = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+    let args = train_args("copy", "1", "--out run --overwrite");
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
     assert!(!run.join("checkpoint/model-2.bpk").exists());
-    assert!(
-        fs::read_to_string(run.join("run.json"))
-            .unwrap()
-            .contains("\"copy\"")
+    assert_eq!(
+        program::manifest(&run)["settings"]["data"]["task"]["task"],
+        "copy"
     );
-    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+    succeed(folder.path(), "translate --model run abc");
 
-    let both = run_with_usage_error(folder.path(), &["train", "--resume", "--overwrite"]);
+    let both = run_with_usage_error(folder.path(), "train --resume --overwrite");
     assert!(both.contains("cannot be used with"), "{both}");
 }
 
 #[test]
 fn a_model_of_lstms_is_trained_resumed_and_used() {
     let folder = tempfile::tempdir().unwrap();
-    let args = train_args("reverse", "1", &["--cell", "lstm", "--out", "run"]);
+    let args = train_args("reverse", "1", "--cell lstm --out run");
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
-    let settings = fs::read_to_string(folder.path().join("run/run.json")).unwrap();
-    assert!(settings.contains("\"cell\": \"Lstm\""), "{settings}");
-    let args = resume_args("2", &[]);
+    let manifest = program::manifest(&folder.path().join("run"));
+    assert_eq!(manifest["settings"]["model"]["cell"], "Lstm");
+    let args = resume_args("2", "");
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/2"]);
-    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+    succeed(folder.path(), "translate --model run abc");
 
     let empty = tempfile::tempdir().unwrap();
-    let usage = run_with_usage_error(empty.path(), &["train", "--cell", "rnn"]);
+    let usage = run_with_usage_error(empty.path(), "train --cell rnn");
     assert!(usage.contains("[possible values: gru, lstm]"), "{usage}");
 }

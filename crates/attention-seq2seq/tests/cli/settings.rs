@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{fail, run, succeed, written};
+use crate::program::{ended, fail, rows, succeed};
 
 /// The settings that a training would have.
 #[track_caller]
-fn printed(folder: &Path, args: &[&str]) -> String {
-    succeed(folder, &[&["train", "--print-config"], args].concat())
+fn printed(folder: &Path, args: &str) -> String {
+    succeed(folder, &format!("train --print-config {args}"))
 }
 
 #[track_caller]
@@ -20,8 +20,7 @@ fn check_line(printed: &str, line: &str) {
 fn error_of(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.toml"), text).unwrap();
-    let args = ["train", "copy", "--config", "x.toml"];
-    let [_, stderr] = written(&args, &run(folder.path(), &args), 2);
+    let [_, stderr] = ended(folder.path(), "train copy --config x.toml", 2);
     assert!(!folder.path().join("runs").exists());
     stderr.trim().to_string()
 }
@@ -32,20 +31,14 @@ fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
     let folder = folder.path();
     let file = "hidden = 24\ndropout = 0.5\nunidirectional = true\n";
     fs::write(folder.join("x.toml"), file).unwrap();
-    let args = ["--preset", "g2p", "--config", "x.toml", "--dropout", "0.25"];
-    let all = printed(folder, &args);
-    for line in [
-        "cell = \"lstm\"",
-        "hidden = 24",
-        "dropout = 0.25",
-        "unidirectional = true",
-        "seed = 0",
-        "train-pairs = 24000",
-    ] {
+    let args = "--preset g2p --config x.toml --dropout 0.25";
+    let all = printed(folder, args);
+    let lines = "cell = \"lstm\"|hidden = 24|dropout = 0.25|unidirectional = true|seed = 0|train-pairs = 24000";
+    for line in lines.split('|') {
         check_line(&all, line);
     }
-    let args = [&args[..], &["--unidirectional=false"]].concat();
-    check_line(&printed(folder, &args), "unidirectional = false");
+    let all = printed(folder, &format!("{args} --unidirectional=false"));
+    check_line(&all, "unidirectional = false");
     assert!(!folder.join("runs").exists());
 }
 
@@ -54,19 +47,20 @@ fn printed_settings_are_a_file_of_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("pairs.tsv"), "a b\tx\tc d\nb\ty\td\nc\tz\te\n").unwrap();
-    let of_task = ["reverse", "--train-pairs", "20", "--clip", "0.3"];
-    let of_file = ["--data", "pairs.tsv", "--columns", "3,1", "--cell", "lstm"];
-    let transformer = ["copy", "--model", "transformer", "--heads", "2"];
-    let of_steps = ["copy", "--train-pairs", "7", "--steps", "8000"];
-    for args in [&of_task[..], &of_file, &transformer, &of_steps] {
-        let all = printed(folder, args);
+    let of_steps = "--train-pairs 7 --steps 8000";
+    for (data, args) in [
+        ("reverse", "--train-pairs 20 --clip 0.3"),
+        ("--data pairs.tsv", "--columns 3,1 --cell lstm"),
+        ("copy", "--model transformer --heads 2"),
+        ("copy", of_steps),
+    ] {
+        let all = printed(folder, &format!("{data} {args}"));
         fs::write(folder.join("all.toml"), &all).unwrap();
-        let data = if args[0] == "--data" { 2 } else { 1 };
-        let again = [&args[..data], &["--config", "all.toml"]].concat();
-        assert_eq!(printed(folder, &again), all, "{args:?}");
+        let again = printed(folder, &format!("{data} --config all.toml"));
+        assert_eq!(again, all, "{args}");
     }
     // Steps hold for any other pairs, too: without epochs, which would win.
-    let all = printed(folder, &of_steps);
+    let all = printed(folder, &format!("copy {of_steps}"));
     assert!(!all.contains("epochs = "), "{all}");
     check_line(&all, "steps = 8000");
 }
@@ -74,33 +68,22 @@ fn printed_settings_are_a_file_of_the_same_settings() {
 #[test]
 fn what_is_no_setting_is_an_error_with_its_line() {
     let error = error_of("hidden = 3\nhiden = 4\n");
-    assert!(
-        error.starts_with("error: x.toml:2: expected settings of `seq2seq train`"),
-        "{error}"
-    );
+    let start = "error: x.toml:2: expected settings of `seq2seq train`";
+    assert!(error.starts_with(start), "{error}");
     assert!(error.contains("unknown field `hiden`"), "{error}");
-    for (text, part) in [
-        ("hidden = \"many\"", "x.toml:1: expected settings"),
-        ("\nhidden = 3\nhidden = 4\n", "x.toml:3: expected settings"),
-        ("cell = \"rnn\"", "expected `gru` or `lstm`"),
-        (
-            "columns = \"2,1\"",
-            "--columns: expected --data, found a task",
-        ),
-        (
-            "heads = 2",
-            "--heads: expected --model transformer, found --model rnn",
-        ),
-        (
-            "layers = 0",
-            "the number of layers: expected at least 1, found 0",
-        ),
-    ] {
+    let error = error_of("\nhidden = 3\nhidden = 4\n");
+    assert!(error.contains("x.toml:3: expected settings"), "{error}");
+    let table = r#"
+hidden = "many" | x.toml:1: expected settings
+cell = "rnn" | expected `gru` or `lstm`
+columns = "2,1" | --columns: expected --data, found a task
+heads = 2 | --heads: expected --model transformer, found --model rnn
+layers = 0 | the number of layers: expected at least 1, found 0
+"#;
+    for [text, part] in rows(table) {
         let error = error_of(text);
-        assert!(
-            error.contains(part) && error.lines().count() == 1,
-            "{error}"
-        );
+        let is_line = error.lines().count() == 1;
+        assert!(is_line && error.contains(part), "{error}");
     }
 }
 
@@ -108,38 +91,35 @@ fn what_is_no_setting_is_an_error_with_its_line() {
 fn the_greatest_seed_is_printed_and_read() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let seed = u64::MAX.to_string();
-    let all = printed(folder, &["copy", "--seed", &seed]);
-    check_line(&all, &format!("seed = {seed}"));
+    let all = printed(folder, &format!("copy --seed {}", u64::MAX));
+    check_line(&all, &format!("seed = {}", u64::MAX));
     fs::write(folder.join("all.toml"), &all).unwrap();
-    assert_eq!(printed(folder, &["copy", "--config", "all.toml"]), all);
+    assert_eq!(printed(folder, "copy --config all.toml"), all);
 }
 
 #[test]
 fn a_later_layer_says_how_long_to_train() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let of_task = ["copy", "--train-pairs", "100", "--batch-size", "10"];
-    let length = |args: &[&str]| -> String {
-        let printed = printed(folder, &[&of_task, args].concat());
+    let length = |args: &str| -> String {
+        let args = format!("copy --train-pairs 100 --batch-size 10 {args}");
+        let printed = printed(folder, &args);
         let is_length = |line: &&str| line.starts_with("epochs = ") || line.starts_with("steps = ");
         printed.lines().filter(is_length).collect()
     };
-    assert_eq!(length(&["--steps", "41"]), "steps = 41");
+    assert_eq!(length("--steps 41"), "steps = 41");
     fs::write(folder.join("x.toml"), "steps = 80\n").unwrap();
-    assert_eq!(length(&["--config", "x.toml"]), "steps = 80");
-    let both = ["--config", "x.toml", "--epochs", "2"];
-    assert_eq!(length(&both), "epochs = 2");
+    assert_eq!(length("--config x.toml"), "steps = 80");
+    assert_eq!(length("--config x.toml --epochs 2"), "epochs = 2");
     // A preset of 16 epochs.
-    assert_eq!(length(&["--preset", "g2p", "--steps", "30"]), "steps = 30");
+    assert_eq!(length("--preset g2p --steps 30"), "steps = 30");
 }
 
 #[test]
 fn a_preset_says_what_it_sets() {
     let folder = tempfile::tempdir().unwrap();
-    let tiny = ["--train-pairs", "16", "--valid-pairs", "4", "--hidden", "8"];
-    let args = ["train", "copy", "--preset", "dates", "--epochs", "1"];
-    let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
+    let args = "train copy --preset dates --epochs 1 --train-pairs 16 --valid-pairs 4 --hidden 8";
+    let stdout = succeed(folder.path(), args);
     assert!(stdout.contains("\npreset dates: "), "{stdout}");
 }
 
@@ -154,11 +134,7 @@ fn bleu_is_no_figure_to_select_by_where_targets_are_short() {
         let args = "train --data train.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces \
                     --hidden 4 --epochs 1 --out run --select bleu";
         let message = "select by BLEU: expected at least 4 tokens";
-        fail(
-            folder,
-            &args.split_whitespace().collect::<Vec<_>>(),
-            message,
-        );
+        fail(folder, args, message);
         assert!(!folder.join("run").exists());
     }
 }
@@ -166,13 +142,12 @@ fn bleu_is_no_figure_to_select_by_where_targets_are_short() {
 #[test]
 fn bleu_is_counted_where_training_selects_by_it() {
     let folder = tempfile::tempdir().unwrap();
-    let tiny = ["--train-pairs", "16", "--valid-pairs", "4", "--hidden", "8"];
-    let args = ["train", "copy", "--epochs", "1", "--select", "bleu"];
-    let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
+    let args = "train copy --epochs 1 --select bleu --train-pairs 16 --valid-pairs 4 --hidden 8";
+    let stdout = succeed(folder.path(), args);
     let epoch = stdout.lines().find(|line| line.starts_with("epoch  1/1"));
-    let valid = epoch.unwrap().split_once("valid: ").unwrap().1;
+    let (train, valid) = epoch.unwrap().split_once("valid: ").unwrap();
     assert!(
-        valid.contains("BLEU ") && !epoch.unwrap().contains("BLEU 0.00  |"),
+        valid.contains("BLEU ") && !train.contains("BLEU 0.00  |"),
         "{stdout}"
     );
 }
@@ -182,14 +157,13 @@ fn a_training_whose_time_is_over_says_so_and_goes_on_with_more() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // Before the first step of the second epoch, if not within the first.
-    let args = ["train", "copy", "--train-pairs", "64", "--valid-pairs", "8"];
-    let tiny = ["--batch-size", "8", "--hidden", "8", "--epochs", "40"];
-    let limit = ["--max-time", "0.000001", "--out", "run"];
-    let stdout = succeed(folder, &[&args[..], &tiny, &limit].concat());
+    let args = "train copy --train-pairs 64 --valid-pairs 8 --batch-size 8 --hidden 8 --epochs 40 --max-time 0.000001 \
+                --out run";
+    let stdout = succeed(folder, args);
     assert!(stdout.contains("stopped: the time is over"), "{stdout}");
-    let resume = ["train", "--resume", "--out", "run", "--json", "--max-time"];
-    let stdout = succeed(folder, &[&resume[..], &["0.000001"]].concat());
+    let resume = "train --resume --out run --json --max-time";
+    let stdout = succeed(folder, &format!("{resume} 0.000001"));
     assert!(stdout.contains(r#""reason":"time""#), "{stdout}");
-    let stdout = succeed(folder, &[&resume[..], &["10", "--patience", "40"]].concat());
+    let stdout = succeed(folder, &format!("{resume} 10 --patience 40"));
     assert!(stdout.contains(r#""reason":"last_epoch""#), "{stdout}");
 }

@@ -6,6 +6,9 @@ use std::path::Path;
 #[cfg(not(feature = "subwords"))]
 use crate::program::edit;
 #[cfg(feature = "subwords")]
+use serde_json::Value;
+
+#[cfg(feature = "subwords")]
 use crate::program::manifest;
 use crate::program::{fail, succeed};
 
@@ -30,13 +33,10 @@ fn phrases(folder: &Path) {
     fs::write(folder.join("valid.tsv"), &lines).unwrap();
 }
 
-fn train(folder: &Path, others: &[&str]) -> String {
-    let sizes = "train --data phrases.tsv --valid valid.tsv --embedding 4 --hidden 8 --threads 1";
-    let mut args: Vec<&str> = sizes.split(' ').collect();
-    if !others.contains(&"--epochs") {
-        args.extend(["--epochs", "1"]);
-    }
-    succeed(folder, &[&args, others].concat())
+fn train(folder: &Path, others: &str) -> String {
+    let sizes =
+        "--data phrases.tsv --valid valid.tsv --embedding 4 --hidden 8 --threads 1 --epochs 1";
+    succeed(folder, &format!("train {sizes} {others}"))
 }
 
 #[cfg(feature = "subwords")]
@@ -45,60 +45,42 @@ fn words_are_divided_and_joined_again() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     phrases(folder);
-    let stdout = train(folder, &["--subwords", "30"]);
-    assert!(
-        stdout.starts_with("16 training pairs, 16 validation pairs;"),
-        "{stdout}"
-    );
+    let stdout = train(folder, "--subwords 30");
+    let start = "16 training pairs, 16 validation pairs;";
+    assert!(stdout.starts_with(start), "{stdout}");
     let run = manifest(&folder.join("runs/phrases"));
     let vocab = run["vocabs"]["target"].to_string();
-    assert!(
-        vocab.contains("\"▁new\"") && !vocab.contains(' '),
-        "{vocab}"
-    );
+    let has_pieces = vocab.contains("\"▁new\"") && !vocab.contains(' ');
+    assert!(has_pieces, "{vocab}");
     let settings = &run["settings"];
     let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
     assert_eq!(subwords["count"], 30);
     // A letter that the pairs have in longer pieces alone.
     assert!(vocab.contains("\"f\""), "{vocab}");
-    let model = ["--model", "runs/phrases"];
-    let at = |args: &[&str]| succeed(folder, &[args, &model].concat());
+    let translate = ["translate", "a newer tower", "--model", "runs/phrases"];
 
     // A search among few continuations says words, of which no piece has a mark.
-    let output = at(&[
-        "translate",
-        "a newer tower",
-        "--min-length",
-        "4",
-        "--beam",
-        "3",
-    ]);
+    let search = ["--min-length", "4", "--beam", "3"];
+    let output = succeed(folder, &[&translate[..], &search].concat());
     assert!(output.len() > 4 && !output.contains('▁'), "{output}");
-    let prefix = at(&["translate", "a newer tower", "--prefix", "flows river"]);
-    assert!(prefix.starts_with("flows river"), "{prefix}");
-    fail(
-        folder,
-        &[&["translate", "a näher tower"][..], &model].concat(),
-        "unknown token \"ä\"",
-    );
-    let evaluated = at(&["eval"]);
+    let prefix = ["--prefix", "flows river"];
+    let prefixed = succeed(folder, &[&translate[..], &prefix].concat());
+    assert!(prefixed.starts_with("flows river"), "{prefixed}");
+    let unknown = ["translate", "a näher tower", "--model", "runs/phrases"];
+    fail(folder, &unknown, "unknown token \"ä\"");
+    let evaluated = succeed(folder, "eval --model runs/phrases");
     assert!(evaluated.contains("16"), "{evaluated}");
 
     // The settings of the run, printed, make the same one; resumed, it goes on with the same pieces.
-    let config = train(folder, &["--subwords", "30", "--print-config"]);
-    assert!(
-        config.contains("subwords = 30\n") && !config.contains("-tokens = \"s"),
-        "{config}"
-    );
+    let config = train(folder, "--subwords 30 --print-config");
+    let is_told = config.contains("subwords = 30\n") && !config.contains("-tokens = \"s");
+    assert!(is_told, "{config}");
     fs::write(folder.join("subwords.toml"), config).unwrap();
-    train(folder, &["--config", "subwords.toml", "--out", "again"]);
+    train(folder, "--config subwords.toml --out again");
     let again = &manifest(&folder.join("again"))["settings"];
-    assert_eq!(
-        again["data"]["tsv"]["options"],
-        settings["data"]["tsv"]["options"]
-    );
-    let resume = ["train", "--out", "again", "--resume", "--epochs", "2"];
-    succeed(folder, &resume);
+    let options = |settings: &Value| settings["data"]["tsv"]["options"].clone();
+    assert_eq!(options(again), options(settings));
+    succeed(folder, "train --out again --resume --epochs 2");
     let resumed = &manifest(&folder.join("again"))["settings"];
     assert_eq!(resumed["data"], again["data"]);
 }
@@ -109,21 +91,18 @@ fn an_ensemble_has_the_subwords_of_the_same_texts() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     phrases(folder);
-    train(folder, &["--subwords", "30", "--out", "a"]);
+    train(folder, "--subwords 30 --out a");
     let lines = fs::read_to_string(folder.join("phrases.tsv")).unwrap();
     let others = lines.replace("lowest", "lightest");
     fs::write(folder.join("phrases.tsv"), others).unwrap();
-    train(folder, &["--subwords", "30", "--out", "b"]);
-    let args = ["translate", "low", "--model", "a", "--model", "b"];
+    train(folder, "--subwords 30 --out b");
+    let args = "translate low --model a --model b";
     let subwords = "30 subwords of nfc";
-    fail(
-        folder,
-        &args,
-        &format!(
-            "source tokens of model 2: expected {subwords}, as in the first model of the ensemble, found {subwords} \
-             of other texts"
-        ),
+    let message = format!(
+        "source tokens of model 2: expected {subwords}, as in the first model of the ensemble, found {subwords} \
+         of other texts"
     );
+    fail(folder, args, &message);
 }
 
 #[cfg(feature = "subwords")]
@@ -132,15 +111,14 @@ fn a_side_whose_tokens_are_given_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     phrases(folder);
-    train(folder, &["--subwords", "30", "--source-tokens", "chars"]);
+    train(folder, "--subwords 30 --source-tokens chars");
     let options = &manifest(&folder.join("runs/phrases"))["settings"]["data"]["tsv"]["options"];
     assert_eq!(options["source_tokens"], "chars");
     assert!(options.get("source_subwords").is_none());
     assert_eq!(options["target_subwords"]["count"], 30);
 
     let refused = |others: &str, error: &str| {
-        let args = ["train", "--data", "phrases.tsv", "--out", "none"];
-        let args: Vec<&str> = args.into_iter().chain(others.split(' ')).collect();
+        let args = format!("train --data phrases.tsv --out none {others}");
         fail(folder, &args, error);
     };
     refused(
@@ -156,15 +134,15 @@ fn a_build_without_them_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     phrases(folder);
-    let args = ["train", "--data", "phrases.tsv", "--subwords", "30"];
+    let args = "train --data phrases.tsv --subwords 30";
     let expected = "subwords: expected a build with the feature `subwords`, found one without it";
     fail(folder, &args, expected);
 
     // A model that was trained by another build.
-    train(folder, &[]);
+    train(folder, "");
     let run = folder.join("runs/phrases");
     let subwords = r#""source_subwords":{"count":4,"pieces":{}},"max_tokens""#;
     edit(&run, r#""max_tokens""#, subwords);
-    let args = ["translate", "a", "--model", "runs/phrases"];
+    let args = "translate a --model runs/phrases";
     fail(folder, &args, expected);
 }

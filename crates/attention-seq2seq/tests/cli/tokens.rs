@@ -3,20 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{epochs, manifest, resume_args, succeed};
-
-/// Arguments in one line of text.
-fn words(args: &str) -> Vec<&str> {
-    args.split_whitespace().collect()
-}
+use crate::program::{epochs, manifest, resume_args, rows, succeed};
 
 /// The tokens of a training on a file: `source-tokens = ..` and `target-tokens = ..` of its settings.
 #[track_caller]
 fn tokens(folder: &Path, args: &str) -> [String; 2] {
-    let printed = succeed(
-        folder,
-        &words(&format!("train --print-config --data {args}")),
-    );
+    let printed = succeed(folder, &format!("train --print-config --data {args}"));
     ["source", "target"].map(|side| {
         let setting = format!("{side}-tokens = ");
         let line = printed.lines().find_map(|line| line.strip_prefix(&setting));
@@ -35,10 +27,9 @@ fn words_of_several_syllables_are_read_as_letters() {
         let found = tokens(folder, &format!("vie_hanoi.tsv{args}"));
         assert_eq!(found, ["chars", "spaces"], "{args}");
         let swapped = tokens(folder, &format!("vie_hanoi.tsv --columns 2,1{args}"));
-        let expected = if args == " --preset g2p" {
-            ["chars", "spaces"]
-        } else {
-            ["spaces", "chars"]
+        let expected = match args {
+            " --preset g2p" => ["chars", "spaces"],
+            _ => ["spaces", "chars"],
         };
         assert_eq!(swapped, expected, "{args}");
     }
@@ -57,12 +48,8 @@ fn a_preset_knows_its_tokens() {
     let folder = folder.path();
     let forms = |at: usize| format!("a merge{at}\tam fi mers{at}\tV;PST\n");
     let dates = |at: usize| {
-        format!(
-            "{} May 19{:02}\t{} 5 {at}\n",
-            1 + at % 7,
-            at % 9,
-            1 + at % 7
-        )
+        let day = 1 + at % 7;
+        format!("{day} May 19{:02}\t{day} 5 {at}\n", at % 9)
     };
     let phrases = |at: usize| format!("good day{at}\tguten tag{at}\n");
     let apart = |at: usize| format!("c a {at}\tK AE {at}\n");
@@ -83,20 +70,18 @@ fn a_preset_knows_its_tokens() {
         let lines: String = (0..90).map(line).collect();
         fs::write(folder.join(name), lines).unwrap();
     }
-    for (args, expected) in [
-        (
-            "forms.tsv --columns lemma,form,tags --preset inflection",
-            "chars chars",
-        ),
-        ("forms.tsv --columns lemma,form,tags", "chars chars"),
-        ("dates.tsv", "spaces spaces"),
-        ("dates.tsv --preset dates", "chars chars"),
-        ("phrases.tsv", "chars chars"),
-        ("phrases.tsv --preset translation", "spaces spaces"),
-        ("apart.tsv --preset g2p", "chars spaces"),
-        ("syllables.tsv --preset g2p", "chars spaces"),
-        ("joined.tsv --preset g2p", "chars chars"),
-    ] {
+    let table = "
+forms.tsv --columns lemma,form,tags --preset inflection | chars chars
+forms.tsv --columns lemma,form,tags | chars chars
+dates.tsv | spaces spaces
+dates.tsv --preset dates | chars chars
+phrases.tsv | chars chars
+phrases.tsv --preset translation | spaces spaces
+apart.tsv --preset g2p | chars spaces
+syllables.tsv --preset g2p | chars spaces
+joined.tsv --preset g2p | chars chars
+";
+    for [args, expected] in rows(table) {
         assert_eq!(tokens(folder, args).join(" "), expected, "{args}");
     }
 }
@@ -105,22 +90,19 @@ fn a_preset_knows_its_tokens() {
 fn tokens_that_occur_once_are_worth_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    fs::write(
-        folder.join("pairs.tsv"),
-        "a b\tx\nc a\tx y\na d\tx\nb a\tx\n",
-    )
-    .unwrap();
+    let pairs = "a b\tx\nc a\tx y\na d\tx\nb a\tx\n";
+    fs::write(folder.join("pairs.tsv"), pairs).unwrap();
     fs::write(folder.join("valid.tsv"), "a\tx\n").unwrap();
     let args = "train --data pairs.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces --hidden 8 \
                 --epochs 1 --threads 1 --overwrite --out run";
-    let said = succeed(folder, &words(args));
+    let said = succeed(folder, &args);
     for note in [
         "note: 2 of 4 source tokens occur once",
         "note: 1 of 2 target tokens occurs once",
     ] {
         assert!(said.lines().any(|line| line.starts_with(note)), "{said}");
     }
-    let said = succeed(folder, &words(&format!("{args} --min-count 2")));
+    let said = succeed(folder, &format!("{args} --min-count 2"));
     assert!(!said.contains(" once, "), "{said}");
 }
 
@@ -129,10 +111,8 @@ fn tokens_that_read_as_special_ones_are_learned() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let line = |letter: char| {
-        format!(
-            "<bos> {letter} <eos>\t<bos> {} <unk> <eos> <pad>\n",
-            letter.to_ascii_uppercase()
-        )
+        let target = letter.to_ascii_uppercase();
+        format!("<bos> {letter} <eos>\t<bos> {target} <unk> <eos> <pad>\n")
     };
     let lines: String = ('a'..='h').map(line).collect();
     for file in ["pairs.tsv", "valid.tsv"] {
@@ -140,7 +120,7 @@ fn tokens_that_read_as_special_ones_are_learned() {
     }
     let args = "train --data pairs.tsv --valid valid.tsv --hidden 16 --embedding 16 --batch-size 4 --epochs 60 \
                 --learning-rate 0.02 --patience 60 --source-tokens spaces --target-tokens spaces --threads 1 --out run";
-    let said = succeed(folder, &words(args));
+    let said = succeed(folder, &args);
     assert!(said.contains("\n8 sources: exact match 100.00 %"), "{said}");
     let found = succeed(folder, &["translate", "<bos> c <eos>", "--model", "run"]);
     assert_eq!(found, "<bos> C <unk> <eos> <pad>\n");
@@ -162,15 +142,12 @@ fn a_training_ends_after_its_steps() {
             "train copy --train-pairs 64 --valid-pairs 4 --batch-size 8 --hidden 8 --steps {count} --out run \
              --overwrite --threads 1"
         );
-        assert_eq!(epochs(&succeed(folder, &words(&args))), all);
+        assert_eq!(epochs(&succeed(folder, &args)), all);
         assert_eq!(steps(all.len()), count);
     }
     // With more epochs it goes on, and without it does not.
-    assert!(epochs(&succeed(folder, &words("train --resume --out run"))).is_empty());
-    assert_eq!(epochs(&succeed(folder, &resume_args("3", &[]))), ["3/3"]);
-    assert!(
-        manifest(&folder.join("run"))["settings"]["train"]
-            .get("steps")
-            .is_none()
-    );
+    assert!(epochs(&succeed(folder, "train --resume --out run")).is_empty());
+    assert_eq!(epochs(&succeed(folder, &resume_args("3", ""))), ["3/3"]);
+    let settings = &manifest(&folder.join("run"))["settings"]["train"];
+    assert!(settings.get("steps").is_none(), "{settings}");
 }

@@ -235,10 +235,8 @@ fn outputs_are_cut_off_at_the_limit() {
     let sources = sources(2, 3, 1);
     let config = BeamSearchConfig::new(6);
     for outputs in search(&config, &constant(5).valid(), &sources) {
-        assert_eq!(
-            (outputs[0].tokens.as_slice(), outputs[0].ended),
-            (&[5; 6][..], false)
-        );
+        let expected = (&[5; 6][..], false);
+        assert_eq!((outputs[0].tokens.as_slice(), outputs[0].ended), expected);
     }
     for outputs in search(&config, &constant(Vocab::EOS).valid(), &sources) {
         assert_eq!((outputs[0].tokens.len(), outputs[0].ended), (0, true));

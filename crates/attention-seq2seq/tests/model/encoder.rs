@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use attention_seq2seq::{Encoder, EncoderConfig, Source};
+use attention_core::DotProductAttentionConfig;
+use attention_seq2seq::{Encoder, Seq2SeqConfig, Source};
 use attention_tests::{Array, RecurrentCase, recurrent_reference};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -74,11 +75,12 @@ impl Case {
     /// The encoder with these parameters, whose embeddings are these inputs.
     fn encoder(&self) -> Encoder {
         let [batch, steps, size] = self.sizes();
-        let config = EncoderConfig::new(1 + batch * steps, size, self.hidden_size());
-        let mut encoder = config
+        let config = Seq2SeqConfig::new(1 + batch * steps, 5)
+            .with_embedding_size(size)
+            .with_hidden_size(self.hidden_size())
             .with_layers(self.layers)
-            .with_bidirectional(self.bidirectional)
-            .init(&device());
+            .with_bidirectional(self.bidirectional);
+        let mut encoder = new(&config);
         let inputs = self.inputs["input"]
             .f32::<3>(&device())
             .reshape([batch * steps, size]);
@@ -93,6 +95,11 @@ impl Case {
         }
         encoder
     }
+}
+
+fn new(config: &Seq2SeqConfig) -> Encoder {
+    let attention = DotProductAttentionConfig::new().init();
+    config.init(attention, &device()).encoder
 }
 
 fn parameter<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
@@ -180,11 +187,11 @@ fn the_encoder_is_pytorchs_gru() {
 #[test]
 #[should_panic(expected = "hidden_size of a bidirectional encoder expected even, got 7")]
 fn an_odd_bidirectional_encoder_is_refused() {
-    EncoderConfig::new(5, 3, 7).init(&device());
+    new(&Seq2SeqConfig::new(5, 5).with_hidden_size(7));
 }
 
 #[test]
 #[should_panic(expected = "layers expected at least 1, got 0")]
 fn an_encoder_without_layers_is_refused() {
-    EncoderConfig::new(5, 3, 6).with_layers(0).init(&device());
+    new(&Seq2SeqConfig::new(5, 5).with_layers(0));
 }

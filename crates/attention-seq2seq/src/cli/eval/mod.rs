@@ -36,12 +36,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FORMAT", requires = "data")]
     input_format: Option<PairFormat>,
     /// List so many wrong outputs, those with the most edits first, aligned to the closest reference.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        default_value_t = 0
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(default_value_t = 0)]
     errors: usize,
     /// How source tokens are read that the model has not learned. A target with one is always wrong.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = UnknownTokens::Unk)]
@@ -56,12 +52,8 @@ pub(crate) struct EvalArgs {
     report: Option<PathBuf>,
     /// The most sources in the report, those with the worst outputs first: the most edits, then the least probable
     /// [default: 100].
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        requires = "report"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(requires = "report")]
     report_items: Option<usize>,
     /// The folder of another training, whose model is evaluated on the same pairs and shown beside the first in the
     /// report. (Several --model are one.)
@@ -156,11 +148,11 @@ impl EvalArgs {
                 let options = options.of_other(file, self.input_format.clone())?;
                 Corpus::to_validate(&read_file(file, &options)?, &options)
             }
-            (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
-                what: "--data".to_string(),
-                expected: "a model that was trained on a file".to_string(),
-                found: format!("one trained on the task `{task}`"),
-            }),
+            (Some(_), DataSource::Task { task, .. }) => {
+                let expected = "a model that was trained on a file";
+                let found = format!("one trained on the task `{task}`");
+                Err(Error::config("--data", expected, found))
+            }
             (None, data) => {
                 let mut corpus = data.corpus(config.train.seed)?;
                 if matches!(data, DataSource::Files { .. }) {

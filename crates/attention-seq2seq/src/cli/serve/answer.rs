@@ -5,12 +5,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// A value as JSON.
 pub(super) fn as_json(value: &impl Serialize) -> Response {
     json(serde_json::to_string(value).expect("answers have keys of text alone"))
 }
 
-/// An answer of this JSON.
 pub(super) fn json(text: String) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], text).into_response()

@@ -25,9 +25,6 @@ pub(super) struct Batcher {
 
 impl Batcher {
     /// Starts the thread of the model, which may have so many jobs at a time, waiting or under way.
-    ///
-    /// # Errors
-    /// If the system starts no thread.
     pub(super) fn start(
         translator: Arc<Translator>,
         places: NonZeroUsize,
@@ -163,15 +160,14 @@ fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
     use attention_seq2seq::explain::ExplainConfig;
     use attention_seq2seq::{
-        DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, TrainConfig,
-        Training, Vocabs, compiled_in_devices, open_device,
+        DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, Training,
+        Vocabs, compiled_in_devices, open_device,
     };
     use tokio::sync::oneshot::{Receiver, channel};
 
@@ -284,13 +280,8 @@ mod tests {
         let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
             .with_embedding_size(4)
             .with_hidden_size(4);
-        let config = RunConfig {
-            train: TrainConfig {
-                epochs: 1,
-                ..TrainConfig::default()
-            },
-            ..RunConfig::new(model, data, &pairs.train)
-        };
+        let mut config = RunConfig::new(model, data, &pairs.train);
+        config.train.epochs = 1;
         let run = RunDir::new(folder);
         run.create(&config, &vocabs).unwrap();
         let device = open_device(compiled_in_devices()[0]).unwrap().autodiff();

@@ -27,9 +27,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most so many connections are open; a client has
 /// `timeout` to send the head of a request, and as long to take an answer.
-///
-/// # Errors
-/// If the runtime or the listener cannot be started.
 pub(super) fn serve(
     listener: TcpListener,
     routes: Router,

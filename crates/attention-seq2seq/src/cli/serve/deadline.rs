@@ -98,7 +98,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Deadline<S> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::runtime::Builder;

@@ -31,14 +31,12 @@ impl Server {
             config,
             unknown,
         } = self.read(body).await?;
-        self.translator
-            .check_explanation(&config)
-            .map_err(|error| match error {
-                Error::UnknownToken { .. } => {
-                    Failure::unprocessable(format!("prefix: {}", one_line(&error)))
-                }
-                error => Failure::unprocessable(one_line(&error)),
-            })?;
+        if let Err(error) = self.translator.check_explanation(&config) {
+            let of_prefix = matches!(error, Error::UnknownToken { .. });
+            let what = if of_prefix { "prefix: " } else { "" };
+            let line = one_line(&error);
+            return Err(Failure::unprocessable(format!("{what}{line}")));
+        }
         let read = self.read_text("source", &source, unknown)?;
         let text = Text {
             source: read.tokens.clone(),

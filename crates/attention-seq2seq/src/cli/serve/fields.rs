@@ -145,7 +145,6 @@ impl Fields {
     }
 }
 
-/// A value that has to be there.
 pub(super) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
     value.ok_or_else(|| Fault::Form(format!("missing field `{name}`, which may not be null")))
 }

@@ -27,7 +27,6 @@ use clap::Args;
 use super::listening::{listen, refused};
 use super::model::Model;
 use super::output::{note, say_to_anyone};
-use super::seconds::seconds;
 use batcher::Batcher;
 use metrics::Metrics;
 use server::{Limits, Server};
@@ -60,6 +59,15 @@ pub(crate) struct ServeArgs {
     model: Model,
 }
 
+/// A time, of an option.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("expected 0.001 to 86400 seconds".to_string());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 impl ServeArgs {
     pub(crate) fn run(self) -> Result<()> {
         // An address that is taken is an error before the model is loaded.
@@ -71,14 +79,8 @@ impl ServeArgs {
             ));
         }
         let metrics = Arc::new(Metrics::default());
-        let batcher =
-            Batcher::start(translator.clone(), self.queue, metrics.clone()).map_err(|source| {
-                Error::Io {
-                    action: "start",
-                    path: "the thread of the model".into(),
-                    source,
-                }
-            })?;
+        let batcher = Batcher::start(translator.clone(), self.queue, metrics.clone())
+            .map_err(|source| Error::io("start", "the thread of the model", source))?;
         let limits = Limits {
             texts: self.max_texts.get(),
             tokens: match (self.max_tokens, &translator.config().data) {

@@ -71,7 +71,6 @@ impl Job {
         }
     }
 
-    /// The number of sources.
     fn sources(&self) -> usize {
         match self {
             Self::Translate(job) => job.work.sources.len(),
@@ -101,7 +100,6 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The queue of the jobs that arrive there.
     pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>) -> Self {
         Self {
             jobs,

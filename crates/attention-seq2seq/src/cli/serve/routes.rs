@@ -23,9 +23,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     trusted-types 'none'";
 
 /// The paths of a server.
-///
-/// # Errors
-/// Those of [`Page::to_live`].
 pub(super) fn routes(server: Server) -> Result<Router> {
     let page = Page::new(TITLE, vec![server.model.clone()]);
     let LivePage {

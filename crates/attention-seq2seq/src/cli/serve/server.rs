@@ -55,11 +55,7 @@ impl Server {
 
     /// Reads a request, whole and in time.
     pub(super) async fn read<T: Request>(&self, body: Body) -> Result<T, Failure> {
-        let Limits {
-            bytes,
-            timeout: limit,
-            ..
-        } = self.limits;
+        let (bytes, limit) = (self.limits.bytes, self.limits.timeout);
         let body = match timeout(limit, to_bytes(body, bytes)).await {
             Err(_) => {
                 let seconds = limit.as_secs_f64();

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::log::LogArgs;
 use super::presets::Preset;
-use super::settings::{KEPT_BY_RESUME, Settings};
+use super::settings::{Settings, kept_by_resume};
 use crate::cli::machine::Machine;
 
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(crate) struct TrainArgs {
     /// Go on with the run in that folder, from its newest checkpoint and with its settings. --epochs raises the number
     /// of epochs, and the learning rate then follows the longer cosine from its last step; --max-time,
     /// --learning-rate and --patience may change, too.
-    #[arg(long, conflicts_with = "overwrite", conflicts_with_all = KEPT_BY_RESUME)]
+    #[arg(long, conflicts_with = "overwrite", conflicts_with_all = kept_by_resume())]
     pub(super) resume: bool,
     /// Start anew in a folder that holds a run.
     #[arg(long)]

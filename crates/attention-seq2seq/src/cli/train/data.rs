@@ -102,11 +102,12 @@ impl TrainArgs {
                 }
             }
         };
-        Err(Error::Config {
-            what: format!("the run in {}", run.path().display()),
-            expected: format!("to go on with its {data}"),
+        let what = format!("the run in {}", run.path().display());
+        Err(Error::config(
+            what,
+            format!("to go on with its {data}"),
             found,
-        })
+        ))
     }
 
     fn task(&self) -> Result<Task> {
@@ -114,11 +115,11 @@ impl TrainArgs {
             return Ok(Task::Dates);
         };
         name.parse().map_err(|error| match error {
-            Error::UnknownTask { known, .. } if Path::new(name).is_file() => Error::Config {
-                what: "the task".to_string(),
-                expected: format!("{} (a file is named by --data {name})", known.join(", ")),
-                found: name.clone(),
-            },
+            Error::UnknownTask { known, .. } if Path::new(name).is_file() => {
+                let known = known.join(", ");
+                let expected = format!("{known} (a file is named by --data {name})");
+                Error::config("the task", expected, name)
+            }
             error => error,
         })
     }
@@ -147,10 +148,10 @@ pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<
 
 /// Refuses to read a stream for both kinds of pairs, before it is read, and says so where it is a file.
 fn check_files(data: &Path, valid: &Path) -> Result<()> {
-    let refused = |what: &str| Error::Config {
-        what: "--data and --valid".to_string(),
-        expected: format!("{what} for one of them at most: it can be read once"),
-        found: format!("{} and {}", data.display(), valid.display()),
+    let refused = |what: &str| {
+        let expected = format!("{what} for one of them at most: it can be read once");
+        let found = format!("{} and {}", data.display(), valid.display());
+        Error::config("--data and --valid", expected, found)
     };
     if is_standard_input(data) && is_standard_input(valid) {
         return Err(refused("the standard input"));
@@ -170,9 +171,8 @@ fn check_files(data: &Path, valid: &Path) -> Result<()> {
 }
 
 fn is_standard_input(file: &Path) -> bool {
-    ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"]
-        .iter()
-        .any(|name| file == Path::new(name))
+    let names = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+    names.iter().any(|name| file == Path::new(name))
 }
 
 /// Whether two names are those of one file, as far as the system tells. `-` is none.
@@ -185,9 +185,8 @@ fn is_same(a: &Path, b: &Path) -> bool {
 /// The name of a run on a file: without the ending, if no task has that name.
 fn name_of_file(file: &Path) -> String {
     let name = |part: Option<&std::ffi::OsStr>| part.map(|it| it.to_string_lossy().into_owned());
-    let is_named = !["/dev/stdin", "/dev/fd", "/proc", "-"]
-        .iter()
-        .any(|it| file.starts_with(it));
+    let of_process = ["/dev/stdin", "/dev/fd", "/proc", "-"];
+    let is_named = !of_process.iter().any(|it| file.starts_with(it));
     let stem = name(file.file_stem()).filter(|_| is_named);
     match stem {
         Some(stem) if stem.parse::<Task>().is_err() => stem,
@@ -201,17 +200,11 @@ fn name_of_file(file: &Path) -> String {
 /// The model may be evaluated, and the run resumed, from another folder.
 fn absolute(path: &Path) -> Result<PathBuf> {
     if path.to_str().is_none() {
-        return Err(Error::Config {
-            what: "the name of a file of pairs".to_string(),
-            expected: "UTF-8, to be noted in the run (a pipe has no name: --data -)".to_string(),
-            found: format!("{path:?}"),
-        });
+        let what = "the name of a file of pairs";
+        let expected = "UTF-8, to be noted in the run (a pipe has no name: --data -)";
+        return Err(Error::config(what, expected, format!("{path:?}")));
     }
-    std::path::absolute(path).map_err(|source| Error::Io {
-        action: "find",
-        path: path.to_path_buf(),
-        source,
-    })
+    std::path::absolute(path).map_err(|source| Error::io("find", path, source))
 }
 
 #[cfg(test)]

@@ -12,9 +12,6 @@ use super::settings::Settings;
 
 impl Settings {
     /// How to read a file: as it is set, and else as the preset, the file's name and its content tell.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a setting of another format, and as [`PairFile::format`] and [`PairFile::guess_of`].
     pub(super) fn options(
         &self,
         path: &Path,
@@ -33,11 +30,11 @@ impl Settings {
             format = format.with_stress(stress)?;
         }
         if self.columns.is_some() && format != PairFormat::Tsv {
-            return Err(Error::Config {
-                what: "--columns".to_string(),
-                expected: "a file in the format tsv".to_string(),
-                found: format.to_string(),
-            });
+            return Err(Error::config(
+                "--columns",
+                "a file in the format tsv",
+                format,
+            ));
         }
         let kinds = preset.map(Preset::texts).unwrap_or_default();
         let guessed = file.guess_of(format, self.columns.unwrap_or_default(), kinds)?;
@@ -57,17 +54,11 @@ impl Settings {
         let Some(count) = self.subwords else {
             return Ok(options);
         };
-        let unless = |tokens: Option<Tokenization>| match tokens {
-            Some(_) => None,
-            None => Some(count),
-        };
+        let unless = |tokens: Option<Tokenization>| tokens.is_none().then_some(count);
         let (source, target) = (unless(self.source_tokens), unless(self.target_tokens));
         if (source, target) == (None, None) {
-            return Err(Error::Config {
-                what: "--subwords".to_string(),
-                expected: "a side without --source-tokens or --target-tokens".to_string(),
-                found: "both".to_string(),
-            });
+            let expected = "a side without --source-tokens or --target-tokens";
+            return Err(Error::config("--subwords", expected, "both"));
         }
         file.with_subwords(options, source, target)
     }
@@ -99,11 +90,8 @@ impl Settings {
     pub(super) fn with_options(self, options: &PairFileOptions) -> Self {
         let source_subwords = options.source_subwords.as_ref();
         let target_subwords = options.target_subwords.as_ref();
-        let unless = |subwords: Option<&Subwords>, tokens| match subwords {
-            Some(_) => None,
-            None => Some(tokens),
-        };
-        let all = Self {
+        let unless = |subwords: Option<&Subwords>, tokens| subwords.is_none().then_some(tokens);
+        let mut all = Self {
             input_format: Some(options.format.clone()),
             unicode: Some(options.normalization),
             source_tokens: unless(source_subwords, options.source_tokens),
@@ -113,19 +101,11 @@ impl Settings {
             ..self
         };
         match &options.format {
-            PairFormat::Tsv => Self {
-                columns: Some(options.columns),
-                ..all
-            },
-            PairFormat::Dict { stress } => Self {
-                stress: Some(*stress),
-                ..all
-            },
-            PairFormat::Jsonl(fields) => Self {
-                fields: Some(fields.clone()),
-                ..all
-            },
+            PairFormat::Tsv => all.columns = Some(options.columns),
+            PairFormat::Dict { stress } => all.stress = Some(*stress),
+            PairFormat::Jsonl(fields) => all.fields = Some(fields.clone()),
         }
+        all
     }
 
     /// The limits of the vocabularies.

@@ -9,9 +9,6 @@ use super::settings::Settings;
 
 impl Settings {
     /// These settings, those that are not given as in `file`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Config`] if it does not hold settings alone.
     pub(super) fn over_file(&self, file: Option<&Path>) -> Result<Self> {
         let of_file = file.map(read).transpose()?.unwrap_or_default();
         Ok(of_file.overlaid(self))
@@ -80,9 +77,6 @@ impl Settings {
     }
 
     /// Refuses settings for pairs of another kind: of files, or of a task.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first of them.
     pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
         let of_files = [
             ("--input-format", self.input_format.is_some()),
@@ -99,18 +93,13 @@ impl Settings {
             ("--train-pairs", self.train_pairs.is_some()),
             ("--valid-pairs", self.valid_pairs.is_some()),
         ];
-        let (others, expected, found) = if is_file {
-            (&of_tasks[..], "a task", "--data")
-        } else {
-            (&of_files[..], "--data", "a task")
-        };
-        refuse(others, expected, found)
+        match is_file {
+            true => refuse(&of_tasks, "a task", "--data"),
+            false => refuse(&of_files, "--data", "a task"),
+        }
     }
 
     /// Refuses settings of another model than that of these settings.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first of them.
     pub(super) fn check_model(&self) -> Result<()> {
         let of_rnn = [
             ("--cell", self.cell.is_some()),
@@ -128,11 +117,8 @@ impl Settings {
             ModelKind::Rnn => (&of_transformer[..], ModelKind::Transformer),
             ModelKind::Transformer => (&of_rnn[..], ModelKind::Rnn),
         };
-        refuse(
-            others,
-            &format!("--model {other}"),
-            &format!("--model {model}"),
-        )
+        let [expected, found] = [other, model].map(|it| format!("--model {it}"));
+        refuse(others, &expected, &found)
     }
 
     /// The settings of a run, every one that its data and its model have.
@@ -196,33 +182,21 @@ impl Settings {
     }
 }
 
-/// Refuses settings that are given.
 fn refuse(settings: &[(&str, bool)], expected: &str, found: &str) -> Result<()> {
     match settings.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::Config {
-            what: name.to_string(),
-            expected: expected.to_string(),
-            found: found.to_string(),
-        }),
+        Some((name, _)) => Err(Error::config(*name, expected, found)),
     }
 }
 
-/// Reads a file of settings.
 fn read(file: &Path) -> Result<Settings> {
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Io {
-        action: "read",
-        path: file.to_path_buf(),
-        source,
-    })?;
+    let text = std::fs::read_to_string(file).map_err(|source| Error::io("read", file, source))?;
     toml::from_str(&text).map_err(|error| {
-        let before = error
-            .span()
-            .map_or("", |span| &text[..span.start.min(text.len())]);
-        Error::Config {
-            what: format!("{}:{}", file.display(), 1 + before.matches('\n').count()),
-            expected: "settings of `seq2seq train`, such as batch-size = 128".to_string(),
-            found: error.message().replace('\n', " "),
-        }
+        let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        let before = &text[..start];
+        let line = 1 + before.matches('\n').count();
+        let what = format!("{}:{line}", file.display());
+        let expected = "settings of `seq2seq train`, such as batch-size = 128";
+        Error::config(what, expected, error.message().replace('\n', " "))
     })
 }

@@ -26,7 +26,6 @@ pub(super) struct LogArgs {
 }
 
 impl LogArgs {
-    /// The log.
     pub(super) fn log(&self) -> Log {
         match (self.json, self.quiet) {
             (true, _) => Log::Json,
@@ -106,7 +105,6 @@ impl From<&TokenErrors> for Quality {
     }
 }
 
-/// The name of the reason for which a training ended.
 pub(super) fn reason(end: TrainingEnd) -> &'static str {
     match end {
         TrainingEnd::LastEpoch => "last_epoch",
@@ -142,7 +140,6 @@ impl Log {
         }
     }
 
-    /// The observer that logs a training.
     pub(super) fn observer(self) -> Observer {
         match self {
             Self::Text => Observer::Text(Progress::new()),

@@ -172,13 +172,10 @@ impl TrainArgs {
         if !run.exists() || self.overwrite {
             return Ok(());
         }
-        Err(Error::Config {
-            what: format!("the folder {}", run.path().display()),
-            expected:
-                "a folder without a run (name another with --out, or add --resume or --overwrite)"
-                    .to_string(),
-            found: "a run".to_string(),
-        })
+        let what = format!("the folder {}", run.path().display());
+        let expected =
+            "a folder without a run (name another with --out, or add --resume or --overwrite)";
+        Err(Error::config(what, expected, "a run"))
     }
 
     /// A new run.
@@ -287,7 +284,6 @@ fn on_interrupt(interrupter: &Interrupter) {
     }
 }
 
-/// The validation pairs of so many sources.
 fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
     let (mut pairs, mut sources) = (Vec::<Pair>::new(), 0);
     for pair in corpus.valid_chunks().flatten() {
@@ -387,7 +383,7 @@ fn finish(
     say("\nwhat each output attended to:")?;
     drawn.show(picture.as_deref())?;
     if let Some(picture) = &picture {
-        attend::say_saved(picture)?;
+        say(attend::saved(picture))?;
     }
     say(format_args!(
         "model, vocabularies and figures are in {folder}"

@@ -59,7 +59,6 @@ impl Progress {
         }
     }
 
-    /// A training of so many epochs begins.
     fn start(&mut self, epochs: usize) {
         let dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         self.epochs = epochs;
@@ -85,7 +84,6 @@ impl Progress {
         }
     }
 
-    /// Where the epoch is.
     fn row(
         &self,
         epoch: usize,
@@ -102,7 +100,6 @@ impl Progress {
         row.chars().take(WIDTH).collect()
     }
 
-    /// An epoch has ended.
     fn end(&mut self, epoch: &Epoch) {
         self.clear();
         let _ = say(format_args!(
@@ -148,16 +145,11 @@ pub(super) fn note_refused(event: &TrainEvent) {
 }
 
 fn describe(figures: &Figures) -> String {
-    let Figures {
-        loss,
-        exact_match,
-        token_errors,
-        bleu,
-    } = figures;
-    let bleu = bleu.map_or(String::new(), |bleu| format!("  BLEU {bleu:.2}"));
-    format!(
-        "loss {loss:.4}  exact match {exact_match:.2} %  token errors {token_errors:.2} %{bleu}"
-    )
+    let bleu = figures
+        .bleu
+        .map_or(String::new(), |bleu| format!("  BLEU {bleu:.2}"));
+    let [loss, exact, errors] = [figures.loss, figures.exact_match, figures.token_errors];
+    format!("loss {loss:.4}  exact match {exact:.2} %  token errors {errors:.2} %{bleu}")
 }
 
 #[cfg(test)]
@@ -187,10 +179,8 @@ mod tests {
         let mut progress = Progress::new();
         progress.start(3);
         let row = progress.row(2, Split::Train, 75, 375, &FIGURES);
-        assert!(
-            row.starts_with("epoch  2/3 train [===             ] 75/375  loss 0.1230"),
-            "{row}"
-        );
+        let start = "epoch  2/3 train [===             ] 75/375  loss 0.1230";
+        assert!(row.starts_with(start), "{row}");
         let row = progress.row(2, Split::Train, 375, 375, &FIGURES);
         assert_eq!(row.chars().count(), WIDTH);
     }

@@ -4,51 +4,21 @@ use attention_seq2seq::{
     AttentionKind, Columns, JsonFields, ModelKind, Normalization, PairFormat, Select, Stress,
     Tokenization,
 };
-use clap::Args;
+use clap::{Arg, Args, Command, Id};
 use serde::{Deserialize, Serialize};
 
 use super::as_text;
 use super::cell::Cell;
 
-/// The settings that a resumed run keeps, and what would set them.
-pub(super) const KEPT_BY_RESUME: [&str; 36] = [
-    "preset",
-    "config",
-    "valid",
-    "input_format",
-    "columns",
-    "fields",
-    "stress",
-    "unicode",
-    "source_tokens",
-    "target_tokens",
-    "subwords",
-    "max_tokens",
-    "min_count",
-    "max_vocab",
-    "train_pairs",
-    "valid_pairs",
-    "model",
-    "attention",
-    "cell",
-    "embedding",
-    "unidirectional",
-    "heads",
-    "feed_forward",
-    "hidden",
-    "layers",
-    "dropout",
-    "embedding_dropout",
-    "layer_dropout",
-    "batch_size",
-    "steps",
-    "warmup",
-    "label_smoothing",
-    "ema",
-    "select",
-    "clip",
-    "seed",
-];
+/// The arguments that a resumed run refuses: the settings that it keeps, and what would set them.
+pub(super) fn kept_by_resume() -> Vec<Id> {
+    const MAY_CHANGE: [&str; 4] = ["epochs", "max_time", "learning_rate", "patience"];
+    let settings = Settings::augment_args(Command::new("settings"));
+    let kept = settings.get_arguments().map(Arg::get_id).cloned();
+    let kept = kept.filter(|id| !MAY_CHANGE.contains(&id.as_str()));
+    let others = ["preset", "config", "valid"].map(Id::from);
+    kept.chain(others).collect()
+}
 
 /// Settings, each of which may be left to a preset or the defaults. In a file they are named as on the command line.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,32 +27,20 @@ pub(crate) struct Settings {
     /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary, whose numbers and
     /// brackets between a word and its phonemes are left out) or jsonl (a JSON object a line) [default: as the ending
     /// of --data tells, .dict or .jsonl, CMUdict's own name, or a first line with `;;;`; else tsv].
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "FORMAT")]
+    #[arg(requires = "data", conflicts_with = "task")]
     #[serde(default, with = "as_text")]
     pub(super) input_format: Option<PairFormat>,
     /// The columns of source and target, from 1, or the role of each column: source (or lemma), target (or form), tags,
     /// or - for none. Tags are divided by `;`, and each is a token before those of the source; in a text to translate
     /// they come first: "V;PST go" [default: 1,2].
-    #[arg(
-        long,
-        value_name = "SOURCE,TARGET",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "SOURCE,TARGET")]
+    #[arg(requires = "data", conflicts_with = "task")]
     #[serde(default, with = "as_text")]
     pub(super) columns: Option<Columns>,
     /// The names of the fields of jsonl, of tags too if there are some [default: source,target].
-    #[arg(
-        long,
-        value_name = "SOURCE,TARGET[,TAGS]",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "SOURCE,TARGET[,TAGS]")]
+    #[arg(requires = "data", conflicts_with = "task")]
     #[serde(default, with = "as_text")]
     pub(super) fields: Option<JsonFields>,
     /// The digits of stress of a dict [default: keep].
@@ -91,51 +49,28 @@ pub(crate) struct Settings {
     /// Unicode's normal form of sources, targets and texts to translate, in which a letter and its accent are the same
     /// tokens whichever keyboard or system wrote them [default: nfc, which changes nothing in most files;
     /// nfd where source characters are syllables, as Hangul's are].
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORM",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_enum, value_name = "FORM")]
+    #[arg(requires = "data", conflicts_with = "task")]
     pub(super) unicode: Option<Normalization>,
     /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: as the preset has them, else guessed
     /// from the file].
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "TOKENS")]
+    #[arg(requires = "data", conflicts_with = "task")]
     pub(super) source_tokens: Option<Tokenization>,
     /// The tokens of a target: spaces (U+0020 alone separates) or chars [default: as the preset has them, else guessed
     /// from the file].
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "TOKENS")]
+    #[arg(requires = "data", conflicts_with = "task")]
     pub(super) target_tokens: Option<Tokenization>,
     /// Divide words into subwords, at most so many different ones, that are learned from the file of --data by
     /// byte-pair encoding: source and target each their own, but for a side whose tokens are given. In a build with the
     /// feature `subwords`.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(requires = "data", conflicts_with = "task")]
     pub(super) subwords: Option<usize>,
     /// The most tokens of a source or a target; a file with a longer one is refused [default: 1000].
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        requires = "data",
-        conflicts_with = "task"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(requires = "data", conflicts_with = "task")]
     pub(super) max_tokens: Option<usize>,
     /// The fewest occurrences of a token that the model knows; it reads others as `<unk>`, and writes none of them
     /// [default: 1].
@@ -145,20 +80,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_vocab: Option<usize>,
     /// The number of pairs of a task generated to learn from [default: 24000].
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "data"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(conflicts_with = "data")]
     pub(super) train_pairs: Option<usize>,
     /// The number of pairs of a task generated to validate on, of other sources [default: 1000].
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "data"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(conflicts_with = "data")]
     pub(super) valid_pairs: Option<usize>,
 
     /// The model [default: rnn].
@@ -202,12 +129,8 @@ pub(crate) struct Settings {
 
     /// The number of times that every pair is visited [default: 3 for a task, 6 for a file; of a Transformer 10
     /// and 20].
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "steps"
-    )]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(conflicts_with = "steps")]
     pub(super) epochs: Option<usize>,
     /// The number of steps instead, after which training ends within an epoch, too.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

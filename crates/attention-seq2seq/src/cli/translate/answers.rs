@@ -92,9 +92,6 @@ impl Answerer {
 
     /// The source tokens of a text: those of a source in the dictionary, or known to the model, or else read as told.
     /// The first unknown ones are named, each once.
-    ///
-    /// # Errors
-    /// Those of [`Translator::read_source`].
     pub(super) fn read(&self, text: &str) -> Result<ReadTokens> {
         let read = self.translator.read_source(text, self.unknown)?;
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);

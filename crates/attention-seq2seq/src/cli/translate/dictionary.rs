@@ -11,8 +11,6 @@ use crate::cli::pairs::read_pairs;
 pub(super) struct Dictionary(HashMap<Vec<String>, Vec<Vec<String>>>);
 
 impl Dictionary {
-    /// # Errors
-    /// Those of [`Translator::read_pairs`].
     pub(super) fn read(file: &Path, translator: &Translator) -> Result<Self> {
         let mut entries = HashMap::<Vec<String>, Vec<Vec<String>>>::new();
         for pair in read_pairs(file, translator)? {

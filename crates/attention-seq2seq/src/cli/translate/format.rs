@@ -180,7 +180,7 @@ fn pharaoh(alignment: &Attended) -> String {
     let rows = rows.take(alignment.output.tokens.len()).enumerate();
     let links = rows.filter_map(|(target, row)| {
         let best = (0..row.len()).reduce(|best, at| if row[at] > row[best] { at } else { best })?;
-        let is_end = alignment.attends_to_end() && best + 1 == row.len();
+        let is_end = alignment.attends_to_end && best + 1 == row.len();
         (!is_end).then(|| format!("{best}-{target}"))
     });
     links.collect::<Vec<_>>().join(" ")

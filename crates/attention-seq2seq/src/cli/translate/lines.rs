@@ -22,60 +22,53 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// A text of tokens that the dictionary does not know.
+    fn of(text: String, read: ReadTokens) -> Self {
+        Self {
+            text,
+            read,
+            is_known: false,
+            error: None,
+        }
+    }
+
     /// A text that has to have tokens.
-    ///
-    /// # Errors
-    /// Those of [`Answerer::read`], where the text is not in the dictionary.
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
         let is_known = answerer.knows(&tokens);
-        let read = if is_known {
-            ReadTokens {
+        let read = match is_known {
+            true => ReadTokens {
                 tokens,
                 ..ReadTokens::default()
-            }
-        } else {
-            answerer.read(text)?
+            },
+            false => answerer.read(text)?,
         };
         Ok(Self {
-            text: text.to_string(),
-            read,
             is_known,
-            error: None,
+            ..Self::of(text.to_string(), read)
         })
     }
 
     /// A line, which may be blank. The first may begin with a byte order mark.
-    ///
-    /// # Errors
-    /// As [`of_text`](Self::of_text); [`Error::Config`] if it is not UTF-8.
     pub(super) fn of_bytes(line: &[u8], is_first: bool, answerer: &Answerer) -> Result<Self> {
-        let text = std::str::from_utf8(line).map_err(|error| Error::Config {
-            what: "its text".to_string(),
-            expected: "UTF-8".to_string(),
-            found: format!("other bytes from byte {} on", error.valid_up_to() + 1),
+        let text = std::str::from_utf8(line).map_err(|error| {
+            let found = format!("other bytes from byte {} on", error.valid_up_to() + 1);
+            Error::config("its text", "UTF-8", found)
         })?;
         let text = if is_first { without_mark(text) } else { text };
         let text = text.trim_end_matches(['\r', '\n']);
         if answerer.translator.is_blank(text) {
-            return Ok(Self {
-                text: text.to_string(),
-                read: ReadTokens::default(),
-                is_known: false,
-                error: None,
-            });
+            return Ok(Self::of(text.to_string(), ReadTokens::default()));
         }
         Self::of_text(text, answerer)
     }
 
-    /// A line that cannot be translated.
     pub(super) fn failed(line: &[u8], error: &Error) -> Self {
         let text = String::from_utf8_lossy(line);
+        let text = text.trim_end_matches(['\r', '\n']).to_string();
         Self {
-            text: text.trim_end_matches(['\r', '\n']).to_string(),
-            read: ReadTokens::default(),
-            is_known: false,
             error: Some(one_line(error)),
+            ..Self::of(text, ReadTokens::default())
         }
     }
 }
@@ -86,11 +79,7 @@ pub(super) fn next_lines(input: &mut BufReader<StdinLock<'_>>) -> Result<Vec<Vec
     while lines.is_empty() || (lines.len() < LINES && input.buffer().contains(&b'\n')) {
         let mut line = Vec::new();
         let read = input.read_until(b'\n', &mut line);
-        let read = read.map_err(|source| Error::Io {
-            action: "read",
-            path: "the standard input".into(),
-            source,
-        })?;
+        let read = read.map_err(|source| Error::io("read", "the standard input", source))?;
         if read == 0 {
             break;
         }

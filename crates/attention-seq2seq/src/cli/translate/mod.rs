@@ -16,7 +16,7 @@ use clap::Args;
 
 use super::machine::among_threads;
 use super::model::Model;
-use super::output::{CutOff, FAILED, report, say, without_mark};
+use super::output::{CutOff, exit_code, report, say, without_mark};
 use answers::{Answer, Answerer, Named};
 use dictionary::Dictionary;
 use format::{Alignments, Format, Writer};
@@ -58,12 +58,8 @@ impl TranslateArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let several = self.search.n_best() != Some(1);
         if self.alignments.is_some() && self.format == Format::Text && several {
-            return Err(Error::Config {
-                what: "--alignments".to_string(),
-                expected: "--format tsv or jsonl, where sources may have several outputs"
-                    .to_string(),
-                found: "--format text".to_string(),
-            });
+            let expected = "--format tsv or jsonl, where sources may have several outputs";
+            return Err(Error::config("--alignments", expected, "--format text"));
         }
         let mut translator = self.model.load()?;
         if let Some(batch_size) = self.batch_size {
@@ -106,18 +102,14 @@ fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -
     loop {
         let lines = next_lines(&mut input)?;
         if lines.is_empty() {
-            return Ok(match failed {
-                true => ExitCode::from(FAILED),
-                false => ExitCode::SUCCESS,
-            });
+            return Ok(exit_code(failed));
         }
         let lines = lines.iter().zip(read + 1..).map(|(line, number)| {
             Line::of_bytes(line, number == 1, answerer).unwrap_or_else(|source| {
                 failed = true;
-                let source = Box::new(source);
                 let error = Error::InputLine {
                     line: number,
-                    source,
+                    source: Box::new(source),
                 };
                 report(&error);
                 Line::failed(line, &error)
@@ -126,9 +118,8 @@ fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -
         let lines: Vec<Line> = lines.collect();
         print(answerer, writer, &lines, |index| {
             let line = read + index + 1;
-            cut_off.note(format_args!(
-                "line {line} of the standard input: the output"
-            ));
+            let output = format!("line {line} of the standard input: the output");
+            cut_off.note(output);
         })?;
         read += lines.len();
     }

@@ -29,23 +29,6 @@ const MOST_BEAM: usize = 10_000;
 /// An example is done as soon as none of its hypotheses can still pass the last of the `n_best`: log-probabilities only
 /// fall, and `lp` grows up to that of `max_len`. So the first of `n_best` outputs is the output of the same search for
 /// one. Outputs that reach `max_len` without an end come after those that ended.
-///
-/// ```
-/// use attention_seq2seq::{BeamSearchConfig, Seq2SeqModel, Source, TransformerConfig};
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
-/// let source = Source::new([&[5, 4, 6][..], &[7, 4, 4]], &device);
-///
-/// let search = BeamSearchConfig::new(9).with_beam(4).with_n_best(2);
-/// let outputs = search.search(&mut *model.decoding(&source, search.max_len, false))?;
-/// for output in &outputs[1] {
-///     println!("{:?} {:.3}", output.tokens, output.log_probability.exp());
-/// }
-/// assert_eq!(outputs[1].len(), 2);
-/// # Ok::<(), attention_seq2seq::Error>(())
-/// ```
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
     /// The most tokens of an output; one that has so many and no end is cut off.

@@ -21,5 +21,4 @@ pub struct BeamOutput {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

@@ -24,9 +24,6 @@ impl BeamSearchConfig {
     }
 
     /// As [`search`](Self::search), until the signal.
-    ///
-    /// # Errors
-    /// Those of [`search`](Self::search); [`Error::Stopped`] where a step is not to be made any more.
     pub(crate) fn search_until(
         &self,
         decoding: &mut dyn Decoding,
@@ -84,7 +81,6 @@ impl BeamSearchConfig {
             .collect())
     }
 
-    /// The column of each token of the prefix.
     fn columns_of_prefix(&self, candidates: &[u32]) -> Result<Vec<usize>> {
         let column = |token: &u32| {
             let column = candidates.iter().position(|candidate| candidate == token);

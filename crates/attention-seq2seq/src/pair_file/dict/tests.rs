@@ -1,10 +1,15 @@
 use super::*;
 use crate::error::Result;
 use crate::pair_file::{Columns, PairFile, PairFormat};
+use crate::test_table::rows;
 
 fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
     let file = PairFile::from_bytes("cmu.dict", content);
-    let options = file.guess_as(PairFormat::Dict { stress }, Columns::default())?;
+    let options = file.guess_of(
+        PairFormat::Dict { stress },
+        Columns::default(),
+        Default::default(),
+    )?;
     let pairs = file.pairs(&options)?.into_iter();
     Ok(pairs
         .map(|it| (it.source.concat(), it.target.join(" ")))
@@ -104,20 +109,16 @@ fn probabilities_are_left_out() {
     let logarithms = "cat -0.3 K AE1 T\ncats 0 K AE1 T S\nread -1 R IY1 D\nread -2e+00 R EH1 D\n";
     check(logarithms, layout, &PAIRS);
     let ones = "cat 1\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.3\tR IY1 D\nread 0\tR EH1 D\n";
-    check(
-        ones,
-        &layout.replacen("words", "words that end at a TAB", 1),
-        &PAIRS,
-    );
+    let long = &layout.replacen("words", "words that end at a TAB", 1);
+    check(ones, long, &PAIRS);
     for content in [
         "cat 1.0\tK AE1 T\ncats 1.0\tK AE1 T S\nread 0.7\tR IY1 D\nread 0.3\tR EH1 D\n",
         "cat\t1.0\tK AE1 T\ncats\t1.0\tK AE1 T S\nread\t0.7\tR IY1 D\nread\t0.3\tR EH1 D\n",
     ] {
         let tabs = &content.replace("cats", "the cats");
         check(content, layout, &PAIRS);
-        let long = layout.replacen("words", "words that end at a TAB", 1);
         let pairs = PAIRS.map(|(word, it)| (if word == "cats" { "the cats" } else { word }, it));
-        check(tabs, &long, &pairs);
+        check(tabs, long, &pairs);
     }
 }
 
@@ -127,17 +128,11 @@ fn numbers_of_pronunciations_are_left_out() {
         "words and phonemes; left out behind words: the number of a pronunciation (as NLTK has it)";
     let nltk = "cat 1 K AE1 T\ncats 1 K AE1 T S\nread 1 R IY1 D\nread 2 R EH1 D\n";
     check(nltk, layout, &PAIRS);
-    check(
-        &nltk.replace(" 1 ", "\t1\t").replace(" 2 ", "\t2\t"),
-        layout,
-        &PAIRS,
-    );
+    let tabs = nltk.replace(" 1 ", "\t1\t").replace(" 2 ", "\t2\t");
+    check(&tabs, layout, &PAIRS);
     // A part of such a file, and one that counts in two words.
-    check(
-        "cat 1 K AE1 T\nread 2 R EH1 D\na 1 AH0\n",
-        layout,
-        &[PAIRS[0], PAIRS[3], ("a", "AH0")],
-    );
+    let pairs = [PAIRS[0], PAIRS[3], ("a", "AH0")];
+    check("cat 1 K AE1 T\nread 2 R EH1 D\na 1 AH0\n", layout, &pairs);
     let long = layout.replacen("words", "words that end at a TAB", 1);
     let words = [("the cat", "K"), ("read", "R"), ("read", "D")];
     check("the cat 1\tK\nread 1\tR\nread 2\tD\n", &long, &words);
@@ -151,25 +146,16 @@ fn outputs_in_brackets_are_left_out() {
     let layout = "words and phonemes; left out behind words: an output in brackets (as HTK has it)";
     let htk = "cat\t\t[cat]  K AE1 T\ncats [CATS] K AE1 T S\nread [] R IY1 D\nread R EH1 D\n";
     check(htk, layout, &PAIRS);
-    check(
-        "[noise] NSN\num [um] [spn]\n",
-        layout,
-        &[("[noise]", "NSN"), ("um", "[spn]")],
-    );
+    let pairs = [("[noise]", "NSN"), ("um", "[spn]")];
+    check("[noise] NSN\num [um] [spn]\n", layout, &pairs);
     let words = "FOO [FOO BAR] f u\nnew york\t[New York]\tn\nnew ham [New Ham]\th [\n";
     let long = layout.replacen("words", "words that end at a TAB", 1);
-    check(
-        words,
-        &long,
-        &[("FOO", "f u"), ("new york", "n"), ("new ham", "h [")],
-    );
+    let pairs = [("FOO", "f u"), ("new york", "n"), ("new ham", "h [")];
+    check(words, &long, &pairs);
     let layout = "words and phonemes; left out behind words: a number (a probability, as Kaldi has it), an output in \
                   brackets (as HTK has it)";
-    check(
-        "cat [cat] 0.5 K\nread [read] R D\n",
-        layout,
-        &[("cat", "K"), ("read", "R D")],
-    );
+    let pairs = [("cat", "K"), ("read", "R D")];
+    check("cat [cat] 0.5 K\nread [read] R D\n", layout, &pairs);
 }
 
 #[test]
@@ -180,16 +166,12 @@ fn a_word_before_a_tab_may_have_spaces() {
         ("cat", "K AE1 T"),
         ("windows 95", "W IH1 N"),
     ];
-    check(
+    for content in [
         "new york\tN UW1 Y AO1 R K\ncat\tK AE1 T\nwindows 95\tW IH1 N\n",
-        layout,
-        &pairs,
-    );
-    check(
         "new  york(2)\tN UW1 Y AO1 R K\ncat K AE1 T\nwindows 95\tW IH1 N\n",
-        layout,
-        &pairs,
-    );
+    ] {
+        check(content, layout, &pairs);
+    }
 }
 
 #[test]
@@ -197,124 +179,59 @@ fn a_phoneme_that_is_a_digit_stays() {
     let found = read("two 2 T1\nat T1 2\n", Stress::Drop).unwrap();
     assert_eq!(found[0], ("two".to_string(), "2 T".to_string()));
     // A TAB tells, and so does a word without a number whose phoneme it is.
-    check(
-        "eu\t2 s\nsa\ts A\n",
-        "words and phonemes",
-        &[("eu", "2 s"), ("sa", "s A")],
-    );
-    check("un\t1 n\n", "words and phonemes", &[("un", "1 n")]);
-    check(
-        "eu\t2 s\nun\t3 n\n",
-        "words and phonemes",
-        &[("eu", "2 s"), ("un", "3 n")],
-    );
-    check(
-        "eu 2\nsa s A\n",
-        "words and phonemes",
-        &[("eu", "2"), ("sa", "s A")],
-    );
-}
-
-#[test]
-fn lines_that_can_be_read_in_two_ways_are_refused() {
-    for (content, message) in [
-        (
-            "sa s A\neu 2 s\n",
-            "cmu.dict:2: expected the number of a pronunciation behind every word, or behind none, found 2 behind \
-             \"eu\", and 1 of 2 words with such a number (`word TAB 2 ..` has it as a phoneme)",
-        ),
-        (
-            "two 2 T1\n",
-            "cmu.dict:1: expected the number of a pronunciation",
-        ),
-        // One entry counts nothing.
-        (
-            "un 1 n\n",
-            "cmu.dict:1: expected the number of a pronunciation",
-        ),
-        (
-            "'bout B AW1 T\n#HASH-MARK  HH AW1 M\n",
-            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#HASH-MARK",
-        ),
-        (
-            "cat 0.5 K AE1 T\nsa s A\neu 2 s\n",
-            "cmu.dict:3: expected the number of a pronunciation",
-        ),
-        (
-            "cat 0.9 0.2 1.0 1.0 K\ndog 0.9 2 9 s\n",
-            "cmu.dict:2: expected 4 numbers behind a word, or one, found 9 behind \"dog\", which may be a phoneme",
-        ),
-        (
-            "cat 0.9 0.2 K 2\ndog 0.9 2 s\n",
-            "cmu.dict:2: expected 2 numbers behind a word, or one, found 2 behind",
-        ),
-        (
-            "cat 1 1 1 1 K\ndog 1 1 1 1 D\n",
-            "cmu.dict:1: expected the number of a pronunciation",
-        ),
-        (
-            "cat k # t\ntag t g\ndog d # good\n",
-            "cmu.dict:1: expected a comment behind #, which is no phoneme, found \"# t\"",
-        ),
-        (
-            "cat K AE1 0.5 T\n",
-            "cmu.dict:1: expected phonemes, found the number 0.5 in the entry of \"cat\"",
-        ),
-        (
-            "cat K AE1 T 0.5\n",
-            "cmu.dict:1: expected phonemes, found the number 0.5",
-        ),
-        (
-            "cat K AE1 T\t0.5\n",
-            "cmu.dict:1: expected a word and its phonemes, found \"cat K AE1 T\" alone",
-        ),
-        (
-            "cat 0.5\n",
-            "cmu.dict:1: expected a word and its phonemes, found \"cat\" alone",
-        ),
-        (
-            "a EY1\nvitamin a\tV AY1\nb B a\n",
-            "cmu.dict:2: expected a TAB behind the word in every line, or in none, found \"vitamin a\" before a TAB, \
-             and lines without one",
-        ),
-        (
-            "cat K\tAE1 T\ncats K AE1 T S\n",
-            "cmu.dict:1: expected a TAB behind the word in every line",
-        ),
-        (
-            "a a B\n#a list a of words\n",
-            "cmu.dict:2: expected `# ` before a comment, or a word and phonemes of other lines, found \"#a list a of \
-             words\" (1 of 4 are phonemes)",
-        ),
-        (
-            "um [spn] ah\nuh ah [spn]\n",
-            "cmu.dict:1: expected brackets behind words, or among phonemes, found \"[spn]\" in both places: write the \
-             phoneme without brackets",
-        ),
+    for (content, pairs) in [
+        ("eu\t2 s\nsa\ts A\n", &[("eu", "2 s"), ("sa", "s A")][..]),
+        ("un\t1 n\n", &[("un", "1 n")]),
+        ("eu\t2 s\nun\t3 n\n", &[("eu", "2 s"), ("un", "3 n")]),
+        ("eu 2\nsa s A\n", &[("eu", "2"), ("sa", "s A")]),
     ] {
-        let error = read(content, Stress::Keep).unwrap_err().to_string();
-        assert!(error.starts_with(message), "{error}");
+        check(content, "words and phonemes", pairs);
     }
 }
 
 #[test]
-fn faults_are_named_by_their_line() {
-    for (content, message) in [
-        (
-            "# first\nword\n",
-            "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
-        ),
-        (
-            "a EY1\nword # none\n",
-            "cmu.dict:2: expected a word and its phonemes, found \"word\" alone",
-        ),
-        (
-            "a EY1\u{0}\n",
-            "cmu.dict:1: expected text without control characters, found U+0000 in the phonemes",
-        ),
-        ("# nothing\n", "cmu.dict holds no pair; "),
-    ] {
-        let error = read(content, Stress::Keep).unwrap_err().to_string();
-        assert!(error.contains(message), "{error}");
+fn lines_without_phonemes_or_that_can_be_read_in_two_ways_are_refused() {
+    // The content of a file, the number of the line, and what was expected there: words in capitals stand for the texts
+    // below.
+    let table = r##"
+two 2 T1\n | 1 | COUNTED
+un 1 n\n | 1 | COUNTED
+cat 0.5 K AE1 T\nsa s A\neu 2 s\n | 3 | COUNTED
+cat 1 1 1 1 K\ndog 1 1 1 1 D\n | 1 | COUNTED
+sa s A\neu 2 s\n | 2 | COUNTED 2 behind "eu", and 1 of 2 words with such a number (`word TAB 2 ..` has it as a phoneme)
+'bout B AW1 T\n#HASH-MARK  HH AW1 M\n | 2 | COMMENT "#HASH-MARK
+a a B\n#a list a of words\n | 2 | COMMENT "#a list a of words" (1 of 4 are phonemes)
+cat 0.9 0.2 1.0 1.0 K\ndog 0.9 2 9 s\n | 2 | 4 numbers BEFORE 9 behind "dog", which may be a phoneme
+cat 0.9 0.2 K 2\ndog 0.9 2 s\n | 2 | 2 numbers BEFORE 2 behind
+cat k # t\ntag t g\ndog d # good\n | 1 | a comment behind #, which is no phoneme, found "# t"
+cat K AE1 0.5 T\n | 1 | phonemes, found the number 0.5 in the entry of "cat"
+cat K AE1 T 0.5\n | 1 | phonemes, found the number 0.5
+cat K AE1 T\t0.5\n | 1 | ALONE "cat K AE1 T" alone
+cat 0.5\n | 1 | ALONE "cat" alone
+# first\nword\n | 2 | ALONE "word" alone
+a EY1\nword # none\n | 2 | ALONE "word" alone
+a EY1\nvitamin a\tV AY1\nb B a\n | 2 | EVERY, or in none, found "vitamin a" before a TAB, and lines without one
+cat K\tAE1 T\ncats K AE1 T S\n | 1 | EVERY
+um [spn] ah\nuh ah [spn]\n | 1 | brackets behind words, or among phonemes, found "[spn]" in both places: write the
+a EY1\0\n | 1 | text without control characters, found U+0000 in the phonemes
+"##;
+    for [content, line, message] in rows(table) {
+        let message = message
+            .replace(
+                "COUNTED",
+                "the number of a pronunciation behind every word, or behind none, found",
+            )
+            .replace(
+                "COMMENT",
+                "`# ` before a comment, or a word and phonemes of other lines, found",
+            )
+            .replace("BEFORE", "behind a word, or one, found")
+            .replace("ALONE", "a word and its phonemes, found")
+            .replace("EVERY", "a TAB behind the word in every line");
+        let error = read(&content, Stress::Keep).unwrap_err().to_string();
+        let message = format!("cmu.dict:{line}: expected {message}");
+        assert!(error.starts_with(&message), "{error}");
     }
+    let error = read("# nothing\n", Stress::Keep).unwrap_err().to_string();
+    assert!(error.starts_with("cmu.dict holds no pair; "), "{error}");
 }

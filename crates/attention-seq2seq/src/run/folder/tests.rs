@@ -6,11 +6,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::attention::AttentionKind;
 use crate::model::Seq2SeqConfig;
-use crate::pair_file::{Columns, PairFile, PairFileOptions};
+use crate::pair_file::{Columns, PairFile};
 use crate::run::{CheckpointFiles, CheckpointState};
 use crate::run::{DataSource, Figures, TrainConfig};
 use crate::tasks::Task;
-use crate::tokens::Tokenization::{Chars, Spaces};
+use crate::test_table::rows;
+use crate::tokens::Tokenization::Chars;
 use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
@@ -80,12 +81,17 @@ fn edit(run: &RunDir, from: &str, to: &str) {
     fs::write(run.config_file(), text.replacen(from, to, 1)).unwrap();
 }
 
-fn figures(loss: f64) -> Figures {
-    Figures {
+fn epoch_of(epoch: usize, loss: f64) -> Epoch {
+    let figures = |loss| Figures {
         loss,
         exact_match: 0.0,
         token_errors: 0.0,
         bleu: None,
+    };
+    Epoch {
+        epoch,
+        train: figures(9.0),
+        valid: figures(loss),
     }
 }
 
@@ -97,16 +103,10 @@ fn open(run: &RunDir, after: Option<usize>) -> Journal<'_> {
 
 /// An epoch, and the files of its checkpoint.
 fn add(journal: &mut Journal<'_>, epoch: usize, loss: f64) {
-    let epoch = Epoch {
-        epoch,
-        train: figures(9.0),
-        valid: figures(loss),
-    };
-    let [model, optim] = content(epoch.epoch);
+    let [model, optim] = content(epoch);
     let files = CheckpointFiles::of(&model, &optim);
-    journal
-        .add(epoch, CheckpointState::default(), &files)
-        .unwrap();
+    let (epoch, state) = (epoch_of(epoch, loss), CheckpointState::default());
+    journal.add(epoch, state, &files).unwrap();
 }
 
 fn content(epoch: usize) -> [Vec<u8>; 2] {
@@ -122,151 +122,6 @@ fn line<T>(result: Result<T>, run: &RunDir) -> String {
     let line = result.err().unwrap().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");
     line.replace(&run.path().display().to_string(), "RUN")
-}
-
-#[test]
-fn a_run_is_read_as_it_was_written() {
-    let (_folder, run) = created();
-    assert!(run.exists());
-    assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
-    let read = run.load_config().unwrap();
-    assert_eq!(format!("{read:?}"), format!("{:?}", config()));
-    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
-    assert!(run.checkpoints().unwrap().is_empty());
-
-    let mut longer = read;
-    longer.train.epochs = 7;
-    run.save_config(&longer).unwrap();
-    assert_eq!(run.load_config().unwrap().train.epochs, 7);
-}
-
-/// A file of pairs, characters to words.
-fn tsv() -> DataSource {
-    DataSource::Files {
-        train: "a b/train.tsv".into(),
-        valid: None,
-        options: PairFileOptions {
-            columns: "2,1".parse::<Columns>().unwrap(),
-            max_tokens: 12,
-            ..PairFileOptions::new(Chars, Spaces)
-        },
-    }
-}
-
-#[test]
-fn settings_of_a_file_of_pairs_round_trip() {
-    let mut expected = config();
-    expected.data = tsv();
-    let (_folder, run) = created();
-    run.save_config(&expected).unwrap();
-    let read = run.load_config().unwrap();
-    assert_eq!(read.data, expected.data);
-    assert_eq!(read.data.source_tokens().split("a b").len(), 3);
-    assert_eq!(read.data.target_tokens().split("a b").len(), 2);
-}
-
-#[test]
-fn a_folder_without_a_run_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = RunDir::new(folder.path().join("none"));
-    assert!(!run.exists());
-    assert_eq!(
-        line(run.load_config(), &run),
-        "cannot use the model RUN: no trained model is there; train one first, or name another folder"
-    );
-    assert!(run.checkpoints().unwrap().is_empty());
-    assert!(names(folder.path()).is_empty());
-}
-
-#[test]
-fn settings_that_make_no_model_are_an_error() {
-    for (from, to, reason) in [
-        (
-            "\"format\": 4",
-            "\"format\": 3",
-            "expected a run of format 4, found format 3: train again with this version",
-        ),
-        (
-            "\"hidden_size\": 8",
-            "\"hidden_size\": 7",
-            "the hidden size: expected even, half for each direction of the encoder, found 7",
-        ),
-        (
-            "\"hidden_size\": 8",
-            "\"hidden_size\": 0",
-            "the hidden size: expected at least 1, found 0",
-        ),
-        (
-            "\"layers\": 1",
-            "\"layers\": 0",
-            "the number of layers: expected at least 1, found 0",
-        ),
-        (
-            "\"dropout\": 0.0",
-            "\"dropout\": 1.0",
-            "the dropout: expected at least 0 and less than 1, found 1",
-        ),
-    ] {
-        let (_folder, run) = created();
-        edit(&run, from, to);
-        let line = line(run.load_config(), &run);
-        let expected = format!("cannot use the model RUN/run.json: {reason}");
-        assert!(line.starts_with(&expected), "{line}");
-    }
-    let (_folder, run) = created();
-    edit(&run, "\"layers\"", "\"floors\"");
-    let line = line(run.load_config(), &run);
-    assert!(
-        line.starts_with("RUN/run.json is not the expected JSON: "),
-        "{line}"
-    );
-}
-
-#[test]
-fn vocabularies_of_another_model_are_an_error() {
-    let (_folder, run) = created();
-    let vocabs = Vocabs {
-        target: vocab("xy"),
-        ..vocabs()
-    };
-    run.create(&config(), &vocabs).unwrap();
-    assert_eq!(
-        line(run.load_vocabs(&config().model), &run),
-        "cannot use the model RUN/run.json: the model expects 7 target tokens, the vocabulary has 6"
-    );
-}
-
-#[test]
-fn a_changed_bit_is_noticed_wherever_it_is() {
-    let (_folder, run) = created();
-    add(&mut open(&run, None), 1, 0.5);
-    let good = fs::read(run.config_file()).unwrap();
-    for bit in (0..8 * good.len()).step_by(13) {
-        let mut bad = good.clone();
-        bad[bit / 8] ^= 1 << (bit % 8);
-        fs::write(run.config_file(), &bad).unwrap();
-        let line = line(run.load_config(), &run);
-        assert!(line.contains("RUN/run.json"), "bit {bit}: {line}");
-    }
-    fs::write(run.config_file(), &good).unwrap();
-    for (good, part) in content(1).into_iter().zip(["model", "optim"]) {
-        let file = run.path().join(format!("checkpoint/{part}-1.bpk"));
-        for bit in 0..8 * good.len() {
-            let mut bad = good.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            fs::write(&file, &bad).unwrap();
-            let changed =
-                format!("cannot use the model RUN/checkpoint/{part}-1.bpk: it was changed: ");
-            let line = line(open(&run, Some(1)).checkpoint(1), &run);
-            assert!(line.starts_with(&changed), "bit {bit}: {line}");
-            if part == "model" {
-                let line = self::line(run.read_model(&run.manifest().unwrap(), 1), &run);
-                assert!(line.starts_with(&changed), "bit {bit}: {line}");
-            }
-        }
-        fs::write(&file, &good).unwrap();
-    }
-    assert!(open(&run, Some(1)).checkpoint(1).is_ok());
 }
 
 #[test]
@@ -290,10 +145,8 @@ fn streams_move_with_their_run() {
     assert_eq!(moved.load_config().unwrap().data, read.data);
     // Of a run that is replaced nothing is left.
     moved.create(&self::config(), &vocabs()).unwrap();
-    assert_eq!(
-        names(moved.path()),
-        ["checkpoint", "pairs-20240114.tsv", "run.json"]
-    );
+    let expected = ["checkpoint", "pairs-20240114.tsv", "run.json"];
+    assert_eq!(names(moved.path()), expected);
 }
 
 #[test]
@@ -302,22 +155,15 @@ fn a_manifest_that_a_hand_confused_is_an_error() {
     let mut journal = open(&run, None);
     (1..=2).for_each(|epoch| add(&mut journal, epoch, 1.0));
     let good = fs::read(run.config_file()).unwrap();
-    for (from, to, reason) in [
-        (
-            "\"epoch\": 2",
-            "\"epoch\": 1",
-            "expected the epochs of the history in order",
-        ),
-        (
-            "\"model\": null",
-            "\"model\": 7",
-            "expected a model that is one of the checkpoints",
-        ),
-    ] {
+    let table = r#"
+"epoch": 2 | "epoch": 1 | expected the epochs of the history in order
+"model": null | "model": 7 | expected a model that is one of the checkpoints
+"#;
+    for [from, to, reason] in rows(table) {
         fs::write(run.config_file(), &good).unwrap();
-        edit(&run, from, to);
+        edit(&run, &from, &to);
         let line = line(run.load_config(), &run);
-        assert!(line.contains(reason), "{line}");
+        assert!(line.contains(&reason), "{line}");
     }
 }
 
@@ -331,10 +177,8 @@ fn a_new_run_replaces_another_and_nothing_else() {
     }
     fs::write(run.path().join("attention.svg"), "").unwrap();
     run.create(&config(), &vocabs()).unwrap();
-    assert_eq!(
-        names(run.path()),
-        ["checkpoint", "mine", "run.json", "train"]
-    );
+    let expected = ["checkpoint", "mine", "run.json", "train"];
+    assert_eq!(names(run.path()), expected);
     assert!(checkpoint_files(&run).is_empty());
     assert!(run.model_file().unwrap().is_none());
     // As does a training of its own.

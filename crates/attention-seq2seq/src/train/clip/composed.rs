@@ -6,7 +6,11 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor};
 
-use super::{Clipped, GradientNorm, Norm, Squares};
+use super::{Clipped, GradientNorm, Squares};
+
+/// The lowest norm that plain squares can be compared with. They are lost below 1e-19, and what is lost of 1e16
+/// elements together is still far below this.
+const LOWEST_PLAIN: f32 = 1e-10;
 
 /// Clips by a norm in `dtype`, which holds every element: those of half precision have no squares.
 pub(super) fn clip<M: Module>(
@@ -16,20 +20,19 @@ pub(super) fn clip<M: Module>(
     squares: Squares,
     dtype: DType,
 ) -> Clipped {
-    let largest = match squares.to_compare_with(norm) {
-        Squares::Plain => None,
-        Squares::Scaled => {
-            let each = of_each(&gradients, module, Reduction::Largest, dtype);
-            // Nothing is divided by 0. (A maximum may leave out NaN: it is among the squares.)
-            let lowest = f64::from(f32::MIN_POSITIVE);
-            all(each).map(|each| each.max().clamp_min(lowest))
-        }
-    };
+    let is_scaled = squares == Squares::Scaled || norm < LOWEST_PLAIN;
+    let largest = is_scaled.then(|| {
+        let each = of_each(&gradients, module, Reduction::Largest, dtype);
+        // Nothing is divided by 0. (A maximum may leave out NaN: it is among the squares.)
+        let lowest = f64::from(f32::MIN_POSITIVE);
+        all(each).map(|each| each.max().clamp_min(lowest))
+    });
+    let largest = largest.flatten();
     let sums = of_each(&gradients, module, Reduction::Sum(largest.clone()), dtype);
     let Some(sums) = all(sums) else {
         return Clipped {
             gradients,
-            norm: GradientNorm(Norm::Known(0.0)),
+            norm: GradientNorm::Known(0.0),
         };
     };
     let root = sums.sum().sqrt();
@@ -47,7 +50,7 @@ pub(super) fn clip<M: Module>(
     let factors = Tensor::cat(vec![divisor, root], 0);
     Clipped {
         gradients,
-        norm: GradientNorm(Norm::OnDevice(factors)),
+        norm: GradientNorm::OnDevice(factors),
     }
 }
 

@@ -7,7 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::{Clipped, GradientNorm, Norm};
+use super::{Clipped, GradientNorm};
 use crate::train::host::{CHUNK, elements};
 
 /// Clips in place.
@@ -31,7 +31,7 @@ pub(super) fn clip<M: Module>(gradients: GradientsParams, module: &M, norm: f32)
     module.visit(&mut give_back);
     Clipped {
         gradients: give_back.gradients,
-        norm: GradientNorm(Norm::Known(total)),
+        norm: GradientNorm::Known(total),
     }
 }
 

@@ -59,47 +59,26 @@ pub(super) enum Squares {
     Scaled,
 }
 
-impl Squares {
-    /// The lowest norm that plain squares can be compared with. They are lost below 1e-19, and what is lost of 1e16
-    /// elements together is still far below this.
-    const LOWEST_PLAIN: f32 = 1e-10;
-
-    /// Those of which the norm can be compared with `norm`.
-    fn to_compare_with(self, norm: f32) -> Self {
-        if norm < Self::LOWEST_PLAIN {
-            Self::Scaled
-        } else {
-            self
-        }
-    }
-}
-
 /// The norm of the gradients of all parameters together, before they were clipped.
 #[derive(Clone, Debug)]
-pub struct GradientNorm(Norm);
-
-#[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each step")]
-pub(super) enum Norm {
+pub enum GradientNorm {
+    /// The norm.
     Known(f64),
-    /// Factors of it, on their device: the product of two in f32 may be none of f32.
+    /// Its factors, on their device: the product of two in f32 may be none of f32.
     OnDevice(Tensor<1>),
 }
 
 impl GradientNorm {
-    pub(super) fn norm(&self) -> &Norm {
-        &self.0
-    }
-
     /// Reads it; on a GPU that waits for the step. It is not finite if, and only if, an element of a gradient is not:
     /// no parameter should change by such gradients.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
     pub fn read(&self) -> Result<f64> {
-        match &self.0 {
-            Norm::Known(norm) => Ok(*norm),
-            Norm::OnDevice(factors) => {
+        match self {
+            Self::Known(norm) => Ok(*norm),
+            Self::OnDevice(factors) => {
                 let factors = factors.clone().try_into_vec_as::<f64>().map_err(failed)?;
                 Ok(factors.into_iter().product())
             }
@@ -167,5 +146,4 @@ impl ModuleVisitor for NotFinite<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

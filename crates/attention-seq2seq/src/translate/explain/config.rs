@@ -3,15 +3,6 @@
 use crate::translate::SearchConfig;
 
 /// How much an [`Explanation`](super::Explanation) has.
-///
-/// ```
-/// use attention_seq2seq::SearchConfig;
-/// use attention_seq2seq::explain::ExplainConfig;
-///
-/// let search = SearchConfig::new().with_n_best(Some(3));
-/// let config = ExplainConfig { search, ..ExplainConfig::default() };
-/// assert_eq!(config.alternatives, 5);
-/// ```
 #[derive(Clone, Debug)]
 pub struct ExplainConfig {
     /// The search for outputs.

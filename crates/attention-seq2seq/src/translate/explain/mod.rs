@@ -25,7 +25,6 @@ use super::batches::check_sources;
 use super::{ScoredHypothesis, SearchConfig, Translator};
 use crate::batch::Source;
 use crate::error::Result;
-use crate::model::HeadWeights;
 use crate::stop::StopSignal;
 use crate::unknown::ReadTokens;
 
@@ -264,19 +263,20 @@ impl Translator {
         prefix: &[String],
         stop: StopSignal<'_>,
     ) -> Result<Option<ScoredHypothesis>> {
-        let unscored = |tokens, ended| ScoredHypothesis {
+        let found = if prefix.is_empty() {
+            let found = self.translate_tokens(&[source]).into_iter().next();
+            found.map(|output| (output.tokens, output.ended))
+        } else {
+            // A beam of one is greedy search.
+            let search = SearchConfig::new().with_max_len(max_len);
+            let found = self.n_best_after(&[source], &search, prefix, stop)?;
+            let found = found.into_iter().flatten().next();
+            found.map(|output| (output.tokens, output.ended))
+        };
+        Ok(found.map(|(tokens, ended)| ScoredHypothesis {
             ended,
             ..self.unscored(tokens)
-        };
-        if prefix.is_empty() {
-            let found = self.translate_tokens(&[source]).into_iter().next();
-            return Ok(found.map(|output| unscored(output.tokens, output.ended)));
-        }
-        // A beam of one is greedy search.
-        let search = SearchConfig::new().with_max_len(max_len);
-        let found = self.n_best_after(&[source], &search, prefix, stop)?;
-        let found = found.into_iter().flatten().next();
-        Ok(found.map(|output| unscored(output.tokens, output.ended)))
+        }))
     }
 
     /// The attention weights of an output; none of an ensemble.
@@ -293,14 +293,9 @@ impl Translator {
         let tokens = self.vocabs.target.try_encode(&output.tokens)?;
         let encoded = self.vocabs.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &member.device);
-        let of_heads = member
-            .model
-            .weights_of_heads(&batch, &tokens, output.ended)?;
-        let HeadWeights {
-            layers,
-            heads,
-            weights,
-        } = of_heads;
+        let [layers, heads] = member.model.heads();
+        let ended = output.ended;
+        let weights = member.model.weights_of_heads(&batch, &tokens, ended)?;
         Ok(Some(AttentionOfHeads {
             layers,
             heads,

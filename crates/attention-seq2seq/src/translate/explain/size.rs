@@ -9,9 +9,6 @@ use crate::vocab::Vocab;
 impl Translator {
     /// Checks that the explanation of these outputs has no more numbers than the settings allow, before any is
     /// computed.
-    ///
-    /// # Errors
-    /// [`Error::ExplanationTooLarge`] if it has.
     pub(super) fn check_numbers(
         &self,
         source: &[String],
@@ -22,15 +19,12 @@ impl Translator {
             return Ok(());
         };
         let weights = match &self.members[..] {
-            [member] => member.model.heads_of_all_layers() * count_of_keys(member, source),
+            [member] => member.model.all_heads() * count_of_keys(member, source),
             // An ensemble has no attention of its own.
             _ => 0,
         };
-        let changes = if config.occludes(source) {
-            source.len()
-        } else {
-            0
-        };
+        let occludes = config.occludes(source);
+        let changes = if occludes { source.len() } else { 0 };
         // The end, and the tokens of the data.
         let candidates = 1 + self.vocabs.target.len() - Vocab::SPECIAL_TOKENS;
         let of_step = weights + changes + config.alternatives.min(candidates);

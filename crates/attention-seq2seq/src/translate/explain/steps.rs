@@ -55,11 +55,6 @@ impl Serialize for Alternative {
 }
 
 impl Translator {
-    /// The steps of each output of one source.
-    ///
-    /// # Errors
-    /// [`Error::UnknownToken`] for a target token that is not in the vocabulary; [`Error::NoProbabilities`] if logits
-    /// are NaN or infinite; [`Error::Stopped`] where a step is not to be made any more.
     pub(super) fn steps_of(
         &self,
         source: &[String],

@@ -23,11 +23,10 @@ fn page() -> &'static Path {
         let folder = emptied("page");
         let args = "train reverse --model transformer --out b --train-pairs 64 --valid-pairs 10 --batch-size 32 \
                     --hidden 8 --heads 2 --epochs 1 --threads 1";
-        succeed(&folder, &args.split_whitespace().collect::<Vec<_>>());
-        let run = trained().0.to_str().unwrap();
-        let models = ["--model", run, "--compare", "b"];
-        let args = ["attend", "abcd", "zyxwvut", "--output", "x.html"];
-        succeed(&folder, &[&args[..], &models].concat());
+        succeed(&folder, &args);
+        let run = trained().0.display();
+        let args = format!("attend abcd zyxwvut --output x.html --model {run} --compare b");
+        succeed(&folder, &args);
         folder.join("x.html")
     })
 }
@@ -37,9 +36,8 @@ fn report() -> &'static Path {
     static REPORT: OnceLock<PathBuf> = OnceLock::new();
     REPORT.get_or_init(|| {
         let folder = emptied("report");
-        let run = trained().0.to_str().unwrap();
-        let args = ["eval", "--model", run, "--report", "x.html"];
-        succeed(&folder, &args);
+        let run = trained().0.display();
+        succeed(&folder, &format!("eval --model {run} --report x.html"));
         folder.join("x.html")
     })
 }
@@ -87,10 +85,8 @@ fn shades_in(browser: &mut Browser, model: usize, elements: &str) -> Vec<f64> {
 fn assert_same(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!(
-            (found - expected).abs() < 1e-12,
-            "at {at}: {found} is not {expected}"
-        );
+        let is_same = (found - expected).abs() < 1e-12;
+        assert!(is_same, "at {at}: {found} is not {expected}");
     }
 }
 
@@ -103,7 +99,7 @@ fn marked(browser: &mut Browser, elements: &str) -> Value {
     ))
 }
 
-fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+pub(crate) fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
     let texts = browser.value(&format!(
         "[...document.querySelectorAll({selector:?})].map((it) => it.textContent)"
     ));
@@ -142,11 +138,8 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
-            assert_eq!(
-                texts(&mut browser, &in_panel(selector)).len(),
-                count,
-                "{selector}"
-            );
+            let found = texts(&mut browser, &in_panel(selector));
+            assert_eq!(found.len(), count, "{selector}");
         }
         let cells = texts(&mut browser, &in_panel(".matrix tbody td"));
         for (cell, weight) in cells.iter().zip(weights(first).concat()) {
@@ -173,20 +166,16 @@ fn markup_in_texts_does_nothing() {
         let shown = text.replace('\u{2028}', "U+2028");
         assert_eq!(texts(&mut browser, "h2")[0], shown);
         assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
-        assert_eq!(
-            browser.value("document.querySelectorAll('script, img').length"),
-            2
-        );
+        let scripts = browser.value("document.querySelectorAll('script, img').length");
+        assert_eq!(scripts, 2);
         assert_eq!(browser.faults(), [""; 0], "{text}");
         let tokens = texts(&mut browser, &in_panel(SOURCE));
         assert_eq!(tokens.len(), text.chars().count());
         match at {
             // Right to left, and the left arrow goes on.
             3 => {
-                assert_eq!(
-                    browser.value("document.querySelector('[data-group=source]').dir"),
-                    "rtl"
-                );
+                let direction = browser.value("document.querySelector('[data-group=source]').dir");
+                assert_eq!(direction, "rtl");
                 browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
                 browser.press("ArrowLeft");
                 assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
@@ -234,12 +223,8 @@ fn other_data_can_be_rendered_in_the_place_of_the_first() {
     assert_eq!(browser.value("document.title"), other["title"]);
     assert_eq!(texts(&mut browser, "h2").len(), 1);
     assert_eq!(texts(&mut browser, ".panel").len(), 1);
-    assert_eq!(
-        texts(&mut browser, "h2")[0],
-        other["items"][0]["explanations"][0]["source"]
-            .as_str()
-            .unwrap()
-    );
+    let source = &other["items"][0]["explanations"][0]["source"];
+    assert_eq!(texts(&mut browser, "h2")[0], *source);
     // One listener for each event: a key moves by one.
     browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
     browser.press("ArrowRight");

@@ -12,20 +12,14 @@ fn a_report_is_sorted_filtered_and_opened() {
     let data = data_of(report());
     browser.open(report(), "");
     let items = data["items"].as_array().unwrap().len();
-    let facts: Vec<(String, f64, u64)> = (0..items)
-        .map(|at| {
-            let source = data["items"][at]["explanations"][0]["source"]
-                .as_str()
-                .unwrap();
-            let output = output(&data, at, 0, None);
-            let probability = output["log_probability"].as_f64().unwrap().exp();
-            (
-                source.to_string(),
-                probability,
-                output["difference"]["edits"].as_u64().unwrap(),
-            )
-        })
-        .collect();
+    let fact = |at: usize| {
+        let source = &data["items"][at]["explanations"][0]["source"];
+        let output = output(&data, at, 0, None);
+        let probability = output["log_probability"].as_f64().unwrap().exp();
+        let edits = output["difference"]["edits"].as_u64().unwrap();
+        (source.as_str().unwrap().to_string(), probability, edits)
+    };
+    let facts: Vec<(String, f64, u64)> = (0..items).map(fact).collect();
     let sources = |facts: &[(String, f64, u64)]| -> Vec<String> {
         facts.iter().map(|(source, _, _)| source.clone()).collect()
     };
@@ -40,10 +34,8 @@ fn a_report_is_sorted_filtered_and_opened() {
         assert_eq!(*badge, expected);
     }
     let figures = texts(&mut browser, ".figures tbody th");
-    assert_eq!(
-        figures[..3],
-        ["Exact match", "Sequence error rate", "Token error rate"]
-    );
+    let names = ["Exact match", "Sequence error rate", "Token error rate"];
+    assert_eq!(figures[..3], names);
     browser.open(report(), "sort=doubt");
     let mut by_doubt = facts.clone();
     by_doubt.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -63,17 +55,13 @@ fn a_report_is_sorted_filtered_and_opened() {
     browser.click("#query");
     browser.write(&query);
     assert_eq!(texts(&mut browser, LISTED), [facts[at].0.clone()]);
-    assert_eq!(
-        texts(&mut browser, "#list .note"),
-        [format!("1 of {items} sources")]
-    );
+    let note = texts(&mut browser, "#list .note");
+    assert_eq!(note, [format!("1 of {items} sources")]);
     assert!(browser.value("location.hash") == format!("#query={query}"));
     browser.click("#list [data-item]");
     assert_eq!(texts(&mut browser, "h2"), [facts[at].0.clone()]);
-    assert_eq!(
-        browser.value("location.hash"),
-        format!("#item={}&query={query}", at + 1)
-    );
+    let hash = format!("#item={}&query={query}", at + 1);
+    assert_eq!(browser.value("location.hash"), hash);
     // Its difference to the reference, as the evaluation has aligned it.
     let output = output(&data, at, 0, None);
     let steps = output["difference"]["steps"].as_array().unwrap();

@@ -16,15 +16,12 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     let data = data_of(page());
     browser.open(page(), "");
     let weights = weights(output(&data, 0, 0, None));
-    let nothing = json!([]);
+    let [target_on, source_on] = [TARGET, SOURCE].map(|it| format!("{it}.on"));
     for (step, row) in weights.iter().enumerate().take(3) {
         browser.point_at(&in_panel(&format!("{TARGET}[data-step='{step}']")));
         assert_same(&shades(&mut browser, SOURCE), row);
-        assert_eq!(
-            marked(&mut browser, &format!("{TARGET}.on")),
-            json!([[step, null]])
-        );
-        assert_eq!(marked(&mut browser, &format!("{SOURCE}.on")), nothing);
+        assert_eq!(marked(&mut browser, &target_on), json!([[step, null]]));
+        assert_eq!(marked(&mut browser, &source_on), json!([]));
         let expected: Vec<_> = (0..row.len()).map(|key| json!([step, key])).collect();
         assert_eq!(marked(&mut browser, ".matrix tbody td.on"), json!(expected));
         let rows = texts(&mut browser, &in_panel(".steps tr.on"));
@@ -34,10 +31,7 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
         browser.point_at(&in_panel(&format!("{SOURCE}[data-key='{key}']")));
         let column: Vec<f64> = weights.iter().map(|row| row[key]).collect();
         assert_same(&shades(&mut browser, TARGET), &column);
-        assert_eq!(
-            marked(&mut browser, &format!("{SOURCE}.on")),
-            json!([[null, key]])
-        );
+        assert_eq!(marked(&mut browser, &source_on), json!([[null, key]]));
         let expected: Vec<_> = (0..weights.len()).map(|step| json!([step, key])).collect();
         assert_eq!(marked(&mut browser, ".matrix tbody td.on"), json!(expected));
         // The other model reads the same token.
@@ -46,20 +40,12 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     }
     // A cell of the matrix is a token of either side.
     browser.point_at(&in_panel(".matrix td[data-step='1'][data-key='3']"));
-    assert_eq!(
-        marked(&mut browser, &format!("{TARGET}.on")),
-        json!([[1, null]])
-    );
-    assert_eq!(
-        marked(&mut browser, &format!("{SOURCE}.on")),
-        json!([[null, 3]])
-    );
+    assert_eq!(marked(&mut browser, &target_on), json!([[1, null]]));
+    assert_eq!(marked(&mut browser, &source_on), json!([[null, 3]]));
     assert_same(&shades(&mut browser, SOURCE), &weights[1]);
     let said = texts(&mut browser, &in_panel(".readout"));
-    assert!(
-        said[0].contains(&format!("weight of {:.3}", weights[1][3])),
-        "{said:?}"
-    );
+    let weight = format!("weight of {:.3}", weights[1][3]);
+    assert!(said[0].contains(&weight), "{said:?}");
     // Nothing is pointed at any more, and nothing was chosen.
     browser.mouse("mouseMoved", [2.0, 2.0]);
     assert_same(&shades(&mut browser, SOURCE), &[0.0; 4]);
@@ -104,10 +90,8 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
     browser.press("ArrowRight");
     browser.press("ArrowDown");
     let column: Vec<f64> = weights.iter().map(|row| row[3]).collect();
-    assert_eq!(
-        focused(&mut browser),
-        json!(["output", largest(&column), -1])
-    );
+    let step = largest(&column);
+    assert_eq!(focused(&mut browser), json!(["output", step, -1]));
 
     browser.click(&in_panel(".matrix td[data-step='0'][data-key='1']"));
     browser.press("ArrowDown");
@@ -137,10 +121,8 @@ fn an_address_opens_what_it_says() {
     assert_eq!(texts(&mut browser, "h2"), ["zyxwvut"]);
     let second = output(&data, 1, 0, Some(1));
     assert_same(&shades(&mut browser, SOURCE), &weights(second)[1]);
-    assert_eq!(
-        texts(&mut browser, "#list [aria-current] .source"),
-        ["zyxwvut"]
-    );
+    let current = texts(&mut browser, "#list [aria-current] .source");
+    assert_eq!(current, ["zyxwvut"]);
     browser.value("location.hash = 'item=1'");
     assert_eq!(browser.faults(), [""; 0]);
     assert_eq!(texts(&mut browser, "h2"), ["abcd"]);
@@ -164,12 +146,8 @@ fn the_matrix_is_scrolled_to_what_is_selected() {
     };
     let data = data_of(report());
     let items = data["items"].as_array().unwrap();
-    let keys = |at: &usize| {
-        items[*at]["explanations"][0]["tokens"]
-            .as_array()
-            .unwrap()
-            .len()
-    };
+    let tokens = |at: &usize| items[*at]["explanations"][0]["tokens"].as_array();
+    let keys = |at: &usize| tokens(at).unwrap().len();
     let at = (0..items.len()).max_by_key(keys).unwrap();
     let last = keys(&at) - 1;
     // Of more than nine tokens some columns are out of sight.

@@ -12,18 +12,24 @@ use crate::program::{succeed, train_args, trained};
 
 /// The data of a page.
 pub(crate) fn data_of(file: &Path) -> Value {
-    let html = fs::read_to_string(file).unwrap();
+    data_in(&fs::read_to_string(file).unwrap())
+}
+
+/// The data in the text of a page.
+pub(crate) fn data_in(html: &str) -> Value {
     let (_, data) = html.split_once("id=\"data\">").unwrap();
     let (data, _) = data.split_once("</script>").unwrap();
     serde_json::from_str(data).unwrap()
 }
 
 /// The data of the page of some texts.
-fn attended(run: &Path, texts: &[&str], others: &[&str]) -> Value {
+fn attended(run: &Path, args: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.html");
-    let saved = ["--model", ".", "--output", file.to_str().unwrap()];
-    succeed(run, &[&["attend"], texts, &saved, others].concat());
+    succeed(
+        run,
+        &format!("attend {args} --model . --output {}", file.display()),
+    );
     data_of(&file)
 }
 
@@ -59,39 +65,23 @@ fn scores(run: &Path, source: &str, target: &str) -> Vec<f64> {
 }
 
 /// The objects of `translate` with the outputs of a search, and their weights.
-fn translated(run: &Path, texts: &[&str], n_best: &str) -> Vec<Value> {
-    let args = [
-        "--model",
-        ".",
-        "--n-best",
-        n_best,
-        "--format",
-        "jsonl",
-        "--alignments",
-        "json",
-    ];
-    let stdout = succeed(run, &[&["translate"], texts, &args].concat());
-    let objects = stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    objects.collect()
+fn translated(run: &Path, args: &str) -> Vec<Value> {
+    let args = format!("translate {args} --model . --format jsonl --alignments json");
+    let stdout = succeed(run, &args);
+    let object = |line| serde_json::from_str(line).unwrap();
+    stdout.lines().map(object).collect()
 }
 
 #[test]
 fn a_page_has_what_translate_and_score_say() {
     let (run, _) = trained();
-    let texts = ["abc", "zyxwvut"];
-    let data = attended(run, &texts, &["--n-best", "3"]);
-    assert_eq!(
-        (list(&data["items"]).len(), &data["evaluated"]),
-        (2, &Value::Null)
-    );
+    let args = "abc zyxwvut --n-best 3";
+    let data = attended(run, args);
+    let items = list(&data["items"]);
+    assert_eq!((items.len(), &data["evaluated"]), (2, &Value::Null));
     assert_eq!(data["models"][0]["description"], "rnn, additive attention");
-    for ((item, found), source) in list(&data["items"])
-        .iter()
-        .zip(translated(run, &texts, "3"))
-        .zip(texts)
-    {
+    let found = translated(run, args);
+    for ((item, found), source) in items.iter().zip(found).zip(["abc", "zyxwvut"]) {
         let explanation = &item["explanations"][0];
         assert_eq!(explanation["source"], source);
         let tokens: Vec<&str> = list(&explanation["tokens"]).iter().map(string).collect();
@@ -127,14 +117,10 @@ fn check_steps(run: &Path, source: &str, output: &Value) {
     let text = string(&output["text"]);
     let mut expected = scores(run, source, text);
     expected.truncate(steps.len());
-    let found: Vec<f64> = steps
-        .iter()
-        .map(|step| number(&step["log_probability"]))
-        .collect();
-    assert_eq!(found.len(), expected.len());
-    for (found, expected) in found.iter().zip(&expected) {
+    assert_eq!(steps.len(), expected.len());
+    for (step, expected) in steps.iter().zip(&expected) {
         // A parser may round.
-        assert_near(*found, *expected, 1e-12);
+        assert_near(number(&step["log_probability"]), *expected, 1e-12);
     }
     assert_near(
         number(&output["log_probability"]),
@@ -158,15 +144,10 @@ fn check_steps(run: &Path, source: &str, output: &Value) {
         }
         // At least that of the alternatives alone, and at most that of 26 letters and the end.
         let entropy = number(&step["entropy"]);
-        let least: f64 = shares
-            .iter()
-            .filter(|p| **p > 0.0)
-            .map(|p| -p * p.ln())
-            .sum();
-        assert!(
-            least - 1e-3 < entropy && entropy < 27f64.ln() + 1e-3,
-            "{least} {entropy}"
-        );
+        let shares = shares.iter().filter(|p| **p > 0.0);
+        let least: f64 = shares.map(|p| -p * p.ln()).sum();
+        let bounds = least - 1e-3..27f64.ln() + 1e-3;
+        assert!(bounds.contains(&entropy), "{entropy} in {bounds:?}");
         for token in ["<pad>", "<bos>", "<unk>"] {
             assert!(alternatives.iter().all(|it| it[0] != token));
         }
@@ -187,10 +168,8 @@ fn check_occlusion(run: &Path, source: &str, output: &Value) {
     for (dropped, row) in of_steps.chunks(steps).enumerate() {
         let left = format!("{}{}", &source[..dropped], &source[dropped + 1..]);
         let without = scores(run, &left, text);
-        let changes = without
-            .iter()
-            .zip(&with)
-            .map(|(without, with)| without - with);
+        let pairs = without.iter().zip(&with);
+        let changes = pairs.map(|(without, with)| without - with);
         let changes: Vec<f64> = changes.take(steps).collect();
         for (found, expected) in row.iter().zip(&changes) {
             assert_near(*found, *expected, 5.1e-4);
@@ -203,7 +182,7 @@ fn check_occlusion(run: &Path, source: &str, output: &Value) {
 #[test]
 fn a_source_of_one_token_has_no_occlusion() {
     let (run, _) = trained();
-    let data = attended(run, &["e"], &[]);
+    let data = attended(run, "e");
     let explanation = &data["items"][0]["explanations"][0];
     assert_eq!(explanation["outputs"][0]["occlusion"], Value::Null);
     // Five outputs, if no other number is given.
@@ -216,30 +195,14 @@ fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
     let folder = folder.path();
     let args = "train reverse --model transformer --out a --train-pairs 64 --valid-pairs 10 --batch-size 32 --hidden 8 \
                 --heads 2 --epochs 1 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
-    succeed(folder, &train_args("reverse", "1", &["--out", "b"]));
-    let args = [
-        "attend",
-        "cab",
-        "--model",
-        "a",
-        "--compare",
-        "b",
-        "--layer",
-        "1",
-        "--head",
-        "2",
-        "--output",
-        "x.html",
-    ];
+    succeed(folder, &args);
+    succeed(folder, &train_args("reverse", "1", "--out b"));
+    let args = "attend cab --model a --compare b --layer 1 --head 2 --output x.html";
     let stdout = succeed(folder, &args);
     assert!(stdout.ends_with("saved x.html\n"), "{stdout}");
     let data = data_of(&folder.join("x.html"));
     assert_eq!(data["head"], serde_json::json!({"layer": 1, "head": 2}));
-    let names: Vec<&Value> = list(&data["models"])
-        .iter()
-        .map(|model| &model["name"])
-        .collect();
+    let names = [0, 1].map(|model| &data["models"][model]["name"]);
     assert_eq!(names, ["a", "b"]);
     let explanations = list(&data["items"][0]["explanations"]);
     assert_eq!(explanations[0]["attends_to_end"], true);
@@ -255,16 +218,13 @@ fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
         }
     }
     // The mean over the heads of the last layer is what `translate` gives.
-    let found = translated(&folder.join("a"), &["cab"], "5");
-    for (output, expected) in list(&explanations[0]["outputs"])
-        .iter()
-        .zip(list(&found[0]["outputs"]))
-    {
+    let found = translated(&folder.join("a"), "cab --n-best 5");
+    let outputs = list(&explanations[0]["outputs"]).iter();
+    for (output, expected) in outputs.zip(list(&found[0]["outputs"])) {
         let weights = numbers(&output["attention"]["weights"]);
         let heads: Vec<&[f64]> = weights.chunks(weights.len() / 4).collect();
-        let expected = list(&expected["alignment"]["weights"])
-            .iter()
-            .flat_map(numbers);
+        let expected = list(&expected["alignment"]["weights"]).iter();
+        let expected = expected.flat_map(numbers);
         for (at, expected) in expected.enumerate() {
             assert_near((heads[2][at] + heads[3][at]) / 2.0, expected, 5.1e-4);
         }
@@ -272,26 +232,24 @@ fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
 }
 
 /// Texts with all that could end a script, a string or a line.
-pub(crate) const HOSTILE: [&str; 6] = [
+pub(crate) const HOSTILE: [&str; 7] = [
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(1)>",
     "\"'`&amp;\\<!--",
     "שלום עולם",
     "e\u{301}a\u{308}",
     "a\u{2028}b",
+    "{{data}} {{script}}",
 ];
 
 /// A run that has learned to copy [`HOSTILE`] texts, in `run`.
 pub(crate) fn train_on_hostile_texts(folder: &Path) {
-    let lines: String = HOSTILE
-        .iter()
-        .map(|text| format!("{text}\t{text}\n"))
-        .collect();
+    let lines = HOSTILE.map(|text| format!("{text}\t{text}\n")).concat();
     fs::write(folder.join("train.tsv"), lines.repeat(6)).unwrap();
     fs::write(folder.join("valid.tsv"), lines).unwrap();
     let args = "train --data train.tsv --valid valid.tsv --source-tokens chars --target-tokens chars --unicode none \
                 --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+    succeed(folder, &args);
 }
 
 #[test]
@@ -301,7 +259,7 @@ fn markup_in_texts_is_data() {
     train_on_hostile_texts(folder);
     let args = ["--model", "run", "--output", "x.html"];
     succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
-    succeed(folder, &["eval", "--model", "run", "--report", "y.html"]);
+    succeed(folder, "eval --model run --report y.html");
     for (name, texts) in [("x.html", "source"), ("y.html", "references")] {
         let html = fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(html.matches("<script").count(), 2, "{name}");

@@ -6,7 +6,17 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{assert_near, data_of, list, number};
-use crate::program::{self, succeed, train_args, trained, written};
+use crate::program::{ended, succeed, train_args, trained};
+
+/// The output of greedy search.
+fn greedy(explanation: &Value) -> &Value {
+    &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize]
+}
+
+/// Its edits.
+fn edits(explanation: &Value) -> u64 {
+    greedy(explanation)["difference"]["edits"].as_u64().unwrap()
+}
 
 #[test]
 fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
@@ -14,16 +24,14 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
     let file = folder.path().join("report.html");
     let file = file.to_str().unwrap();
     let run = trained().0.parent().unwrap();
-    let args = ["eval", "--model", "run", "--threads", "1"];
-    let all = ["--errors", "100", "--format", "json"];
-    let all: Value = serde_json::from_str(&succeed(run, &[&args[..], &all].concat())).unwrap();
-    let report = [&args[..], &["--report", file, "--report-items", "4"]].concat();
-    let stdout = succeed(run, &report);
+    let args = "eval --model run --threads 1";
+    let all = succeed(run, &format!("{args} --errors 100 --format json"));
+    let all: Value = serde_json::from_str(&all).unwrap();
+    let report = format!("{args} --report {file} --report-items");
+    let stdout = succeed(run, &format!("{report} 4"));
     let last = stdout.lines().last().unwrap();
-    assert!(
-        last.starts_with(&format!("saved {file}: 4 of 10 sources, ")) && last.ends_with(" kB"),
-        "{last}"
-    );
+    let start = format!("saved {file}: 4 of 10 sources, ");
+    assert!(last.starts_with(&start) && last.ends_with(" kB"), "{last}");
     let data = data_of(Path::new(file));
     assert_eq!(data["evaluated"], 10);
     let figures = list(&data["models"][0]["figures"]);
@@ -32,23 +40,14 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         ("Sequence error rate", "sequence_error_rate"),
         ("Token error rate", "token_error_rate"),
     ] {
-        let figure = figures
-            .iter()
-            .find(|figure| figure["name"] == name)
-            .unwrap();
-        assert_near(
-            number(&figure["value"]),
-            100.0 * number(&all[expected]),
-            1e-9,
-        );
+        let mut figures = figures.iter();
+        let figure = figures.find(|figure| figure["name"] == name).unwrap();
+        let percent = |value: &Value| 100.0 * number(value);
+        assert_near(number(&figure["value"]), percent(&all[expected]), 1e-9);
         let interval = &all["intervals"][expected];
         assert_eq!(figure["interval"].is_null(), interval.is_null());
         if !interval.is_null() {
-            assert_near(
-                number(&figure["interval"][1]),
-                100.0 * number(&interval[1]),
-                1e-9,
-            );
+            assert_near(number(&figure["interval"][1]), percent(&interval[1]), 1e-9);
         }
     }
     let items = list(&data["items"]);
@@ -56,12 +55,11 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
     let mut before = (u64::MAX, f64::NEG_INFINITY);
     for item in items {
         let explanation = &item["explanations"][0];
-        let output = &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize];
+        let output = greedy(explanation);
         let difference = &output["difference"];
-        let wrong = list(&all["errors"])
-            .iter()
-            .find(|it| it["source"] == explanation["source"])
-            .unwrap();
+        let mut errors = list(&all["errors"]).iter();
+        let wrong = errors.find(|it| it["source"] == explanation["source"]);
+        let wrong = wrong.unwrap();
         assert_eq!(
             [&output["text"], &difference["reference"]],
             [&wrong["output"], &wrong["reference"]]
@@ -72,51 +70,23 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         );
         assert_eq!(item["references"], serde_json::json!([wrong["reference"]]));
         // The most edits first, then the least probable.
-        let rank = (
-            difference["edits"].as_u64().unwrap(),
-            number(&output["log_probability"]),
-        );
-        assert!(
-            rank.0 < before.0 || rank.0 == before.0 && rank.1 >= before.1,
-            "{before:?} {rank:?}"
-        );
+        let rank = (edits(explanation), number(&output["log_probability"]));
+        let is_after = rank.0 < before.0 || rank.0 == before.0 && rank.1 >= before.1;
+        assert!(is_after, "{before:?} {rank:?}");
         before = rank;
-        assert_eq!(
-            list(&output["steps"])[0]["alternatives"]
-                .as_array()
-                .unwrap()
-                .len(),
-            5
-        );
+        assert_eq!(list(&output["steps"][0]["alternatives"]).len(), 5);
     }
     let worst = list(&all["errors"])
         .iter()
         .map(|it| it["edits"].as_u64().unwrap());
-    let worst: Vec<u64> = worst.take(4).collect();
-    let listed = |item: &Value| {
-        let explanation = &item["explanations"][0];
-        let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-        explanation["outputs"][greedy]["difference"]["edits"]
-            .as_u64()
-            .unwrap()
-    };
-    assert_eq!(items.iter().map(listed).collect::<Vec<_>>(), worst);
+    let listed = items.iter().map(|item| edits(&item["explanations"][0]));
+    assert!(listed.eq(worst.take(4)));
     // More than there are, and figures alone on the standard output.
-    let report = [
-        &args[..],
-        &["--report", file, "--report-items", "99", "--format", "json"],
-    ]
-    .concat();
-    let output = program::run(run, &report);
-    let [stdout, stderr] = written(&report, &output, 0);
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout).unwrap()["sources"],
-        10
-    );
-    assert!(
-        stderr.starts_with(&format!("saved {file}: 10 of 10 sources")),
-        "{stderr}"
-    );
+    let [stdout, stderr] = ended(run, &format!("{report} 99 --format json"), 0);
+    let figures: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(figures["sources"], 10);
+    let saved = format!("saved {file}: 10 of 10 sources");
+    assert!(stderr.starts_with(&saved), "{stderr}");
     assert_eq!(list(&data_of(Path::new(file))["items"]).len(), 10);
 }
 
@@ -125,45 +95,30 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for (out, epochs) in [("a", "1"), ("b", "3")] {
-        succeed(
-            folder,
-            &train_args("reverse", epochs, &["--out", out, "--seed", "1"]),
-        );
+        let others = format!("--out {out} --seed 1");
+        succeed(folder, &train_args("reverse", epochs, &others));
     }
-    let both = ["--report", "x.html", "--compare", "b"];
-    let stdout = succeed(folder, &[&["eval", "--model", "a"], &both[..]].concat());
-    let of_b = succeed(folder, &["eval", "--model", "b"]);
-    assert!(
-        stdout.contains(&format!("\ncompared with b:\n{of_b}saved x.html: ")),
-        "{stdout}"
-    );
+    let both = "eval --model a --report x.html --compare b";
+    let stdout = succeed(folder, both);
+    let of_b = succeed(folder, "eval --model b");
+    let compared = format!("\ncompared with b:\n{of_b}saved x.html: ");
+    assert!(stdout.contains(&compared), "{stdout}");
     let data = data_of(&folder.join("x.html"));
     let items = list(&data["items"]);
     assert_eq!(items.len(), 10);
-    let edits = |item: &Value| -> u64 {
-        let of_models = list(&item["explanations"]).iter().map(|explanation| {
-            let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-            explanation["outputs"][greedy]["difference"]["edits"]
-                .as_u64()
-                .unwrap()
-        });
-        of_models.sum()
-    };
-    let all: Vec<u64> = items.iter().map(edits).collect();
+    let of_item = |item: &Value| -> u64 { list(&item["explanations"]).iter().map(edits).sum() };
+    let all: Vec<u64> = items.iter().map(of_item).collect();
     assert!(all.is_sorted_by(|a, b| a >= b), "{all:?}");
 
-    let json = ["eval", "--model", "a", "--format", "json"];
-    let stdout = program::run(folder, &[&json[..], &both].concat());
-    let figures: Value = serde_json::from_slice(&stdout.stdout).unwrap();
-    let of_b: Value = serde_json::from_str(&succeed(
-        folder,
-        &["eval", "--model", "b", "--format", "json"],
-    ))
-    .unwrap();
-    assert_eq!(figures["compared"], of_b);
+    let [stdout, _] = ended(folder, &format!("{both} --format json"), 0);
+    let figures: Value = serde_json::from_str(&stdout).unwrap();
+    let of_b = succeed(folder, "eval --model b --format json");
+    assert_eq!(
+        figures["compared"],
+        serde_json::from_str::<Value>(&of_b).unwrap()
+    );
 
-    let ensemble = ["eval", "--model", "a", "--model", "b", "--report", "y.html"];
-    succeed(folder, &ensemble);
+    succeed(folder, "eval --model a --model b --report y.html");
     let data = data_of(&folder.join("y.html"));
     assert_eq!(data["models"][0]["name"], "a + b");
     assert_eq!(data["models"][0]["description"], "ensemble");
@@ -180,28 +135,24 @@ fn a_source_of_unknown_tokens_alone_is_listed() {
     fs::write(folder.join("train.tsv"), lines).unwrap();
     fs::write(folder.join("valid.tsv"), "10z\t9\nzz\t1\n").unwrap();
     let args = "train --data train.tsv --valid valid.tsv --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
-    let args = ["eval", "--model", "run", "--report", "x.html", "--unknown"];
-    succeed(folder, &[&args[..], &["skip"]].concat());
+    succeed(folder, &args);
+    let args = "eval --model run --report x.html --unknown";
+    succeed(folder, &format!("{args} skip"));
     let of_source = |source: &str| {
         let data = data_of(&folder.join("x.html"));
         let mut items = list(&data["items"])
             .iter()
-            .map(|item| item["explanations"][0].clone());
-        items.find(|it| it["source"] == source).unwrap()
+            .map(|item| &item["explanations"][0]);
+        items.find(|it| it["source"] == source).unwrap().clone()
     };
     let nothing = of_source("zz");
     assert_eq!(nothing["tokens"], serde_json::json!([]));
     let output = &nothing["outputs"][0];
-    assert_eq!(
-        [&output["text"], &output["log_probability"]],
-        [&Value::from(""), &Value::Null]
-    );
+    let expected = [&Value::from(""), &Value::Null];
+    assert_eq!([&output["text"], &output["log_probability"]], expected);
     assert_eq!(output["difference"]["edits"], 1);
     assert_eq!(of_source("10z")["tokens"], serde_json::json!(["1", "0"]));
-    succeed(folder, &[&args[..], &["unk"]].concat());
-    assert_eq!(
-        of_source("10z")["is_known"],
-        serde_json::json!([true, true, false])
-    );
+    succeed(folder, &format!("{args} unk"));
+    let is_known = serde_json::json!([true, true, false]);
+    assert_eq!(of_source("10z")["is_known"], is_known);
 }

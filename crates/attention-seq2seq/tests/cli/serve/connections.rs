@@ -14,7 +14,7 @@ use crate::program::good;
 
 #[test]
 fn who_goes_away_or_waits_disturbs_nobody() {
-    let server = Server::start(&[]);
+    let server = Server::start("");
     let expected = server.translate(&TEXTS);
     let body = json!({ "texts": TEXTS }).to_string();
     let request = format!(
@@ -22,17 +22,15 @@ fn who_goes_away_or_waits_disturbs_nobody() {
         body.len()
     );
     // Clients that send a part of a request, and clients that wait for no answer.
-    let waiting: Vec<TcpStream> = (0..20)
-        .map(|at| {
-            let mut stream = server.connect();
-            stream
-                .write_all(&request.as_bytes()[..at * request.len() / 20])
-                .unwrap();
-            stream
-        })
-        .collect();
+    let send = |part: &[u8]| {
+        let mut stream = server.connect();
+        stream.write_all(part).unwrap();
+        stream
+    };
+    let part = |at: usize| &request.as_bytes()[..at * request.len() / 20];
+    let waiting: Vec<TcpStream> = (0..20).map(|at| send(part(at))).collect();
     for _ in 0..20 {
-        server.connect().write_all(request.as_bytes()).unwrap();
+        drop(send(request.as_bytes()));
     }
     thread::scope(|scope| {
         for _ in 0..16 {
@@ -51,7 +49,7 @@ fn who_goes_away_or_waits_disturbs_nobody() {
 #[test]
 fn it_ends_once_it_is_told_to_and_has_answered() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
-        let mut server = Server::start(&[]);
+        let mut server = Server::start("");
         let body = json!({ "texts": ["abc"] }).to_string();
         let head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: ";
         let mut stream = server.connect();
@@ -76,14 +74,14 @@ fn it_ends_once_it_is_told_to_and_has_answered() {
         assert_eq!(status, 200, "{body}");
         server.stdout.read_line(&mut line).unwrap();
         assert_eq!(line, "stopped\n");
-        good(&["serve"], child.wait_with_output().unwrap());
+        good("serve", child.wait_with_output().unwrap());
     }
 }
 
 #[test]
 fn what_is_wrong_has_its_status_while_others_are_answered() {
     let limits = "--max-bytes 400 --max-tokens 9 --timeout 5";
-    let server = &Server::start(&limits.split(' ').collect::<Vec<_>>());
+    let server = &Server::start(limits);
     // On a busy machine the model may be late for the time that this server has.
     let translated = || loop {
         let (status, answer) = server.ask("/v1/translate", &json!({ "texts": TEXTS }));
@@ -138,7 +136,7 @@ fn what_is_wrong_has_its_status_while_others_are_answered() {
 
 #[test]
 fn who_reads_no_answer_gives_the_connection_back() {
-    let server = Server::start(&["--max-connections", "1", "--timeout", "2"]);
+    let server = Server::start("--max-connections 1 --timeout 2");
     // Answers for more bytes than systems keep for a client.
     const COUNT: usize = 3000;
     let request = "GET /page.js HTTP/1.1\r\nHost: x\r\n\r\n";

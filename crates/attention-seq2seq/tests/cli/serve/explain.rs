@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::server::Server;
-use crate::page::data_of;
-use crate::program::{succeed, trained};
+use crate::page::{data_in, data_of};
+use crate::program::{rows, succeed, trained};
 
 const EXPLAIN: &str = "/v1/explain";
 
@@ -32,14 +32,12 @@ fn greedy(explanation: &Value) -> &Value {
 
 #[test]
 fn an_explanation_is_the_data_of_a_page() {
-    let server = Server::start(&[]);
+    let server = Server::start("");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.html");
     for (text, n_best) in [("zyxwvut", 3), ("e", 5)] {
-        let count = n_best.to_string();
-        let args = ["attend", text, "--model", ".", "--threads", "1"];
-        let others = ["--n-best", &count, "--output", file.to_str().unwrap()];
-        succeed(&trained().0, &[&args[..], &others].concat());
+        let args = format!("attend {text} --model . --threads 1 --n-best {n_best} --output");
+        succeed(&trained().0, &format!("{args} {}", file.display()));
         let request = json!({ "source": text, "n_best": n_best });
         let (status, answer) = server.ask(EXPLAIN, &request);
         let mut expected = data_of(&file);
@@ -51,8 +49,8 @@ fn an_explanation_is_the_data_of_a_page() {
     let skipped = explained(&server, json!({ "source": "aXc", "unknown": "skip" }));
     assert_eq!(skipped["tokens"], json!(["a", "c"]));
     assert_eq!(
-        (&skipped["source"], &skipped["positions"]),
-        (&json!("aXc"), &json!([0, 2]))
+        [&skipped["source"], &skipped["positions"]],
+        [&json!("aXc"), &json!([0, 2])]
     );
     let unknown = explained(&server, json!({ "source": "aXc", "unknown": "unk" }));
     assert_eq!(unknown["is_known"], json!([true, false, true]));
@@ -61,7 +59,7 @@ fn an_explanation_is_the_data_of_a_page() {
 
 #[test]
 fn outputs_begin_with_a_prefix_that_is_forced() {
-    let server = Server::start(&[]);
+    let server = Server::start("");
     let free = explained(&server, json!({ "source": "abcd" }));
     let free = greedy(&free);
     // The second of the most likely tokens at a step, and then at one after it.
@@ -83,10 +81,8 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         let search = json!({ "n_best": 5, "prefix": forced.concat() });
         let request = json!({ "texts": ["abcd"], "search": search });
         let (_, translated) = server.ask("/v1/translate", &request);
-        for (output, expected) in outputs
-            .iter()
-            .zip(list(&translated["results"][0]["outputs"]))
-        {
+        let translated = list(&translated["results"][0]["outputs"]);
+        for (output, expected) in outputs.iter().zip(translated) {
             for name in ["text", "ended", "log_probability", "score"] {
                 assert_eq!(output[name], expected[name], "{name}: {output}");
             }
@@ -111,8 +107,8 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         assert_eq!(list(&explanation["outputs"]).len(), 1);
         let output = greedy(&explanation);
         assert_eq!(
-            (&output["text"], &output["ended"]),
-            (&json!(text), &json!(true))
+            [&output["text"], &output["ended"]],
+            [&json!(text), &json!(true)]
         );
         assert_eq!(tokens(output), whole);
         let line = succeed(&trained().0, &["score", "abcd", text, "--model", "."]);
@@ -125,97 +121,38 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
 #[test]
 fn what_cannot_be_explained_has_its_status_and_a_reason() {
     let limits = "--max-bytes 4000 --max-tokens 9";
-    let server = Server::start(&limits.split(' ').collect::<Vec<_>>());
-    let long = vec!["a"; 500];
-    for (body, status, reason) in [
-        (json!({}), 400, "missing field `source`"),
-        (
-            json!({ "source": "a", "search": {} }),
-            400,
-            "unknown field `search`",
-        ),
-        (
-            json!({ "source": ["a"] }),
-            400,
-            "source: expected a text, found an array",
-        ),
-        (
-            json!({ "source": "a", "prefix": "a" }),
-            400,
-            "prefix: expected an array of texts, found \"a\"",
-        ),
-        (json!(["a"]), 400, "the body: expected an object"),
-        (json!({ "source": null }), 400, "missing field `source`"),
-        (
-            json!({ "source": "aB" }),
-            422,
-            "source: unknown token \"B\" at position 2",
-        ),
-        (
-            json!({ "source": " \t" }),
-            422,
-            "source: the text to translate",
-        ),
-        (
-            json!({ "source": "B", "unknown": "skip" }),
-            422,
-            "source: no token is known",
-        ),
-        (
-            json!({ "source": "a", "prefix": ["a", "Q"] }),
-            422,
-            "prefix: unknown token \"Q\"",
-        ),
-        (
-            json!({ "source": "a", "prefix": ["<eos>", "a"] }),
-            422,
-            "prefix: unknown token",
-        ),
-        (
-            json!({ "source": "a", "prefix": ["<pad>"] }),
-            422,
-            "prefix: unknown token",
-        ),
-        (
-            json!({ "source": "a", "prefix": long }),
-            422,
-            "the prefix: expected at most",
-        ),
-        (
-            json!({ "source": "a", "n_best": 11 }),
-            422,
-            "n_best: expected at most 10, found 11",
-        ),
-        (
-            json!({ "source": "a", "n_best": 0 }),
-            422,
-            "n_best: expected 1 to 10, found 0",
-        ),
-        (
-            json!({ "source": "a", "beam": 65 }),
-            422,
-            "beam: expected at most 64, found 65",
-        ),
-        (
-            json!({ "source": "a", "beam": 2 }),
-            422,
-            "best outputs: expected 1 to 2",
-        ),
-        (
-            json!({ "source": "aaaaaaaaaa" }),
-            413,
-            "source: expected at most 9 tokens",
-        ),
-        (
-            json!({ "source": "a".repeat(5000) }),
-            413,
-            "at most 4000 bytes",
-        ),
-    ] {
-        let (found, answer) = server.ask(EXPLAIN, &body);
+    let server = Server::start(limits);
+    let table = r#"
+{} | 400 | missing field `source`
+{"source": "a", "search": {}} | 400 | unknown field `search`
+{"source": ["a"]} | 400 | source: expected a text, found an array
+{"source": "a", "prefix": "a"} | 400 | prefix: expected an array of texts, found "a"
+["a"] | 400 | the body: expected an object
+{"source": null} | 400 | missing field `source`
+{"source": "aB"} | 422 | source: unknown token "B" at position 2
+{"source": " \t"} | 422 | source: the text to translate
+{"source": "B", "unknown": "skip"} | 422 | source: no token is known
+{"source": "a", "prefix": ["a", "Q"]} | 422 | prefix: unknown token "Q"
+{"source": "a", "prefix": ["<eos>", "a"]} | 422 | prefix: unknown token
+{"source": "a", "prefix": ["<pad>"]} | 422 | prefix: unknown token
+{"source": "a", "prefix": [PREFIX]} | 422 | the prefix: expected at most
+{"source": "a", "n_best": 11} | 422 | n_best: expected at most 10, found 11
+{"source": "a", "n_best": 0} | 422 | n_best: expected 1 to 10, found 0
+{"source": "a", "beam": 65} | 422 | beam: expected at most 64, found 65
+{"source": "a", "beam": 2} | 422 | best outputs: expected 1 to 2
+{"source": "aaaaaaaaaa"} | 413 | source: expected at most 9 tokens
+{"source": "LONG"} | 413 | at most 4000 bytes
+"#;
+    let prefix = vec!["\"a\""; 500].join(", ");
+    for [body, status, reason] in rows(table) {
+        let body = body
+            .replace("PREFIX", &prefix)
+            .replace("LONG", &"a".repeat(5000));
+        let (found, answer) = server.post(EXPLAIN, body.as_bytes());
         let error = answer["error"].as_str().unwrap_or_default();
+        let is_told = error.contains(reason) && !error.contains('\n');
         assert!(
-            found == status && error.contains(reason) && !error.contains('\n'),
+            is_told && found.to_string() == status,
             "{body}: {found} {answer}"
         );
     }
@@ -236,7 +173,7 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
 
 #[test]
 fn an_explanation_that_no_browser_would_draw_is_refused() {
-    let server = Server::start(&["--max-length", "5000", "--max-tokens", "100"]);
+    let server = Server::start("--max-length 5000 --max-tokens 100");
     let source = "a".repeat(100);
     let whole = |tokens: usize| [&vec!["a"; tokens][..], &["<eos>"]].concat();
     let request = json!({ "source": source, "prefix": whole(5000) });
@@ -251,7 +188,7 @@ fn an_explanation_that_no_browser_would_draw_is_refused() {
 
 #[test]
 fn files_of_the_page_say_what_they_are() {
-    let server = Server::start(&[]);
+    let server = Server::start("");
     for (path, status, kind) in [
         ("/", 200, "text/html; charset=utf-8"),
         ("/?x=1", 200, "text/html; charset=utf-8"),
@@ -261,10 +198,8 @@ fn files_of_the_page_say_what_they_are() {
         (EXPLAIN, 405, "application/json"),
     ] {
         let answer = server.get(path);
-        assert_eq!(
-            (answer.status, answer.header("content-type")),
-            (status, Some(kind))
-        );
+        let expected = (status, Some(kind));
+        assert_eq!((answer.status, answer.header("content-type")), expected);
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         let policy = answer.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none'; "), "{policy}");
@@ -274,9 +209,7 @@ fn files_of_the_page_say_what_they_are() {
         let length: usize = answer.header("content-length").unwrap().parse().unwrap();
         assert_eq!(length, answer.body.len());
     }
-    let page = server.get("/").body;
-    let (_, data) = page.split_once("id=\"data\">").unwrap();
-    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let data = data_in(&server.get("/").body);
     assert_eq!(data["models"][0]["description"], "rnn, additive attention");
     assert_eq!(data["models"][0]["name"], "run");
     assert_eq!(data["items"], json!([]));

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::server::Server;
+use crate::browser::texts;
 use crate::chromium::Browser;
 use crate::page::{HOSTILE, train_on_hostile_texts};
 
@@ -23,34 +24,19 @@ fn wait_for_error(browser: &mut Browser, text: &str) {
     ));
 }
 
-fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
-    let texts = browser.value(&format!(
-        "[...document.querySelectorAll({selector:?})].map((it) => it.textContent)"
-    ));
-    let texts = texts.as_array().unwrap().iter();
-    texts.map(|it| it.as_str().unwrap().to_string()).collect()
-}
-
 const OUTPUT: &str = "[data-group=output] .token";
 const PREFIX: &str = "#forced:not([hidden]) .token";
 
 /// A token that a step could have had, and its button: the most likely one that is another, and not the end.
 fn alternative(browser: &mut Browser, step: usize) -> (String, String) {
     let chosen = texts(browser, OUTPUT)[step].clone();
-    let alternatives = texts(
-        browser,
-        &format!(".steps [data-step='{step}'] .alternative bdi"),
-    );
+    let selector = format!(".steps [data-step='{step}'] .alternative bdi");
+    let alternatives = texts(browser, &selector);
     assert_eq!(alternatives.len(), 5);
-    let is_other = |token: &&String| **token != chosen && *token != "<eos>";
-    let rank = alternatives
-        .iter()
-        .position(|token| is_other(&token))
-        .unwrap();
-    (
-        alternatives[rank].clone(),
-        format!("#force-0-{step}-{rank}"),
-    )
+    let mut ranked = alternatives.into_iter().enumerate();
+    let other = ranked.find(|(_, token)| *token != chosen && token != "<eos>");
+    let (rank, token) = other.unwrap();
+    (token, format!("#force-0-{step}-{rank}"))
 }
 
 /// All that the page shows.
@@ -68,7 +54,7 @@ fn what_is_typed_is_explained_and_alternatives_are_forced() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let server = Server::start(&[]);
+    let server = Server::start("");
     browser.visit(&server.address, "");
     assert_eq!(browser.value("document.activeElement.id"), "source");
     browser.write("abc");
@@ -82,16 +68,12 @@ fn what_is_typed_is_explained_and_alternatives_are_forced() {
     let greedy = explanation["greedy"].as_u64().unwrap() as usize;
     let outputs = explanation["outputs"].as_array().unwrap();
     let steps = outputs[greedy]["steps"].as_array().unwrap();
-    let free: Vec<&str> = steps
-        .iter()
-        .map(|step| step["token"].as_str().unwrap())
-        .collect();
+    let free = steps.iter().map(|step| step["token"].as_str().unwrap());
+    let free: Vec<&str> = free.collect();
     assert_eq!(texts(&mut browser, OUTPUT), free);
     assert_eq!(texts(&mut browser, ".outputs label").len(), outputs.len());
-    assert_eq!(
-        texts(&mut browser, ".matrix tbody td").len(),
-        steps.len() * 4
-    );
+    let cells = texts(&mut browser, ".matrix tbody td");
+    assert_eq!(cells.len(), steps.len() * 4);
     assert!(texts(&mut browser, "#status")[0].starts_with("Output: "));
     assert_eq!(texts(&mut browser, PREFIX), [""; 0]);
 
@@ -152,7 +134,7 @@ fn a_selection_is_that_of_the_answer_it_was_made_in() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let server = Server::start(&[]);
+    let server = Server::start("");
     // That of a link is kept.
     browser.visit(&server.address, "source=abc&step=1");
     wait(&mut browser, "abc");
@@ -187,7 +169,7 @@ fn a_token_is_forced_by_keys() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let server = Server::start(&[]);
+    let server = Server::start("");
     browser.visit(&server.address, "");
     browser.write("bcd");
     // It does not wait for the pause.
@@ -222,30 +204,24 @@ fn an_error_is_a_line_and_the_page_goes_on() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let mut server = Server::start(&["--max-tokens", "6"]);
+    let mut server = Server::start("--max-tokens 6");
     browser.visit(&server.address, "source=abX");
     wait_for_error(&mut browser, "source: unknown token \"X\" at position 3");
     let role = "document.getElementById('status').getAttribute('role')";
     assert_eq!(browser.value(role), "status");
     // The console tells of each answer with an error.
     let refused = browser.faults();
-    assert!(
-        refused.len() == 1 && refused[0].contains("422"),
-        "{refused:?}"
-    );
+    let is_told = refused.len() == 1 && refused[0].contains("422");
+    assert!(is_told, "{refused:?}");
     browser.click("#source");
     browser.value("document.getElementById('source').select()");
     browser.write("ab");
     wait(&mut browser, "ab");
-    assert_eq!(
-        browser.value("document.querySelector('main.stale')"),
-        Value::Null
-    );
+    let stale = browser.value("document.querySelector('main.stale')");
+    assert_eq!(stale, Value::Null);
     browser.write("cdefg");
-    wait_for_error(
-        &mut browser,
-        "expected at most 6 tokens (--max-tokens), found 7",
-    );
+    let message = "expected at most 6 tokens (--max-tokens), found 7";
+    wait_for_error(&mut browser, message);
     // What is shown is what it was, and says so.
     assert_eq!(texts(&mut browser, "main.stale h2"), ["ab"]);
     assert_eq!(browser.value("location.hash"), "#source=abcdefg");
@@ -254,10 +230,8 @@ fn an_error_is_a_line_and_the_page_goes_on() {
     wait(&mut browser, "ab");
     browser.wait_for("!document.getElementById('forced').hidden");
     assert_eq!(texts(&mut browser, PREFIX), [token]);
-    assert_eq!(
-        browser.value("document.getElementById('source').value"),
-        "ab"
-    );
+    let typed = browser.value("document.getElementById('source').value");
+    assert_eq!(typed, "ab");
     // The server is gone.
     let mut child = server.child.take().unwrap();
     child.kill().unwrap();
@@ -279,7 +253,7 @@ fn markup_does_nothing_and_the_page_fits() {
     };
     let folder = tempfile::tempdir().unwrap();
     train_on_hostile_texts(folder.path());
-    let server = Server::of(&folder.path().join("run"), &[]);
+    let server = Server::of(&folder.path().join("run"), "");
     let mut grounds = Vec::new();
     for (scheme, width) in [("light", 360), ("dark", 1400)] {
         browser.prefer(scheme);
@@ -298,10 +272,8 @@ fn markup_does_nothing_and_the_page_fits() {
             let beyond =
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth";
             assert_eq!(browser.value(beyond), 0, "{text} at {width}");
-            assert_eq!(
-                browser.value("document.querySelectorAll('script, img').length"),
-                2
-            );
+            let scripts = browser.value("document.querySelectorAll('script, img').length");
+            assert_eq!(scripts, 2);
         }
         grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
         assert_eq!(browser.faults(), [""; 0]);

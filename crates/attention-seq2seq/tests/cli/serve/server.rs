@@ -40,25 +40,15 @@ impl Answer {
 
 impl Server {
     /// Starts a server of the model of [`trained`].
-    pub(crate) fn start(others: &[&str]) -> Self {
+    pub(crate) fn start(others: &str) -> Self {
         Self::of(&trained().0, others)
     }
 
     /// Starts a server of the model of a run.
-    pub(crate) fn of(run: &Path, others: &[&str]) -> Self {
-        let args = [
-            "serve",
-            "--model",
-            ".",
-            "--listen",
-            "127.0.0.1:0",
-            "--threads",
-            "1",
-        ];
-        let mut args = [&args[..], others].concat();
-        let patience = PATIENCE.as_secs().to_string();
-        if !others.contains(&"--timeout") {
-            args.extend(["--timeout", &patience]);
+    pub(crate) fn of(run: &Path, others: &str) -> Self {
+        let mut args = format!("serve --model . --listen 127.0.0.1:0 --threads 1 {others}");
+        if !others.contains("--timeout") {
+            args += &format!(" --timeout {}", PATIENCE.as_secs());
         }
         let mut child = command(run, &args).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

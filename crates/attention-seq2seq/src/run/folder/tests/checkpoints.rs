@@ -20,12 +20,8 @@ fn the_newest_checkpoints_and_the_best_are_kept() {
         let files = checkpoint_files(&run);
         assert_eq!(files.len(), 2 * kept.len(), "{files:?}");
     }
-    let losses: Vec<f64> = run
-        .history()
-        .unwrap()
-        .iter()
-        .map(|it| it.valid.loss)
-        .collect();
+    let history = run.history().unwrap();
+    let losses: Vec<f64> = history.iter().map(|it| it.valid.loss).collect();
     assert_eq!((losses.len(), losses[6]), (7, 0.5));
     assert!(losses[4].is_nan());
 }
@@ -49,10 +45,8 @@ fn a_checkpoint_whose_files_were_removed_does_not_count() {
     add(&mut journal, 2, 1.0);
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
     let line = line(journal.checkpoint(3), &run);
-    assert!(
-        line.ends_with("RUN: it has no checkpoint of epoch 3 to go on from"),
-        "{line}"
-    );
+    let expected = "RUN: it has no checkpoint of epoch 3 to go on from";
+    assert!(line.ends_with(expected), "{line}");
 }
 
 #[test]
@@ -60,11 +54,7 @@ fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
     let (_folder, run) = created();
     let mut journal = open(&run, None);
     add(&mut journal, 1, 1.0);
-    let epoch = Epoch {
-        epoch: 2,
-        train: figures(1.0),
-        valid: figures(0.5),
-    };
+    let epoch = epoch_of(2, 0.5);
     let files = CheckpointFiles {
         weights: Some(b"weights".to_vec()),
         ..CheckpointFiles::of(b"average", b"optim")
@@ -100,10 +90,8 @@ fn files_that_the_manifest_does_not_name_do_not_count() {
     assert_eq!(run.checkpoints().unwrap(), [1]);
     assert_eq!(run.model_file().unwrap().unwrap().1, 1);
     open(&run, Some(1));
-    assert_eq!(
-        checkpoint_files(&run),
-        ["model-1.bpk", "notes", "optim-1.bpk"]
-    );
+    let expected = ["model-1.bpk", "notes", "optim-1.bpk"];
+    assert_eq!(checkpoint_files(&run), expected);
     assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
 }
 
@@ -121,11 +109,7 @@ fn nothing_is_forgotten_before_the_checkpoint_was_read() {
 
 /// Adds an epoch that ended within a row of refused steps.
 fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f64, model: &[u8]) {
-    let epoch = Epoch {
-        epoch: number,
-        train: figures(1.0),
-        valid: figures(loss),
-    };
+    let epoch = epoch_of(number, loss);
     let state = CheckpointState {
         refused,
         ..CheckpointState::default()

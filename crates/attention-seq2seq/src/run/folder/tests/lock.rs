@@ -2,36 +2,16 @@
 
 use super::*;
 
-#[test]
-fn a_lock_is_one_at_a_time() {
-    let (_folder, run) = created();
-    let lock = run.lock().unwrap();
-    lock.check().unwrap();
-    let other = RunDir::new(run.path());
-    let line = line(other.lock(), &run);
-    assert!(line.contains("found a training under way"), "{line}");
-    drop(lock);
-    other.lock().unwrap();
-}
-
 /// Every way to write into the folder of a run.
-fn writes(run: &RunDir) -> Vec<Result<()>> {
-    let mut journal = run.journal(Some(1), Select::Loss).unwrap();
-    let epoch = Epoch {
-        epoch: 2,
-        train: figures(1.0),
-        valid: figures(1.0),
-    };
+fn writes(run: &RunDir, journal: &mut Journal<'_>) -> Vec<Result<()>> {
+    let files = CheckpointFiles::of(b"model", b"optim");
+    let (epoch, state) = (epoch_of(2, 1.0), CheckpointState::default());
     vec![
         run.create(&config(), &vocabs()),
         run.save_config(&config()),
         run.choose_model(1),
         journal.open(),
-        journal.add(
-            epoch,
-            CheckpointState::default(),
-            &CheckpointFiles::of(b"model", b"optim"),
-        ),
+        journal.add(epoch, state, &files),
     ]
 }
 
@@ -47,7 +27,9 @@ fn nothing_is_written_once_the_lock_is_lost() {
         let other = (found == "another").then(|| RunDir::new(run.path()).lock().unwrap());
         let before = fs::read(run.config_file()).unwrap();
         // A clone writes under the same lock.
-        for write in writes(&run.clone()) {
+        let clone = run.clone();
+        let mut journal = clone.journal(Some(1), Select::Loss).unwrap();
+        for write in writes(&clone, &mut journal) {
             let line = line(write, &run);
             let expected = "the lock RUN/lock: expected the file that this training locked (without it another may \
                             write there, so this one stopped), found ";
@@ -62,33 +44,4 @@ fn nothing_is_written_once_the_lock_is_lost() {
         let _lock = run.lock().unwrap();
         run.choose_model(1).unwrap();
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_folder_that_was_moved_is_not_made_again() {
-    let (folder, run) = created();
-    let mut journal = open(&run, None);
-    add(&mut journal, 1, 1.0);
-    let _lock = run.lock().unwrap();
-    fs::rename(run.path(), folder.path().join("moved")).unwrap();
-    let epoch = Epoch {
-        epoch: 2,
-        train: figures(1.0),
-        valid: figures(1.0),
-    };
-    let results = [
-        run.create(&config(), &vocabs()),
-        journal.open(),
-        journal.add(
-            epoch,
-            CheckpointState::default(),
-            &CheckpointFiles::of(b"model", b"optim"),
-        ),
-    ];
-    for result in results {
-        let line = line(result, &run);
-        assert!(line.ends_with("found none"), "{line}");
-    }
-    assert!(!run.path().exists());
 }

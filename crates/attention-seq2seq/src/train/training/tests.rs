@@ -9,12 +9,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::device::test_device;
-use crate::error::Error;
 use crate::examples::Example;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
-use crate::run::RunDir;
 use crate::train::order::optimizer_bytes;
-use crate::train::{Training, TrainingEnd};
 
 type Model = Seq2Seq<DotProductAttention>;
 
@@ -57,90 +54,88 @@ fn config() -> TrainConfig {
     }
 }
 
-/// Splits with so many steps until one is waited for.
-fn splits(first: &[u32], window: usize) -> Splits {
-    let device = test_device().autodiff();
-    Splits {
+/// Epochs of these examples, with so many steps until one is waited for.
+fn training_of(first: &[u32], window: usize) -> Loop<()> {
+    let config = config();
+    Loop {
+        train: Batches::new(examples(first), config.batch_size),
+        valid: Batches::new(examples(&[4]), config.batch_size),
+        device: test_device().autodiff(),
         window,
-        ..Splits::new(examples(first), examples(&[4]), &config(), device)
+        most_output: 5,
+        schedule: Schedule::new(&config, 100, 0, None),
+        config,
+        interrupter: Interrupter::new(),
+        observer: (),
     }
 }
 
 /// The state after an epoch, and the figures.
-fn epoch(splits: &Splits, epoch: usize, state: State<Model>) -> Result<(State<Model>, Figures)> {
-    let mut schedule = Schedule::new(&config(), 100, 0, None);
-    let (config, interrupter) = (config(), Interrupter::new());
-    let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
-    Ok(ended?.unwrap())
+fn epoch(
+    first: &[u32],
+    window: usize,
+    epoch: usize,
+    state: State<Model>,
+) -> (State<Model>, Figures) {
+    training_of(first, window).train(epoch, state).unwrap()
 }
 
 /// The bits of parameters and moments.
 fn bits(state: &State<Model>) -> [Vec<u8>; 2] {
     let model = state.trainee.clone().into_record().into_bytes().unwrap();
-    let optimizer = optimizer_bytes(state.optimizer()).unwrap();
+    let optimizer = optimizer_bytes(&state.optimizer).unwrap();
     [model.to_vec(), optimizer.to_vec()]
 }
 
 #[test]
 fn a_step_that_is_refused_changes_no_bit() {
     let state = State::new(model(), &config());
-    let (state, _) = epoch(&splits(&[4, 5, 7], 1), 1, state).unwrap();
+    let (state, _) = epoch(&[4, 5, 7], 1, 1, state);
     let before = bits(&state);
     for window in [1, 2, 8] {
-        let poisoned = splits(&[POISON; 5], window);
-        let (after, figures) = epoch(&poisoned, 1, state.clone()).unwrap();
+        let (after, figures) = epoch(&[POISON; 5], window, 1, state.clone());
         assert!(bits(&after) == before, "in windows of {window}");
         assert!(figures.loss.is_nan(), "nothing was learned from");
         // What follows is as if it had not been there.
-        let clean = splits(&[7, 4], 1);
-        let [with, without] =
-            [after, state.clone()].map(|it| bits(&epoch(&clean, 2, it).unwrap().0));
+        let [with, without] = [after, state.clone()].map(|it| bits(&epoch(&[7, 4], 1, 2, it).0));
         assert!(with == without && with != before);
     }
 }
 
 #[test]
-fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
+fn steps_in_windows_are_made_at_their_rates_one_that_is_refused_among_them_or_not() {
     const FIRST: [u32; 7] = [4, POISON, 5, 7, POISON, 7, 4];
     let start = || State::new(model(), &config());
-    let (one_by_one, figures) = epoch(&splits(&FIRST, 1), 1, start()).unwrap();
+    let (one_by_one, figures) = epoch(&FIRST, 1, 1, start());
     assert!(figures.loss.is_finite() && figures.exact_match.is_finite());
-    for window in [2, 3, 8] {
-        let (unread, same) = epoch(&splits(&FIRST, window), 1, start()).unwrap();
-        assert!(bits(&unread) == bits(&one_by_one), "in windows of {window}");
-        assert_eq!(same, figures);
+    for first in [&FIRST[..], &[4, 5, 7, 4, 7]] {
+        let (alone, figures) = epoch(first, 1, 1, start());
+        for window in [2, 3, 8] {
+            let (unread, same) = epoch(first, window, 1, start());
+            assert!(bits(&unread) == bits(&alone), "in windows of {window}");
+            assert_eq!(same, figures);
+        }
     }
     // By hand.
-    let splits = splits(&FIRST, 1);
+    let training = training_of(&FIRST, 1);
     let mut random = config().random(1);
     let _: u64 = random.random();
     let mut schedule = Schedule::new(&config(), 100, 0, None);
     let mut state = start();
     let mut refused = 0;
-    for batch in splits.train.deal(&mut random) {
+    for batch in training.train.deal(&mut random) {
         let rate = schedule.step();
-        let examples = splits.train.examples(&batch);
+        let examples = training.train.examples(&batch);
         if examples[0].source[0] == POISON {
             refused += 1;
             continue;
         }
-        let batch = Batch::new(&examples, &splits.device);
+        let batch = Batch::new(&examples, &training.device);
         let gradients = state.trainee.train_step(batch).gradients;
         state = state.step(schedule.begun(), rate, gradients);
     }
     assert_eq!(refused, 2);
     assert!(bits(&state) == bits(&one_by_one));
-}
-
-#[test]
-fn a_window_without_a_fault_ends_where_single_steps_do() {
-    const FIRST: [u32; 5] = [4, 5, 7, 4, 7];
-    let ends = [1, 2, 8].map(|window| {
-        let state = State::new(model(), &config());
-        let (state, figures) = epoch(&splits(&FIRST, window), 1, state).unwrap();
-        (bits(&state), figures)
-    });
-    assert!(ends[0] == ends[1] && ends[0] == ends[2]);
 }
 
 #[test]
@@ -158,13 +153,13 @@ fn finite_gradients_whose_squares_are_not_are_clipped_to_a_step() {
     });
     let before = parameters::values(&model);
     let start = State::new(model, &config());
-    let one_by_one = splits(&[4, 5], 1);
+    let one_by_one = training_of(&[4, 5], 1);
     let batch = Batch::new(&one_by_one.train.get(0), &one_by_one.device);
     let norm = start.trainee.train_step(batch).norm.unwrap();
     let norm = norm.read().unwrap();
     assert!((1e20..1e21).contains(&norm), "{norm:e}");
 
-    let (after, figures) = epoch(&one_by_one, 1, start.clone()).unwrap();
+    let (after, figures) = epoch(&[4, 5], 1, 1, start.clone());
     assert!(figures.loss.is_finite(), "every step was refused");
     let mut largest = 0.0_f64;
     for (path, after) in parameters::values(&after.trainee.model) {
@@ -176,23 +171,21 @@ fn finite_gradients_whose_squares_are_not_are_clipped_to_a_step() {
         }
     }
     assert!(largest > 0.001, "{largest}");
-    let (unread, same) = epoch(&splits(&[4, 5], 8), 1, start).unwrap();
+    let (unread, same) = epoch(&[4, 5], 8, 1, start);
     assert!(bits(&unread) == bits(&after) && same == figures);
 }
 
 #[test]
 fn the_reason_names_the_first_parameter_or_the_loss() {
     let state = State::new(model(), &config());
-    let splits = splits(&[POISON, 4], 1);
+    let training = training_of(&[POISON, 4], 1);
     let step = |batch| {
-        let batch = Batch::new(&splits.train.get(batch), &splits.device);
+        let batch = Batch::new(&training.train.get(batch), &training.device);
         state.trainee.train_step(batch)
     };
     let fault = |output: &TrainOutput| output.fault(&state.trainee).unwrap();
-    assert_eq!(
-        fault(&step(0)).unwrap(),
-        "the gradient of encoder.embedding.weight is not finite"
-    );
+    let expected = "the gradient of encoder.embedding.weight is not finite";
+    assert_eq!(fault(&step(0)).unwrap(), expected);
     let mut good = step(1);
     assert_eq!(fault(&good), None);
     let is_finite =
@@ -211,15 +204,6 @@ fn the_reason_names_the_first_parameter_or_the_loss() {
 
 /// A training in a folder of its own.
 fn training(run: &RunDir, first: &[u32], resume_from: Option<usize>) -> Training<Model> {
-    observed(run, first, resume_from, ())
-}
-
-fn observed<O: TrainObserver>(
-    run: &RunDir,
-    first: &[u32],
-    resume_from: Option<usize>,
-    observer: O,
-) -> Training<Model, O> {
     Training {
         model: model(),
         train: examples(first),
@@ -228,7 +212,7 @@ fn observed<O: TrainObserver>(
         run: run.clone(),
         resume_from,
         interrupter: Interrupter::new(),
-        observer,
+        observer: (),
     }
 }
 
@@ -245,94 +229,15 @@ fn folder() -> (TempDir, RunDir) {
     (folder, run)
 }
 
-/// The events of a training of some epochs, each as a line.
-fn events(run: &RunDir, first: &[u32], resume_from: Option<usize>, epochs: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut newest = None;
-    let observer = |event: &TrainEvent| {
-        lines.push(match event {
-            TrainEvent::Started { trained, epochs } => format!("{trained} of {epochs} trained"),
-            TrainEvent::BatchDone {
-                epoch,
-                split,
-                done,
-                batches,
-                figures,
-            } => {
-                newest = Some(figures.rounded());
-                format!("epoch {epoch}: {split} {done} of {batches}")
-            }
-            TrainEvent::StepRefused {
-                epoch,
-                step,
-                steps,
-                reason,
-            } => format!("epoch {epoch}: refused {step} of {steps}: {reason}"),
-            TrainEvent::EpochEnded(epoch) => {
-                assert_eq!(run.last_checkpoint().unwrap(), Some(epoch.epoch));
-                assert_eq!(newest, Some(epoch.valid));
-                format!("epoch {}: ended", epoch.epoch)
-            }
-        });
-    };
-    let mut training = observed(run, first, resume_from, observer);
-    training.config.epochs = epochs;
-    assert_eq!(training.launch().unwrap(), TrainingEnd::LastEpoch);
-    lines
-}
-
-#[test]
-fn the_observer_is_told_of_batches_refusals_and_epochs_in_their_order() {
-    let (_folder, run) = folder();
-    assert_eq!(
-        events(&run, &[4, 5], None, 2),
-        [
-            "0 of 2 trained",
-            "epoch 1: train 1 of 2",
-            "epoch 1: train 2 of 2",
-            "epoch 1: valid 1 of 1",
-            "epoch 1: ended",
-            "epoch 2: train 1 of 2",
-            "epoch 2: train 2 of 2",
-            "epoch 2: valid 1 of 1",
-            "epoch 2: ended",
-        ]
-    );
-    assert_eq!(
-        events(&run, &[POISON; 2], Some(2), 3),
-        [
-            "2 of 3 trained",
-            "epoch 3: refused 1 of 2: the gradient of encoder.embedding.weight is not finite",
-            "epoch 3: refused 2 of 2: the gradient of encoder.embedding.weight is not finite",
-            "epoch 3: valid 1 of 1",
-            "epoch 3: ended",
-        ]
-    );
-}
-
 #[test]
 fn ten_in_a_row_end_the_training_across_epochs_and_interruptions() {
     let (_folder, run) = folder();
     let check = |resume_from| {
-        let error = training(&run, &[POISON; 4], resume_from)
-            .launch()
-            .unwrap_err();
-        let Error::Diverged {
-            epoch,
-            step,
-            steps,
-            reason,
-            checkpoint,
-        } = error
-        else {
-            panic!("{error}")
-        };
-        assert_eq!((epoch, step, steps), (3, 2, 10));
-        assert_eq!(checkpoint, None);
-        assert_eq!(
-            reason,
-            "the gradient of encoder.embedding.weight is not finite"
-        );
+        let error = training(&run, &[POISON; 4], resume_from).launch();
+        let error = format!("{:?}", error.unwrap_err());
+        let expected = "Diverged { epoch: 3, step: 2, steps: 10, reason: \"the gradient of \
+                        encoder.embedding.weight is not finite\", checkpoint: None }";
+        assert_eq!(error, expected);
         assert!(run.checkpoints().unwrap().is_empty());
     };
     // Two steps into the third epoch, each time.
@@ -360,30 +265,4 @@ fn a_training_that_refused_steps_goes_on_as_if_it_had_not_been_stopped() {
     let whole = files();
     training(&run, &first, Some(3)).launch().unwrap();
     assert!(files() == whole);
-}
-
-#[test]
-fn a_divergence_leaves_the_last_good_checkpoint_however_often_training_goes_on() {
-    let (folder, run) = folder();
-    let manifest = || std::fs::read(folder.path().join("run.json")).unwrap();
-    let diverge = |resume_from| {
-        let error = training(&run, &[POISON; 4], resume_from).launch();
-        let Err(Error::Diverged { checkpoint, .. }) = error else {
-            panic!("{error:?}")
-        };
-        assert_eq!(checkpoint, Some(1));
-        assert_eq!(run.checkpoints().unwrap(), [1]);
-        assert_eq!(run.last_checkpoint().unwrap(), Some(1));
-        assert_eq!(run.model_file().unwrap().unwrap().1, 1);
-        assert_eq!(run.history().unwrap().len(), 1);
-        manifest()
-    };
-    // A good epoch, two of which every step is refused, and half of one.
-    stopped_after(&run, &[4, 5, 7, 4], None, 1);
-    let whole = diverge(Some(1));
-    for epochs in [2, 3] {
-        stopped_after(&run, &[POISON; 4], Some(1), epochs);
-        assert_eq!(run.last_checkpoint().unwrap(), Some(epochs));
-        assert!(diverge(Some(epochs)) == whole, "after epoch {epochs}");
-    }
 }
