@@ -19,7 +19,7 @@ use attention_core::{
 use attention_plot::HeatmapGrid;
 use attention_transformers::{
     GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    TransformerLayerConfig, burn_nn,
 };
 use burn::module::Module;
 use burn::nn::attention::MhaInput;
@@ -198,9 +198,9 @@ fn layers(device: &Device) -> Result<(), Box<dyn Error>> {
     let x = random([2, 5, 16], device);
     let encoder = TransformerEncoderConfig::new(16, 32, 4, 2).init(device);
     let burns = encoder.forward(TransformerEncoderInput::new(x.clone()));
-    let config = drop_in::transformer::TransformerEncoderConfig::new(16, 32, 4, 2);
+    let config = burn_nn::TransformerEncoderConfig::new(16, 32, 4, 2);
     let ours = config.init(device).load_record(encoder.into_record());
-    let ours = ours.forward(drop_in::transformer::TransformerEncoderInput::new(x));
+    let ours = ours.forward(burn_nn::TransformerEncoderInput::new(x));
     assert_same(burns, ours)
 }
 

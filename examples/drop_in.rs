@@ -31,7 +31,7 @@ mod burns {
 }
 
 mod ours {
-    use attention_transformers::burn_nn;
+    use attention_transformers::burn_nn as transformer;
 
     include!("drop_in/model.rs");
 }

@@ -66,12 +66,8 @@ impl TransformerCache {
 
     /// An empty cache for layers of these windows.
     pub(crate) fn of_windows(windows: impl Iterator<Item = Option<usize>>) -> Self {
-        let of_window = |window: Option<usize>| match window {
-            Some(window) => KeyValueCache::new().with_window(window),
-            None => KeyValueCache::new(),
-        };
         Self {
-            layers: windows.map(of_window).collect(),
+            layers: windows.map(KeyValueCache::of_window).collect(),
         }
     }
 

@@ -90,6 +90,17 @@ impl KeyValueCache {
         }
     }
 
+    /// An empty cache, with a window where there is one.
+    ///
+    /// # Panics
+    /// If the window is 0.
+    pub fn of_window(window: Option<usize>) -> Self {
+        match window {
+            Some(window) => Self::new().with_window(window),
+            None => Self::new(),
+        }
+    }
+
     /// The number of tokens that each example has seen, evicted ones included; empty before the first call.
     pub fn lengths(&self) -> Vec<usize> {
         let lengths = self.examples.iter();

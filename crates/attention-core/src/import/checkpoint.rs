@@ -120,7 +120,7 @@ impl Checkpoint {
 
 impl Found {
     /// The tensor, changed before it is read.
-    pub(super) fn map(self, change: impl FnOnce(StoredTensor) -> StoredTensor) -> Self {
+    pub fn map(self, change: impl FnOnce(StoredTensor) -> StoredTensor) -> Self {
         Self {
             stored: change(self.stored),
             file: self.file,

@@ -3,7 +3,6 @@
 
 mod additive_options;
 mod broadcast;
-mod burn_store;
 mod cache;
 mod conformance;
 mod custom_score;
@@ -21,7 +20,6 @@ mod half_precision;
 mod import_changed;
 mod import_files;
 mod import_hostile;
-mod import_layouts;
 mod kernel_smoothing;
 mod large;
 mod layouts;
@@ -43,7 +41,6 @@ mod position_errors;
 mod positions;
 mod precision;
 mod precision_grid;
-mod quantized;
 mod records;
 mod recurrent_references;
 mod rotary;

@@ -9,6 +9,7 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{IS_TIED, check_copy};
+use crate::state_dict::ReadNorm;
 use crate::{
     MaskedLanguageModel, MaskedLanguageModelConfig, Norm, NormConfig, NormOrder, PositionEmbedding,
     PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoderConfig,

@@ -11,6 +11,7 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::load_head;
+use crate::state_dict::ReadNorm;
 use crate::{
     FeedForwardActivation, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
     TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
@@ -130,22 +131,20 @@ fn load_layer(
 }
 
 fn load_attention(
-    attention: MultiHeadAttention<Score>,
+    mut attention: MultiHeadAttention<Score>,
     file: &StateDict,
     prefix: &str,
 ) -> Result<MultiHeadAttention<Score>, String> {
-    let heads = attention.num_heads;
+    let heads = attention.num_heads();
     let fused = format!("{prefix}query_key_value");
     let output = attention.output;
     let place = || Place::weight_and_bias(&format!("{prefix}dense"));
     let output = output.map(|output| file.linear(output, place()));
-    Ok(MultiHeadAttention {
-        query: load_part(attention.query, file, &fused, [0, heads])?,
-        key: load_part(attention.key, file, &fused, [1, heads])?,
-        value: load_part(attention.value, file, &fused, [2, heads])?,
-        output: output.transpose()?,
-        ..attention
-    })
+    attention.query = load_part(attention.query, file, &fused, [0, heads])?;
+    attention.key = load_part(attention.key, file, &fused, [1, heads])?;
+    attention.value = load_part(attention.value, file, &fused, [2, heads])?;
+    attention.output = output.transpose()?;
+    Ok(attention)
 }
 
 /// The part `at` of the three of each head, of all heads.

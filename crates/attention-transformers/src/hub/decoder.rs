@@ -3,6 +3,7 @@
 use super::activation::activation;
 use super::fields::Fields;
 use super::head::load_head;
+use crate::state_dict::ReadNorm;
 use crate::{
     FeedForward, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
     TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
@@ -177,20 +178,18 @@ fn load_layer<S: ScoringFunction>(
 
 /// Queries, keys and values of their own, and the output projection.
 pub(super) fn load_attention<S: ScoringFunction>(
-    attention: MultiHeadAttention<S>,
+    mut attention: MultiHeadAttention<S>,
     file: &StateDict,
     prefix: &str,
 ) -> Result<MultiHeadAttention<S>, String> {
     let place = |name: &str| Place::weight_and_bias(&format!("{prefix}{name}"));
     let output = attention.output;
     let output = output.map(|output| file.linear(output, place("o_proj")));
-    Ok(MultiHeadAttention {
-        query: file.linear(attention.query, place("q_proj"))?,
-        key: file.linear(attention.key, place("k_proj"))?,
-        value: file.linear(attention.value, place("v_proj"))?,
-        output: output.transpose()?,
-        ..attention
-    })
+    attention.query = file.linear(attention.query, place("q_proj"))?;
+    attention.key = file.linear(attention.key, place("k_proj"))?;
+    attention.value = file.linear(attention.value, place("v_proj"))?;
+    attention.output = output.transpose()?;
+    Ok(attention)
 }
 
 fn load_feed_forward(

@@ -10,6 +10,7 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::load_head;
+use crate::state_dict::ReadNorm;
 use crate::{
     LanguageModel, LanguageModelConfig, NormConfig, PositionEmbedding, PositionEmbeddingConfig,
     TokenEmbeddingConfig, TransformerEncoderConfig, TransformerEncoderLayer,
@@ -139,7 +140,7 @@ fn load_layer(
 
 /// Queries, keys and values are parts of the outputs of one layer.
 fn load_attention(
-    attention: MultiHeadAttention<DotProductScore>,
+    mut attention: MultiHeadAttention<DotProductScore>,
     file: &StateDict,
     prefix: &str,
 ) -> Result<MultiHeadAttention<DotProductScore>, String> {
@@ -148,13 +149,11 @@ fn load_attention(
     let output = attention.output;
     let output =
         output.map(|output| file.linear(output, conv1d(&format!("{prefix}attn.c_proj"), None)));
-    Ok(MultiHeadAttention {
-        query: file.linear(attention.query, part(0))?,
-        key: file.linear(attention.key, part(1))?,
-        value: file.linear(attention.value, part(2))?,
-        output: output.transpose()?,
-        ..attention
-    })
+    attention.query = file.linear(attention.query, part(0))?;
+    attention.key = file.linear(attention.key, part(1))?;
+    attention.value = file.linear(attention.value, part(2))?;
+    attention.output = output.transpose()?;
+    Ok(attention)
 }
 
 /// The weight and bias of a `Conv1D`, or of the part `at` of three with `size` outputs each.

@@ -9,6 +9,7 @@ use super::activation::activation_pair;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::check_copy;
+use crate::state_dict::ReadNorm;
 use crate::{
     EncoderDecoder, EncoderDecoderConfig, FeedForward, FeedForwardActivation, NormConfig, Residual,
     TokenEmbeddingConfig, TransformerDecoderConfig, TransformerDecoderLayer,

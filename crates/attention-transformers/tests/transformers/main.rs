@@ -3,16 +3,19 @@
 
 mod activations;
 mod burn_nn;
+mod burn_store;
 mod cached;
 mod encoder_decoder;
 mod generation;
 mod hub;
+mod import_layouts;
 mod language_model;
 mod masked_language_model;
 mod models;
 mod norms;
 mod padding;
 mod position_bias;
+mod quantized;
 pub(crate) mod references;
 mod refusals;
 mod sampling;
