@@ -155,7 +155,7 @@ impl TransformerDecoderInput {
     }
 }
 
-/// Burn's `TransformerDecoder`, with its results, record and fields; see the [differences](crate::drop_in).
+/// Burn's `TransformerDecoder`, with its results, record and fields; see the [differences](attention_core::drop_in).
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. The library's own, which projects a memory once, is
 /// [`attention_transformers::TransformerDecoder`](crate::TransformerDecoder).

@@ -146,7 +146,7 @@ impl Masks {
     }
 }
 
-/// Burn's `TransformerEncoder`, with its results, record and fields; see the [differences](crate::drop_in).
+/// Burn's `TransformerEncoder`, with its results, record and fields; see the [differences](attention_core::drop_in).
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. The library's own is
 /// [`attention_transformers::TransformerEncoder`](crate::TransformerEncoder).

@@ -27,7 +27,7 @@
 //!
 //! # Errors
 //!
-//! Nothing is guessed. An [`ImportError`](super::ImportError) names the file and
+//! Nothing is guessed. An [`ImportError`](attention_core::import::ImportError) names the file and
 //!
 //! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
 //!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
@@ -41,8 +41,8 @@
 //! Load the model, and take the field: `model.stack.layers[0].attention` of a language model or BERT,
 //! `model.encoder.layers[0].attention` and `model.decoder.layers[0].cross_attention` of T5. The normalization before it
 //! is `attention_residual.norm` beside it, and the window of a layer its `window`.
-//! [`load_multi_head_attention`](super::load_multi_head_attention) reads the names of `torch.nn`'s layers, not of these
-//! (`q_proj.weight`).
+//! [`load_multi_head_attention`](attention_core::import::load_multi_head_attention) reads the names of `torch.nn`'s
+//! layers, not of these (`q_proj.weight`).
 //!
 //! # Example
 //!
