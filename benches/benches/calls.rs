@@ -1,5 +1,5 @@
-//! Small calls, of which toy tasks and decoders consist: what one costs before its arithmetic counts. Beside the same
-//! of Burn's operations, Burn's multi-head attention, and PyTorch.
+//! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside the same call of
+//! Burn's operations, Burn's multi-head attention, and PyTorch.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
 

@@ -1,4 +1,4 @@
-//! What a call asks for, on its way to the pooling.
+//! The options of a call and the positions of its queries, on their way to the pooling.
 
 use crate::Positions;
 use crate::functional::AttentionOptions;

@@ -25,6 +25,7 @@ pub mod import;
 mod mask;
 mod memory;
 mod multi_head_attention;
+mod multi_head_attention_config;
 mod normalizer;
 mod ops;
 mod owner;
@@ -62,9 +63,8 @@ pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAtt
 pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
 pub use cache::{KeyValueCache, NewRows};
 pub use memory::Memory;
-pub use multi_head_attention::{
-    MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,
-};
+pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
+pub use multi_head_attention_config::MultiHeadAttentionConfig;
 
 pub use stateful::{
     AttentionState, CoverageAttention, CoverageAttentionConfig, CoverageState, LocationAttention,

@@ -1,9 +1,8 @@
 //! Multi-head attention around any scoring function.
 
-use burn::config::Config;
 use burn::module::Module;
-use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::nn::Linear;
+use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::cache::{KeyValueCache, NewRows};
@@ -12,147 +11,7 @@ use crate::checks::assert_batch;
 use crate::functional::{AttentionOptions, project};
 use crate::memory::SharedMemory;
 use crate::rank::{reshape, to_four_axes};
-use crate::{
-    Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, functional,
-};
-
-/// Configuration of [`MultiHeadAttention`].
-#[derive(Config, Debug)]
-pub struct MultiHeadAttentionConfig {
-    /// The number of hidden units of all heads together, in which queries and keys are compared.
-    pub num_hiddens: usize,
-    /// The number of heads.
-    pub num_heads: usize,
-    /// The number of heads of keys and values, each shared by `num_heads / num_key_value_heads` heads of queries; by
-    /// default `num_heads`.
-    #[config(default = "None")]
-    pub num_key_value_heads: Option<usize>,
-    /// The size of a query; by default `num_hiddens`.
-    #[config(default = "None")]
-    pub query_size: Option<usize>,
-    /// The size of a key; by default `num_hiddens`.
-    #[config(default = "None")]
-    pub key_size: Option<usize>,
-    /// The size of a value; by default `num_hiddens`.
-    #[config(default = "None")]
-    pub value_size: Option<usize>,
-    /// The size of a value within a head, and of its context; by default that of a query and key,
-    /// [`head_size`](Self::head_size).
-    #[config(default = "None")]
-    pub value_head_size: Option<usize>,
-    /// Whether an output projection mixes the heads' contexts; without one they are concatenated.
-    #[config(default = true)]
-    pub output: bool,
-    /// The size of the context, where there is an output projection; by default `num_hiddens`.
-    #[config(default = "None")]
-    pub output_size: Option<usize>,
-    /// Whether the linear layers have a bias. D2L's have none by default, PyTorch's and Burn's do.
-    #[config(default = false)]
-    pub bias: bool,
-    /// The soft-cap of the scores; see [`AttentionOptions::soft_cap`].
-    #[config(default = "None")]
-    pub soft_cap: Option<f64>,
-    /// Whether each head has a learned sink; see [`AttentionOptions::sinks`].
-    #[config(default = false)]
-    pub sinks: bool,
-    /// The probability to drop a weight while training.
-    #[config(default = 0.0)]
-    pub dropout: f64,
-}
-
-impl MultiHeadAttentionConfig {
-    /// Heads of scaled dot-product attention, with new random parameters on `device`.
-    ///
-    /// # Panics
-    /// If a size or a number is 0, `num_heads` does not divide `num_hiddens`, `num_key_value_heads` does not divide
-    /// `num_heads`, an `output_size` is given without an output projection, `soft_cap` is no finite number above 0, or
-    /// `dropout` is not in `[0, 1)`.
-    pub fn init(&self, device: &Device) -> MultiHeadAttention<DotProductScore> {
-        self.init_with(DotProductScoreConfig::new().init(), device)
-    }
-
-    /// Heads around `score`, which compares queries and keys of [`head_size`](Self::head_size); all heads share its
-    /// parameters. `score` should be on the same device.
-    ///
-    /// # Panics
-    /// As [`init`](Self::init).
-    pub fn init_with<S: ScoringFunction>(
-        &self,
-        score: S,
-        device: &Device,
-    ) -> MultiHeadAttention<S> {
-        let hiddens = self.num_hiddens;
-        let size = |size: Option<usize>| size.unwrap_or(hiddens);
-        let num_key_value_heads = self.num_key_value_heads.unwrap_or(self.num_heads);
-        let sizes = [
-            ("num_hiddens", hiddens),
-            ("num_heads", self.num_heads),
-            ("num_key_value_heads", num_key_value_heads),
-            ("query_size", size(self.query_size)),
-            ("key_size", size(self.key_size)),
-            ("value_size", size(self.value_size)),
-            ("value_head_size", self.value_head_size.unwrap_or(1)),
-            ("output_size", size(self.output_size)),
-        ];
-        for (name, size) in sizes {
-            assert!(
-                size > 0,
-                "MultiHeadAttentionConfig: {name} expected at least 1, got 0"
-            );
-        }
-        assert!(
-            self.num_heads.is_multiple_of(num_key_value_heads),
-            "MultiHeadAttentionConfig: num_key_value_heads expected to divide num_heads {}, got {num_key_value_heads}",
-            self.num_heads
-        );
-        assert!(
-            self.output || self.output_size.is_none(),
-            "MultiHeadAttentionConfig: output_size expected only with an output projection, got {:?} without one",
-            self.output_size
-        );
-        let head_size = self.head_size();
-        let value_head_size = self.value_head_size.unwrap_or(head_size);
-        let keys = head_size * num_key_value_heads;
-        let values = value_head_size * num_key_value_heads;
-        let contexts = value_head_size * self.num_heads;
-        let linear = |from, to| {
-            LinearConfig::new(from, to)
-                .with_bias(self.bias)
-                .init(device)
-        };
-        let mut attention = Attention::new(score, self.dropout);
-        if let Some(soft_cap) = self.soft_cap {
-            attention = attention.with_soft_cap(soft_cap);
-        }
-        if self.sinks {
-            attention = attention.with_sinks(self.num_heads, device);
-        }
-        MultiHeadAttention {
-            query: linear(size(self.query_size), hiddens),
-            key: linear(size(self.key_size), keys),
-            value: linear(size(self.value_size), values),
-            output: self
-                .output
-                .then(|| linear(contexts, size(self.output_size))),
-            attention,
-            num_heads: self.num_heads,
-            num_key_value_heads,
-        }
-    }
-
-    /// The size of a query and key within a head, `num_hiddens / num_heads`.
-    ///
-    /// # Panics
-    /// If `num_heads` does not divide `num_hiddens`.
-    pub fn head_size(&self) -> usize {
-        let (hiddens, heads) = (self.num_hiddens, self.num_heads);
-        assert!(
-            heads > 0 && hiddens.is_multiple_of(heads),
-            "MultiHeadAttentionConfig: num_heads expected to divide num_hiddens {hiddens}, got {heads}"
-        );
-        hiddens / heads
-    }
-}
+use crate::{Attention, Mask, Memory, ScoringFunction, functional};
 
 /// Multi-head attention around any scoring function:
 /// `W_o [head_1; ..; head_n]`, where `head_h = attention(W_q q, W_k k, W_v v)` on the `h`-th part of each projection.
@@ -167,7 +26,7 @@ impl MultiHeadAttentionConfig {
 /// Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
 ///
 /// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
-/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`. The
+/// [`bias`](crate::MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`. The
 /// module `import` (feature `pytorch`) loads the parameters of D2L's and PyTorch's.
 ///
 /// Keras equivalent: `MultiHeadAttention(num_heads, key_dim, value_dim, output_shape=output_size)`, with `num_hiddens =

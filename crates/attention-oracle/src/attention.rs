@@ -18,7 +18,7 @@ pub struct Attention<'a, E> {
     pub values: &'a [E],
     /// The size of a value, which is to be had of the values only if there are some.
     pub value_size: usize,
-    /// What happens to scores.
+    /// The changes to the scores.
     pub modifiers: Modifiers<'a, E>,
     /// The factors on the weights after softmax, `[batch, heads, queries, keys]`: with dropout 0 or
     /// `1 / (1 - probability)`; 1 if there are none.
@@ -30,7 +30,7 @@ pub struct Attention<'a, E> {
 pub struct AttentionOutputs<E> {
     /// `[batch, heads, queries, value_size]`, 0 for a query without keys.
     pub context: Vec<E>,
-    /// The logarithm of the sum of exponentials of each query, those of sinks included.
+    /// The logarithm of the sum of exponentials of each query, the logits of sinks included.
     pub log_sum_exp: Vec<f64>,
     /// `[batch, heads, queries, keys]`, before the factors.
     pub weights: Vec<E>,
@@ -105,7 +105,7 @@ impl<E: Real> Attention<'_, E> {
         outputs
     }
 
-    /// The gradients of all inputs, from that of the context.
+    /// The gradients of all inputs, from the gradient of the context.
     pub fn backward(
         &self,
         outputs: &AttentionOutputs<E>,

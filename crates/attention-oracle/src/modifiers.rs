@@ -1,4 +1,4 @@
-//! What happens to a score before the softmax.
+//! The changes to a score before the softmax.
 
 use crate::Real;
 

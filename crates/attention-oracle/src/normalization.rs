@@ -7,12 +7,12 @@ pub struct Normalization<'a> {
     pub rows: &'a [f64],
     /// The factor of each feature.
     pub gain: &'a [f64],
-    /// What is added to each feature, if anything.
+    /// The number that is added to each feature, if there is a bias.
     pub bias: Option<&'a [f64]>,
     /// The number below the root, beside the mean square.
     pub epsilon: f64,
-    /// Whether the mean of a row is subtracted: Ba et al. 2016, "Layer Normalization", or Zhang and Sennrich 2019, "Root
-    /// Mean Square Layer Normalization".
+    /// Whether the mean of a row is subtracted: Ba et al. 2016, "Layer Normalization", or Zhang and Sennrich 2019,
+    /// "Root Mean Square Layer Normalization".
     pub is_centered: bool,
 }
 

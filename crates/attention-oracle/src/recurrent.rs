@@ -84,7 +84,7 @@ impl<E: Real> Recurrent<'_, E> {
         states
     }
 
-    /// The gradients, from that of the states.
+    /// The gradients, from the gradient of the states.
     pub fn backward(&self, grad_states: &[E]) -> RecurrentGradients<E> {
         let [batch, steps, size] = self.sizes;
         let (gates, count) = (self.cell.gates(), self.cell.states());

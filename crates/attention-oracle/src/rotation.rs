@@ -1,4 +1,5 @@
-//! Pairs of features, turned by angles: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+//! Pairs of features, turned by angles: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
+//! Embedding".
 
 /// Rows `[batch, heads, rows, size]`, and an angle for each of their pairs.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
 //! The caches of all layers of a stack.
 
-use burn::tensor::{Int, Tensor};
-
 use attention_core::KeyValueCache;
+use burn::tensor::{Int, Tensor};
 
 /// The keys and values of a text that grows, of each layer of a stack: the state of generation, which
 /// [`TransformerEncoder::cache`](super::TransformerEncoder::cache) and its like begin.

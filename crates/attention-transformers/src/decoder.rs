@@ -1,5 +1,11 @@
 //! Stacks of decoder layers.
 
+use attention_core::functional::AttentionOptions;
+use attention_core::padding::Padding;
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, Mask, Memory, NewRows, RelativePositionBias,
+    RelativePositionBiasConfig, ScoringFunction,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -7,12 +13,6 @@ use burn_fused_layers::harness::checks::assert_positive;
 
 use crate::encoder::{final_norm, normalized, shared_bias};
 use crate::{Norm, TransformerCache, TransformerDecoderLayer, TransformerLayerConfig};
-use attention_core::functional::AttentionOptions;
-use attention_core::padding::Padding;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, Mask, Memory, NewRows, RelativePositionBias,
-    RelativePositionBiasConfig, ScoringFunction,
-};
 
 const NAME: &str = "TransformerDecoder";
 

@@ -1,16 +1,15 @@
 //! The layer of a Transformer decoder.
 
-use burn::module::Module;
-use burn::tensor::Tensor;
-
-use crate::encoder_layer::biased;
-use crate::encoder_layer::within;
-use crate::{FeedForward, Residual};
 use attention_core::functional::AttentionOptions;
 use attention_core::{
     Biased, DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows,
     RelativePositionBias, ScoringFunction,
 };
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::encoder_layer::{biased, within};
+use crate::{FeedForward, Residual};
 
 /// Self-attention, attention to a memory, and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).

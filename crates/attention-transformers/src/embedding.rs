@@ -1,5 +1,7 @@
 //! Embeddings of tokens and of their positions.
 
+use attention_core::padding::fill_padding_tokens;
+use attention_core::{KeyValueCache, NewRows, Positions};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{
@@ -12,8 +14,6 @@ use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::{EmbeddingTable, dropout};
 
 use crate::{Norm, NormConfig};
-use attention_core::padding::fill_padding_tokens;
-use attention_core::{KeyValueCache, NewRows, Positions};
 
 const NAME: &str = "TokenEmbedding";
 

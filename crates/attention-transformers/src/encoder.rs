@@ -1,17 +1,17 @@
 //! Stacks of encoder layers.
 
-use burn::config::Config;
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
-
-use crate::{Norm, NormOrder, TransformerCache, TransformerEncoderLayer, TransformerLayerConfig};
 use attention_core::functional::AttentionOptions;
 use attention_core::padding::Padding;
 use attention_core::{
     DotProductScore, DotProductScoreConfig, NewRows, RelativePositionBias,
     RelativePositionBiasConfig, ScoringFunction,
 };
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
+
+use crate::{Norm, NormOrder, TransformerCache, TransformerEncoderLayer, TransformerLayerConfig};
 
 /// Configuration of [`TransformerEncoder`].
 #[derive(Config, Debug)]
@@ -113,8 +113,8 @@ pub(crate) fn shared_bias(
 /// Padding is zeros in the result, whatever it holds, NaN included, and reaches neither other rows nor any gradient: it
 /// is cleared before the first layer and after the last. A row is padding where the mask hides it from every row by the
 /// length of its example ([`Mask::valid_lens`](attention_core::Mask::valid_lens)), by a mask of keys
-/// ([`Mask::padding`](attention_core::Mask::padding)) or behind the last of its segments; lengths per query and masks of
-/// pairs make none.
+/// ([`Mask::padding`](attention_core::Mask::padding)) or behind the last of its segments; lengths per query and masks
+/// of pairs make none.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent: `torch.nn.TransformerEncoder`,
 /// which in training leaves in rows of padding what they come to.

@@ -1,5 +1,9 @@
 //! Encoder-decoder models.
 
+use attention_core::padding::{last_tokens, mask_of_tokens};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -10,10 +14,6 @@ use burn_fused_layers::linear;
 use crate::{
     CausalModel, DecoderMemory, TokenEmbedding, TokenEmbeddingConfig, TransformerCache,
     TransformerDecoder, TransformerDecoderConfig, TransformerEncoder, TransformerEncoderConfig,
-};
-use attention_core::padding::{last_tokens, mask_of_tokens};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
 };
 
 const NAME: &str = "EncoderDecoder";

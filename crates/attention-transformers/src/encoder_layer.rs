@@ -1,13 +1,13 @@
 //! The layer of a Transformer encoder.
 
-use burn::module::Module;
-use burn::tensor::Tensor;
-
-use crate::{FeedForward, Residual};
 use attention_core::functional::AttentionOptions;
 use attention_core::{
     Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias, ScoringFunction,
 };
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::{FeedForward, Residual};
 
 /// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).

@@ -1,5 +1,10 @@
 //! Causal language models.
 
+use attention_core::functional::AttentionOptions;
+use attention_core::padding::{Padding, last_tokens};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, NewRows, ScoringFunction,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -9,11 +14,6 @@ use burn_fused_layers::linear;
 use crate::{
     CausalModel, TokenEmbedding, TokenEmbeddingConfig, TransformerCache, TransformerEncoder,
     TransformerEncoderConfig,
-};
-use attention_core::functional::AttentionOptions;
-use attention_core::padding::{Padding, last_tokens};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, NewRows, ScoringFunction,
 };
 
 /// Configuration of [`LanguageModel`].

@@ -1,5 +1,9 @@
 //! Configuration of the layers of Transformers.
 
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, MultiHeadAttention, MultiHeadAttentionConfig,
+    ScoringFunction,
+};
 use burn::config::Config;
 use burn::nn::DropoutConfig;
 use burn::tensor::Device;
@@ -8,10 +12,6 @@ use burn_fused_layers::harness::checks::assert_positive;
 use crate::{
     FeedForward, FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, Residual,
     TransformerDecoderLayer, TransformerEncoderLayer,
-};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, MultiHeadAttention, MultiHeadAttentionConfig,
-    ScoringFunction,
 };
 
 const NAME: &str = "TransformerLayerConfig";

@@ -2,7 +2,8 @@
 //!
 //! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual
 //! connections. Positions are a matter of the score ([`Rotary`](attention_core::Rotary),
-//! [`Biased`](attention_core::Biased)) or of the embedding. Texts that grow go by a cache, [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
+//! [`Biased`](attention_core::Biased)) or of the embedding. Texts that grow go by a cache,
+//! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
 //!
 //! | model | is |
 //! | --- | --- |
@@ -30,8 +31,8 @@
 //! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
 //! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
 //! [`QkNormScore`](attention_core::QkNormScore) (`query` and `key`), gain, temperature and inverse width of other
-//! scores, the offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules are of this library:
-//! `with_key_remapping` of a store changes them.
+//! scores, the offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules are of
+//! this library: `with_key_remapping` of a store changes them.
 //! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of a type.
 
 pub mod burn_nn;

@@ -1,5 +1,9 @@
 //! Masked language models.
 
+use attention_core::padding::mask_of_tokens;
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
+};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -10,10 +14,6 @@ use burn_fused_layers::{activate, linear};
 use crate::{
     FeedForwardActivation, Norm, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoder,
     TransformerEncoderConfig,
-};
-use attention_core::padding::mask_of_tokens;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
 };
 
 const NAME: &str = "MaskedLanguageModelConfig";

@@ -9,11 +9,9 @@ use burn::module::{
 };
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::{layer_norm, rms_norm};
-
-use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`Norm`].
 #[derive(Config, Debug, PartialEq)]

@@ -1,4 +1,14 @@
-//! Parameters of PyTorch's Transformer layers and stacks.
+//! Parameters of PyTorch's Transformer layers and stacks, from files that [`attention_core::import`] reads.
+//!
+//! A function fills a layer or a stack that was configured before: a state dict says no number of heads, no activation
+//! and no order of normalizations. burn-store calls a tensor by the fields of its module; in PyTorch they are
+//!
+//! | here | PyTorch |
+//! | --- | --- |
+//! | `attention`, `cross_attention` | `self_attn`, `multihead_attn` |
+//! | `feed_forward.input`, `feed_forward.output` | `linear1`, `linear2` |
+//! | `attention_residual.norm`, `feed_forward_residual.norm` of an encoder | `norm1`, `norm2` |
+//! | the same of a decoder, with `cross_attention_residual.norm` between them | `norm1`, `norm3`, `norm2` |
 
 use std::path::Path;
 

@@ -22,8 +22,7 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
         return tensor;
     }
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
-    let is_empty = batch * heads * num_queries * num_keys * size == 0;
-    if matches!(mask, ResolvedMask::None) || is_empty {
+    if batch * heads * num_queries * num_keys * size == 0 {
         return tensor;
     }
     let inputs = FillPaddingInputs {

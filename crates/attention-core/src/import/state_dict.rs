@@ -17,7 +17,10 @@ use super::checkpoint::{Checkpoint, Found};
 /// The most names that an error tells.
 const NEAREST: usize = 5;
 
-/// The tensors of a checkpoint, of which those whose names start with a prefix are meant.
+/// The tensors of a checkpoint whose names start with a prefix, for importers of your own modules.
+///
+/// An error is the reason alone, which names tensors and shapes; [`ImportError::of`](super::ImportError::of) adds the
+/// file.
 pub struct StateDict {
     checkpoint: Checkpoint,
     prefix: String,

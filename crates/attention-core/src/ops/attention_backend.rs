@@ -76,7 +76,7 @@ impl<B: Backend> Kernels<B> {
         paths::chosen::<A, K>(operation, kernel, like, has)
     }
 
-    /// What packs keys like these, if the kernel runs that reads them packed.
+    /// The function that packs keys like these, if the kernel runs that reads them packed.
     pub(super) fn packs<A>(&self, keys: &FloatTensor<A>) -> Option<PackKeys<B>>
     where
         A: Backend + BackendTypes<Device = Device<B>>,

@@ -1,5 +1,7 @@
 //! Burn's decoder.
 
+use attention_core::Mask;
+use attention_core::drop_in::{Cached, MhaCache, MhaInput, MultiHeadAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::activation::ActivationConfig;
@@ -10,9 +12,6 @@ use burn::tensor::{Bool, Device, Tensor};
 use super::encoder::{Masks, check_layers};
 use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
 use crate::Norm;
-use attention_core::Mask;
-use attention_core::drop_in::Cached;
-use attention_core::drop_in::{MhaCache, MhaInput, MultiHeadAttention};
 
 /// Burn's `TransformerDecoderConfig`, field by field.
 #[derive(Config, Debug)]

@@ -1,5 +1,7 @@
 //! Burn's encoder.
 
+use attention_core::Mask;
+use attention_core::drop_in::{Cached, MhaCache, MhaInput, MultiHeadAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::activation::ActivationConfig;
@@ -9,9 +11,6 @@ use burn::tensor::{Bool, Device, Tensor};
 
 use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
 use crate::Norm;
-use attention_core::Mask;
-use attention_core::drop_in::Cached;
-use attention_core::drop_in::{MhaCache, MhaInput, MultiHeadAttention};
 
 /// Burn's `TransformerEncoderConfig`, field by field.
 #[derive(Config, Debug)]

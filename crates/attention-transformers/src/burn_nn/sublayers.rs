@@ -1,5 +1,8 @@
 //! Norms, residual connections and feed-forward networks of a layer.
 
+use attention_core::drop_in::{
+    Cached, MhaCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig,
+};
 use burn::nn::activation::Activation;
 use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, activation::ActivationConfig};
@@ -9,8 +12,6 @@ use burn_fused_layers::{Activation as Function, dropout_beside, linear};
 
 use crate::feed_forward::activated_output;
 use crate::{Norm, NormConfig};
-use attention_core::drop_in::Cached;
-use attention_core::drop_in::{MhaCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 
 /// The settings that the layers of encoder and decoder have in common.
 pub(super) struct LayerSettings<'a> {

@@ -2,12 +2,11 @@
 
 mod sampling;
 
+use attention_core::NewRows;
 use burn::config::Config;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-
-use attention_core::NewRows;
 pub use sampling::{RandomSamplingConfig, Sampling};
 
 /// A model of the token that follows, as generation asks it.

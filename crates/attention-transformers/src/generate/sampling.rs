@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 
 use burn::config::Config;
-use rand::{Rng, RngExt};
-
 use burn_fused_layers::harness::checks::assert_finite;
+use rand::{Rng, RngExt};
 
 /// The choice of a token from the logits of all.
 ///

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use attention_core::DotProductScore;
+use attention_core::import::{ImportError, Place, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation;
@@ -15,9 +17,6 @@ use crate::{
     PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoderConfig,
     TransformerEncoderLayer, TransformerLayerConfig,
 };
-use attention_core::DotProductScore;
-use attention_core::import::ImportError;
-use attention_core::import::{Place, StateDict};
 
 /// The tensors of other heads, which models of both pretraining tasks have, and buffers of older files.
 const LEFT_ALONE: [&str; 4] = [

@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::{
+    Alibi, AlibiConfig, Biased, DotProductScore, DotProductScoreConfig, MultiHeadAttention,
+};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
@@ -15,11 +19,6 @@ use crate::state_dict::ReadNorm;
 use crate::{
     FeedForwardActivation, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
     TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
-};
-use attention_core::import::ImportError;
-use attention_core::import::{Place, StateDict};
-use attention_core::{
-    Alibi, AlibiConfig, Biased, DotProductScore, DotProductScoreConfig, MultiHeadAttention,
 };
 
 /// The names of the sizes, which have others in other families and in the files of BigScience.

@@ -1,5 +1,8 @@
 //! Decoders whose fields and tensors have the names of Llama's.
 
+use attention_core::import::{Place, StateDict};
+use attention_core::{MultiHeadAttention, ScoringFunction};
+
 use super::activation::activation;
 use super::fields::Fields;
 use super::head::load_head;
@@ -8,8 +11,6 @@ use crate::{
     FeedForward, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
     TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
 };
-use attention_core::import::{Place, StateDict};
-use attention_core::{MultiHeadAttention, ScoringFunction};
 
 /// The sizes of attention, as the fields say them.
 pub(super) struct Heads {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use attention_core::import::{kind, read_object};
 use serde_json::{Map, Value};
 use tensor_files::shown;
-
-use attention_core::import::{kind, read_object};
 
 /// The largest size, so that products of two do not overflow.
 const MAX_SIZE: u64 = i32::MAX as u64;

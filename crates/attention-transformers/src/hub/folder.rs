@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use attention_core::import::{ImportError, StateDict};
 use tensor_files::shown;
 
 use super::fields::Fields;
-use attention_core::import::ImportError;
-use attention_core::import::StateDict;
 
 /// The file of the sizes.
 const CONFIG: &str = "config.json";

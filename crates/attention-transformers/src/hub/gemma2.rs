@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use attention_core::import::ImportError;
+use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, load_decoder};
@@ -11,8 +13,6 @@ use super::layer_types::{has_window, with_windows};
 use super::llama::is_buffer;
 use super::rotary::rotary;
 use crate::LanguageModel;
-use attention_core::import::ImportError;
-use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use attention_core::import::ImportError;
+use attention_core::{QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, load_decoder};
@@ -13,8 +15,6 @@ use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
 use super::rotary::rotary_of;
 use crate::LanguageModel;
-use attention_core::import::ImportError;
-use attention_core::{QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig};
 
 /// The base of the angles of layers with a window, where a config has none.
 const LOCAL_THETA: f64 = 10_000.0;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::{DotProductScore, DotProductScoreConfig, MultiHeadAttention};
 use burn::tensor::Device;
 use burn_fused_layers::harness::parameter::shape;
 
@@ -16,9 +18,6 @@ use crate::{
     TokenEmbeddingConfig, TransformerEncoderConfig, TransformerEncoderLayer,
     TransformerLayerConfig,
 };
-use attention_core::import::ImportError;
-use attention_core::import::{Place, StateDict};
-use attention_core::{DotProductScore, DotProductScoreConfig, MultiHeadAttention};
 
 /// The names of the sizes, which have others in other families.
 const NUM_HIDDENS: [&str; 2] = ["n_embd", "hidden_size"];

@@ -2,6 +2,12 @@
 
 use std::path::Path;
 
+use attention_core::functional::AttentionOptions;
+use attention_core::import::{ImportError, StateDict};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention, NewRows,
+    Rotary,
+};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
@@ -14,13 +20,6 @@ use super::rotary::rotary;
 use crate::encoder_layer::within;
 use crate::state_dict::ReadNorm;
 use crate::{NormConfig, Residual, TransformerEncoderLayer, TransformerLayerConfig};
-use attention_core::functional::AttentionOptions;
-use attention_core::import::ImportError;
-use attention_core::import::StateDict;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention, NewRows,
-    Rotary,
-};
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 150_000.0;

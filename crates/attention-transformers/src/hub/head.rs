@@ -1,8 +1,9 @@
 //! The layer from rows to logits.
 
-use crate::LanguageModel;
 use attention_core::ScoringFunction;
 use attention_core::import::{Place, StateDict};
+
+use crate::LanguageModel;
 
 const WEIGHT: &str = "lm_head.weight";
 

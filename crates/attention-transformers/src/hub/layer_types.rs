@@ -1,8 +1,9 @@
 //! Which layers attend to a window.
 
+use attention_core::ScoringFunction;
+
 use super::fields::Fields;
 use crate::LanguageModel;
-use attention_core::ScoringFunction;
 
 /// The names of layers with a window and without one.
 pub(super) const LAYER_TYPES: [&str; 2] = [SLIDING, FULL];

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use attention_core::import::ImportError;
+use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
 use super::folder::load_model;
 use super::rotary::rotary;
 use crate::LanguageModel;
-use attention_core::import::ImportError;
-use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use attention_core::import::ImportError;
+use attention_core::{QkNormScore, QkNormScoreConfig, Rotary};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
@@ -11,8 +13,6 @@ use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
 use super::rotary::rotary;
 use crate::LanguageModel;
-use attention_core::import::ImportError;
-use attention_core::{QkNormScore, QkNormScoreConfig, Rotary};
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

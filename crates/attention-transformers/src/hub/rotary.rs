@@ -1,10 +1,11 @@
 //! Rotary position embedding, as the fields of a config say it.
 
-use super::fields::Fields;
-use super::layer_types::LAYER_TYPES;
 use attention_core::{
     Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
 };
+
+use super::fields::Fields;
+use super::layer_types::LAYER_TYPES;
 
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];

@@ -2,6 +2,11 @@
 
 use std::path::Path;
 
+use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::{
+    DotProductScore, DotProductScoreConfig, MultiHeadAttention, RelativePositionBias,
+    RelativePositionBiasConfig,
+};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 
@@ -14,12 +19,6 @@ use crate::{
     EncoderDecoder, EncoderDecoderConfig, FeedForward, FeedForwardActivation, NormConfig, Residual,
     TokenEmbeddingConfig, TransformerDecoderConfig, TransformerDecoderLayer,
     TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
-};
-use attention_core::import::ImportError;
-use attention_core::import::{Place, StateDict};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, MultiHeadAttention, RelativePositionBias,
-    RelativePositionBiasConfig,
 };
 
 const EMBEDDING: &str = "shared.weight";
