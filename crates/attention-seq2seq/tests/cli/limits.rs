@@ -10,14 +10,18 @@ use crate::disk::check_ended;
 use crate::program::{bad, copied, ended, manifest, resume_args, succeed, text, train_args};
 use crate::resume::contents;
 
-/// `seq2seq` under a limit of the shell's `ulimit`.
+/// `seq2seq` on flex under a limit of the shell's `ulimit`. A GPU's driver hangs where its allocation fails, and Burn
+/// restores an optimizer on its default device, whatever `--device` says.
 fn limited(folder: &Path, limit: &str, args: &str) -> Output {
+    let device = if args == "--version" { "" } else { " --device flex" };
+    let args = format!("{args}{device}");
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
         .args(args.split_whitespace())
         .current_dir(folder)
         .env("RUST_BACKTRACE", "1")
+        .env("BURN_DEVICE", "flex")
         .stdin(Stdio::null())
         .output()
         .unwrap()
