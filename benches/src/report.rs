@@ -129,7 +129,8 @@ impl Report {
     /// If the file cannot be written.
     pub fn write(&self, path: Option<&Path>) -> io::Result<()> {
         let Some(path) = path else { return Ok(()) };
-        attention_plot::write_file(path, format!("{:#}\n", self.0).as_bytes())?;
+        let text = format!("{:#}\n", self.0);
+        attention_seq2seq::write_file(path, text.as_bytes()).map_err(io::Error::other)?;
         println!("written: {}", path.display());
         Ok(())
     }

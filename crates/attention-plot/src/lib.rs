@@ -11,7 +11,7 @@
 //! | one HTML file that names each cell under the pointer | `to_html`, `save_html` |
 //! | coloured text for a terminal or a log | `to_terminal` |
 //!
-//! `save` picks the format from the file's extension. It replaces a file whole or not at all, by [`write_file`].
+//! `save` picks the format from the file's extension. It replaces a file whole or not at all.
 //!
 //! ```
 //! use attention_plot::{Heatmap, TerminalColor};
@@ -53,34 +53,18 @@
 //! Beyond 40,000 weights the cells of a figure are images in 255 shades: an SVG or HTML file has some bytes a weight
 //! instead of hundreds, and HTML names under the pointer the query of a row and its largest weight.
 
-#[cfg(feature = "figures")]
 mod canvas;
-#[cfg(feature = "figures")]
 mod error;
-mod file;
-#[cfg(feature = "figures")]
 mod font;
-#[cfg(feature = "figures")]
 mod heatmap;
-#[cfg(feature = "figures")]
 mod measures;
-#[cfg(feature = "figures")]
 mod raster;
-#[cfg(feature = "figures")]
 mod save;
-#[cfg(feature = "figures")]
 mod scale;
-#[cfg(feature = "figures")]
 mod svg;
-#[cfg(feature = "figures")]
 mod text;
-#[cfg(feature = "figures")]
 mod title;
 
-#[cfg(feature = "figures")]
 pub use error::PlotError;
-pub use file::{write_file, write_file_if};
-#[cfg(feature = "figures")]
 pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
-#[cfg(feature = "figures")]
 pub use text::is_control;

@@ -1,21 +1,70 @@
-//! Files that are either wholly written or not there.
+//! Files that are written whole or not at all.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Writes a file whole or not at all, unless `may_replace` refuses ([`attention_plot::write_file_if`]): all files of
-/// this crate are written here.
+/// Writes a file so that no reader ever sees half of it, and so that a failure leaves the file that was there.
+///
+/// The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
+///
+/// - The folder must exist.
+/// - A file of that name is replaced. The new one has the permissions of a new file, not those of the old one.
+/// - A symbolic link of that name is replaced, not followed.
+/// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one behind,
+///   with a name from `.attention-` to `.tmp`.
+/// - Threads and processes that write the same file do not disturb each other: the last one to finish wins.
+/// - The new name survives a power cut where the system can flush a folder; the file is complete either way.
 ///
 /// # Errors
-/// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed; the refusal.
-pub(crate) fn write_atomic(
+/// [`Error::Io`] if the path names no file, or the temporary file cannot be created, written or renamed.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("loss.csv");
+/// attention_seq2seq::write_file(&path, b"1,0.5\n2,0.25\n")?;
+/// assert_eq!(std::fs::read(&path).unwrap(), b"1,0.5\n2,0.25\n");
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    write_file_if(path, bytes, || Ok(()))
+}
+
+/// As [`write_file`], unless `may_replace` refuses, which is asked last: when the bytes are on disk and only the rename
+/// is left. For a writer that may lose its right to the folder while it writes.
+///
+/// # Errors
+/// As [`write_file`], and the refusal: the file is then as it was.
+pub fn write_file_if(
     path: impl AsRef<Path>,
     bytes: &[u8],
     may_replace: impl FnOnce() -> io::Result<()>,
 ) -> Result<()> {
     let path = path.as_ref();
-    attention_plot::write_file_if(path, bytes, may_replace)
-        .map_err(|source| Error::io("write", path, source))
+    replace(path, bytes, may_replace).map_err(|source| Error::io("write", path, source))
+}
+
+fn replace(path: &Path, bytes: &[u8], may_replace: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    // A file that tempfile creates itself is closed to other users; this one is to stay, with the usual permissions.
+    let mut file = tempfile::Builder::new()
+        .prefix(".attention-")
+        .suffix(".tmp")
+        .make_in(folder, |temporary| File::create_new(temporary))?;
+    file.as_file_mut().write_all(bytes)?;
+    file.as_file().sync_all()?;
+    may_replace()?;
+    // Windows does not rename open files.
+    file.into_temp_path().persist(path).map_err(|error| error.error)?;
+    // The rename itself survives a power cut where the system can flush a folder; one that cannot is no error.
+    if cfg!(unix) && let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
 }

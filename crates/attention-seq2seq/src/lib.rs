@@ -24,7 +24,7 @@
 // What training alone needs of other parts stays in its place without it.
 #![cfg_attr(not(feature = "train"), allow(dead_code, unused_imports))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
-// The program prints, the library does not.
+// Programs print, the library does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 // Everything that a function returns has a name for who calls it.
 #![warn(unnameable_types)]
@@ -44,8 +44,6 @@ mod memory;
 mod metrics;
 mod model;
 mod normalization;
-#[cfg(feature = "cli")]
-pub mod page;
 mod pair_file;
 mod run;
 mod stop;
@@ -117,3 +115,4 @@ pub use translate::{
 };
 
 pub use error::{Error, Result};
+pub use file::{write_file, write_file_if};

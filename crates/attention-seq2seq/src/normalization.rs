@@ -13,15 +13,14 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick, is
 /// it. In a normal form it is the same tokens, wherever it comes from. Compatibility forms (NFKC, NFKD) are not among
 /// them: these change what a text says, `x²` to `x2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Normalization {
-    /// texts are read as they are
+    /// Texts are read as they are.
     None,
-    /// a letter and its accent are one character, where there is one: the form of most texts
+    /// A letter and its accent are one character, where there is one: the form of most texts.
     #[default]
     Nfc,
-    /// a letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC
+    /// A letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC.
     Nfd,
 }
 

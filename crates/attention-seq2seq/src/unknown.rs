@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::translate::Translator;
 use crate::vocab::Vocab;
@@ -10,16 +12,23 @@ use crate::vocab::Vocab;
 ///
 /// A model cannot copy them to its output: it attends to several source tokens at once, and an output has no token that
 /// would stand for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum UnknownTokens {
-    /// a text with one is an error
+    /// A text with one is an error.
     #[default]
     Error,
-    /// a text is read without them
+    /// A text is read without them.
     Skip,
-    /// each is read as `<unk>`, which stands for rare tokens where training left some out (--min-count, --max-vocab)
+    /// Each is read as `<unk>`, which stands for rare tokens where [`VocabLimits`](crate::VocabLimits) left some out.
     Unk,
+}
+
+/// The name on the command line and in requests.
+impl std::fmt::Display for UnknownTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Tokens as a model reads them.

@@ -1,8 +1,8 @@
 //! Errors say what to change, and a failed save leaves nothing behind.
 
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
-use attention_plot::{Heatmap, HeatmapGrid, PlotError, write_file, write_file_if};
+use attention_plot::{Heatmap, HeatmapGrid, PlotError};
 
 use crate::support::{Done, names};
 
@@ -87,76 +87,26 @@ fn concurrent_saves_never_mix() {
 }
 
 #[test]
-fn a_write_replaces_the_file_and_leaves_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.txt");
-    write_file(&path, b"a long first version").unwrap();
-    write_file(&path, b"second").unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), "second");
-    assert_eq!(names(folder.path()), ["a.txt"]);
-}
-
-#[test]
-fn a_failed_write_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let occupied = folder.path().join("occupied");
-    fs::create_dir(&occupied).unwrap();
-    fs::write(occupied.join("inside"), "").unwrap();
-    // A file cannot be renamed over a folder: this fails after the temporary file is written.
-    write_file(&occupied, b"x").unwrap_err();
-    assert_eq!(names(folder.path()), ["occupied"]);
-    assert_eq!(names(&occupied), ["inside"]);
-}
-
-#[test]
-fn impossible_places_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing");
-    let error = write_file(missing.join("a.txt"), b"x").unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::NotFound);
-    let expected = fs::read_dir(&missing).unwrap_err().to_string();
-    assert_eq!(error.to_string(), expected, "no temporary name in it");
-    let error = write_file("..", b"x").unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    assert_eq!(error.to_string(), "the path names no file");
-}
-
-#[test]
-fn writers_at_once_do_not_mix() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shared");
-    std::thread::scope(|scope| {
-        for byte in b'a'..=b'd' {
-            let path = &path;
-            scope.spawn(move || (0..5).for_each(|_| write_file(path, &[byte; 4096]).unwrap()));
-        }
-    });
-    let text = fs::read(&path).unwrap();
-    assert!(text.len() == 4096 && text.iter().all(|byte| *byte == text[0]));
-    assert_eq!(names(folder.path()), ["shared"]);
-}
-
-#[test]
 fn a_name_may_be_as_long_as_the_system_allows() {
     let folder = tempfile::tempdir().unwrap();
     let name = "n".repeat(255);
-    write_file(folder.path().join(&name), b"x").unwrap();
+    heatmap().save_svg(folder.path().join(&name)).unwrap();
     assert_eq!(names(folder.path()), [name]);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_written_file_has_the_permissions_of_a_new_one() {
+fn a_saved_figure_has_the_permissions_of_a_new_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();
     let (plain, path) = (folder.path().join("plain"), folder.path().join("a.txt"));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
     fs::write(&plain, "").unwrap();
-    write_file(&path, b"first").unwrap();
+    heatmap().save_svg(&path).unwrap();
     assert_eq!(mode(&path), mode(&plain));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    write_file(&path, b"second").unwrap();
+    heatmap().save_svg(&path).unwrap();
     assert_eq!(mode(&path), mode(&plain));
 }
 
@@ -167,9 +117,9 @@ fn a_symbolic_link_is_replaced_not_followed() {
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::write(&target, "kept").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    write_file(&link, b"new").unwrap();
+    heatmap().save_svg(&link).unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
-    assert_eq!(fs::read_to_string(&link).unwrap(), "new");
+    assert!(fs::read_to_string(&link).unwrap().starts_with("<svg"));
     assert!(!fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
@@ -202,24 +152,4 @@ fn wrong_sizes_are_named() {
     );
     assert!(message(grid().with_range(1.0, 1.0)).contains("1 to 1 came"));
     assert!(message(grid().with_range(0.0, f32::NAN)).contains("finite"));
-}
-
-#[test]
-fn a_refusal_comes_last_and_leaves_the_file_that_was_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("figures.csv");
-    write_file(&path, b"first").unwrap();
-    let entries = || fs::read_dir(folder.path()).unwrap().count();
-    let error = write_file_if(&path, b"second", || {
-        // The new bytes are beside it.
-        assert_eq!(entries(), 2);
-        Err(std::io::Error::other("no longer"))
-    });
-    assert_eq!(error.unwrap_err().to_string(), "no longer");
-    assert_eq!(
-        (fs::read(&path).unwrap(), entries()),
-        (b"first".to_vec(), 1)
-    );
-    write_file_if(&path, b"second", || Ok(())).unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"second");
 }

@@ -10,7 +10,7 @@ use burn_fused_layers::harness::parameter::value;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::error::{Error, Result};
-use crate::file::write_atomic;
+use crate::file::write_file;
 use crate::translate::Translator;
 
 impl Translator {
@@ -30,7 +30,7 @@ impl Translator {
     /// than the header of a file may be, or this is an ensemble.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
         let bytes = to_safetensors(self.model()?, self.metadata())?;
-        write_atomic(path, &bytes, || Ok(()))
+        write_file(path, &bytes)
     }
 
     /// The key of settings and vocabularies in the metadata of an exported file.

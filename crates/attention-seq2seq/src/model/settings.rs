@@ -8,13 +8,12 @@ use crate::error::Result;
 
 /// The name of a model that the program trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
-    /// recurrent encoder and decoder with attention: a `Seq2Seq`
+    /// A recurrent encoder and decoder with attention: a [`Seq2Seq`](crate::Seq2Seq).
     #[default]
     Rnn,
-    /// encoder and decoder of self-attention: a `Transformer`
+    /// An encoder and decoder of self-attention: a [`Transformer`](crate::Transformer).
     Transformer,
 }
 

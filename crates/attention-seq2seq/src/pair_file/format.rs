@@ -31,13 +31,12 @@ pub enum PairFormat {
 
 /// The digits of stress in a pronunciation dictionary: `AH0` is unstressed, `AH1` has primary, `AH2` secondary stress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Stress {
-    /// phonemes are as they are: AH0
+    /// Phonemes are as they are: AH0.
     #[default]
     Keep,
-    /// phonemes have no digit: AH
+    /// Phonemes have no digit: AH.
     Drop,
 }
 

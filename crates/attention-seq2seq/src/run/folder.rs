@@ -12,7 +12,7 @@ use super::lock::LockFile;
 use super::manifest::{Manifest, NAME, Part};
 use super::{RunConfig, RunLock, Select};
 use crate::error::{Error, Result};
-use crate::file::write_atomic;
+use crate::file::write_file_if;
 use crate::model::ModelConfig;
 use crate::vocab::Vocabs;
 
@@ -102,7 +102,7 @@ impl RunDir {
     pub(super) fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         self.check_lock()?;
         let may_replace = || self.check_lock().map_err(io::Error::other);
-        write_atomic(path, bytes, may_replace).or_else(|error| {
+        write_file_if(path, bytes, may_replace).or_else(|error| {
             // Where the folder was moved away, this is why the write failed.
             self.check_lock()?;
             Err(error)

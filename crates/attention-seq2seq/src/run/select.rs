@@ -8,15 +8,14 @@ use crate::metrics::Bleu;
 
 /// The figure of validation by which a training keeps checkpoints, and is stopped when it gets no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
-    /// the loss under teacher forcing
+    /// The loss under teacher forcing.
     #[default]
     Loss,
-    /// the share of outputs of greedy search that are not their target
+    /// The share of outputs of greedy search that are not their target.
     ErrorRate,
-    /// BLEU of outputs of greedy search, by tokens
+    /// BLEU of outputs of greedy search, by tokens.
     Bleu,
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Translator;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::normalization::Normalization;
 use crate::pair_file::PairFileOptions;
 use crate::run::DataSource;
@@ -21,8 +21,8 @@ impl Translator {
     /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if the text has no token,
-    /// [`Error::UnknownToken`](crate::Error::UnknownToken) if it has one that is not in the vocabulary.
+    /// [`Error::Config`] if the text has no token,
+    /// [`Error::UnknownToken`] if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
         Ok(self.read_source(text, UnknownTokens::Error)?.tokens)
     }
@@ -59,6 +59,25 @@ impl Translator {
         self.config.data.target_tokens().join(tokens)
     }
 
+    /// Checks that another model splits texts into the same tokens, known or not: only then can the two be compared
+    /// token by token.
+    ///
+    /// # Errors
+    /// [`Error::Config`] that names the tokens of both.
+    pub fn check_same_tokens(&self, other: &Self) -> Result<()> {
+        let (data, of_other) = (&self.config.data, &other.config.data);
+        for (side, expected, found) in [
+            ("source", data.source_tokens(), of_other.source_tokens()),
+            ("target", data.target_tokens(), of_other.target_tokens()),
+        ] {
+            if expected != found {
+                let what = format!("the {side} tokens of the model to compare with");
+                return Err(Error::config(what, format!("{expected}, as in the first"), found));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn source_tokens_of<T: AsRef<str>>(
         &self,
         texts: impl IntoIterator<Item = T>,
@@ -71,7 +90,7 @@ impl Translator {
     /// Splits a text into target tokens that the model knows, none if it is blank.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`](crate::Error::UnknownToken) if one is not in the vocabulary.
+    /// [`Error::UnknownToken`] if one is not in the vocabulary.
     pub fn target_tokens(&self, text: &str) -> Result<Vec<String>> {
         let tokens = self.config.data.target_tokens().split(trim(text));
         self.vocabs.target.try_encode(&tokens)?;

@@ -1,0 +1,100 @@
+//! `seq2seq score`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use attention_seq2seq::{Error, Pair, Result, TokenScores, Translator};
+use clap::Args;
+
+use crate::machine::among_threads;
+use crate::model::Model;
+use crate::output::{exit_code, note, one_line, say};
+use crate::pairs::read_pairs;
+
+/// The pairs that are scored at once.
+const PAIRS: usize = 256;
+
+#[derive(Args)]
+pub(crate) struct ScoreArgs {
+    /// A source and its output, and further ones; without any, the pairs of the standard input: source TAB target, or
+    /// the columns of the training file. A line for each is printed: source, target, the natural logarithm of the
+    /// output's probability, and those of its tokens and of its end.
+    #[arg(value_name = "SOURCE TARGET")]
+    texts: Vec<String>,
+    /// A file of pairs, in the columns and tokens of the training file.
+    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    model: Model,
+}
+
+impl ScoreArgs {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let translator = self.model.load()?;
+        let pairs = if self.texts.is_empty() {
+            let file = self.data.unwrap_or_else(|| PathBuf::from("-"));
+            read_pairs(&file, &translator)?
+        } else {
+            pairs_of(&self.texts, &translator)?
+        };
+        let mut failed = false;
+        let mut numbers = 1..;
+        for pairs in pairs.chunks(PAIRS) {
+            let scores = among_threads(|| scores_of(pairs, &translator));
+            for ((pair, scores), number) in pairs.iter().zip(scores).zip(numbers.by_ref()) {
+                match scores {
+                    Ok(scores) => print(pair, &scores, &translator)?,
+                    Err(error) => {
+                        failed = true;
+                        note(format_args!("error: pair {number}: {}", one_line(&error)));
+                        say("")?;
+                    }
+                }
+            }
+        }
+        Ok(exit_code(failed))
+    }
+}
+
+/// The pairs of arguments, two of which are one.
+fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
+    let pairs = texts.chunks(2).map(|texts| {
+        let [source, target] = texts else {
+            let (what, expected) = ("the texts to score", "a source and an output each");
+            let found = format!("{:?} alone", texts.concat());
+            return Err(Error::config(what, expected, found));
+        };
+        Ok(Pair {
+            source: translator.source_tokens(source)?,
+            target: translator.target_tokens(target)?,
+        })
+    });
+    pairs.collect()
+}
+
+/// The scores of pairs, all at once; one by one if one of them has none.
+fn scores_of(pairs: &[Pair], translator: &Translator) -> Vec<Result<TokenScores>> {
+    let all: Vec<(&[String], &[String])> = pairs
+        .iter()
+        .map(|pair| (&pair.source[..], &pair.target[..]))
+        .collect();
+    match translator.score_all(&all) {
+        Ok(scores) => scores.into_iter().map(Ok).collect(),
+        Err(_) => {
+            let all = all.into_iter();
+            all.map(|(source, target)| translator.score(source, target))
+                .collect()
+        }
+    }
+}
+
+fn print(pair: &Pair, scores: &TokenScores, translator: &Translator) -> Result<()> {
+    let tokens = scores.tokens.iter().map(f64::to_string);
+    say(format_args!(
+        "{}\t{}\t{}\t{}",
+        translator.source_text(&pair.source),
+        translator.target_text(&pair.target),
+        scores.log_probability,
+        tokens.collect::<Vec<_>>().join(" ")
+    ))
+}

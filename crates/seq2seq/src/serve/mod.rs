@@ -1,0 +1,106 @@
+//! `seq2seq serve`
+
+mod answer;
+mod batcher;
+mod connections;
+mod deadline;
+mod explain;
+mod failure;
+mod fields;
+mod metrics;
+mod queue;
+mod request;
+mod routes;
+mod server;
+mod translate;
+mod unique;
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use attention_seq2seq::{DataSource, Error, PairFileOptions, Result, Translator};
+use clap::Args;
+
+use crate::page::PageModel;
+use crate::listening::{listen, refused};
+use crate::model::Model;
+use crate::output::{note, say_to_anyone};
+use batcher::Batcher;
+use metrics::Metrics;
+use server::{Limits, Server};
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// The address to listen at; port 0 takes a free one. An address that other machines reach has to be asked for:
+    /// requests are neither encrypted nor is it checked whose they are. A proxy before it takes care of that.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The most texts of a request.
+    #[arg(long, value_name = "N", default_value = "256")]
+    max_texts: NonZeroUsize,
+    /// The most tokens of a text [default: those of a pair that the model was trained on].
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<NonZeroUsize>,
+    /// The most bytes of a request.
+    #[arg(long, value_name = "N", default_value = "1048576")]
+    max_bytes: NonZeroUsize,
+    /// The most requests that wait for the model or are under way; others are refused at once.
+    #[arg(long, value_name = "N", default_value = "1024")]
+    queue: NonZeroUsize,
+    /// The most connections at a time; others wait to be taken.
+    #[arg(long, value_name = "N", default_value = "1024")]
+    max_connections: NonZeroUsize,
+    /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    #[command(flatten)]
+    model: Model,
+}
+
+/// A time, of an option.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err("expected 0.001 to 86400 seconds".to_string());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+impl ServeArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        // An address that is taken is an error before the model is loaded.
+        let (listener, address) = listen(self.listen)?;
+        let translator: Arc<Translator> = Arc::new(self.model.load()?);
+        if !address.ip().is_loopback() {
+            note(format_args!(
+                "note: whoever reaches {address} can use the model; requests are not encrypted (put a proxy before it)"
+            ));
+        }
+        let metrics = Arc::new(Metrics::default());
+        let batcher = Batcher::start(translator.clone(), self.queue, metrics.clone())
+            .map_err(|source| Error::io("start", "the thread of the model", source))?;
+        let limits = Limits {
+            texts: self.max_texts.get(),
+            tokens: match (self.max_tokens, &translator.config().data) {
+                (Some(most), _) => most.get(),
+                (None, DataSource::Files { options, .. }) => options.max_tokens,
+                (None, DataSource::Task { .. }) => PairFileOptions::MAX_TOKENS,
+            },
+            bytes: self.max_bytes.get(),
+            timeout: self.timeout,
+        };
+        let routes = routes::routes(Server {
+            model: PageModel::new(self.model.name_without_path(), &translator),
+            translator,
+            batcher,
+            metrics,
+            limits,
+        })?;
+        say_to_anyone(format_args!("listening at http://{address}"))?;
+        connections::serve(listener, routes, self.max_connections.get(), self.timeout)
+            .map_err(|source| refused(self.listen, source))?;
+        say_to_anyone("stopped")
+    }
+}

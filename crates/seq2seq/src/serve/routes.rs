@@ -1,0 +1,100 @@
+//! Paths of the server, and what is answered there.
+
+use std::sync::Arc;
+
+use attention_seq2seq::Result;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+
+use crate::page::{LivePage, Page};
+use super::explain::{TITLE, explain};
+use super::failure::Failure;
+use super::server::Server;
+use super::translate::translate;
+
+/// The policy of a page: it may run the script of this server, ask this server, and make no markup of texts.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+    trusted-types 'none'";
+
+/// The paths of a server.
+pub(super) fn routes(server: Server) -> Result<Router> {
+    let page = Page::new(TITLE, vec![server.model.clone()]);
+    let LivePage {
+        html,
+        style,
+        script,
+    } = page.to_live()?;
+    let router = Router::new()
+        .route("/", file("text/html; charset=utf-8", html))
+        .route(
+            &in_root(LivePage::STYLE),
+            file("text/css; charset=utf-8", style),
+        )
+        .route(
+            &in_root(LivePage::SCRIPT),
+            file("text/javascript; charset=utf-8", script),
+        )
+        .route("/v1/translate", post(translate))
+        .route("/v1/explain", post(explain))
+        .route("/healthz", get(health))
+        .route("/metrics", get(metrics_text))
+        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
+        .method_not_allowed_fallback(|| async {
+            Failure::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path takes another method",
+            )
+        })
+        .layer(map_response(guarded))
+        .with_state(Arc::new(server));
+    Ok(router)
+}
+
+fn in_root(path: &str) -> String {
+    format!("/{path}")
+}
+
+/// A file of the page.
+fn file(kind: &'static str, content: String) -> MethodRouter<Arc<Server>> {
+    // Shared, not copied, by the answers.
+    let content = Bytes::from(content);
+    get(move || async move { typed(kind, content) })
+}
+
+fn typed(kind: &'static str, content: impl IntoResponse) -> Response {
+    let kind = HeaderValue::from_static(kind);
+    ([(header::CONTENT_TYPE, kind)], content).into_response()
+}
+
+/// An answer that a browser takes for nothing else than it is.
+async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn health(State(server): State<Arc<Server>>) -> Response {
+    if server.batcher.is_running() {
+        "ok\n".into_response()
+    } else {
+        Failure::busy("the model has stopped").into_response()
+    }
+}
+
+async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    typed(kind, server.metrics.to_text(server.batcher.jobs()))
+}

@@ -1,0 +1,204 @@
+//! The log of a training: lines for a person, objects of JSON, or nothing.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Instant;
+
+use attention_seq2seq::{
+    Epoch, Result, RunConfig, TokenErrors, TrainEvent, TrainObserver, TrainingEnd,
+};
+use clap::Args;
+use serde::Serialize;
+
+use super::progress::{Progress, note_refused};
+use crate::output::{say, say_to_anyone};
+
+/// The form of the log.
+#[derive(Args)]
+pub(super) struct LogArgs {
+    /// Log objects of JSON, one in a line of the standard output, in the place of text: `prepared`, `started`, each
+    /// `epoch` and `step_refused`, and `ended` with the figures of the model.
+    #[arg(long)]
+    json: bool,
+    /// Log nothing: only notes and errors are written, on the standard error.
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+impl LogArgs {
+    pub(super) fn log(&self) -> Log {
+        match (self.json, self.quiet) {
+            (true, _) => Log::Json,
+            (_, true) => Log::Quiet,
+            _ => Log::Text,
+        }
+    }
+}
+
+/// The log of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    Text,
+    Json,
+    Quiet,
+}
+
+/// An event of a training, in the log of JSON. Figures that are not finite are `null`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Event<'a> {
+    /// Data and settings are good, and the device is open.
+    Prepared {
+        folder: &'a Path,
+        device: &'a str,
+        train_pairs: usize,
+        valid_pairs: usize,
+        settings: &'a RunConfig,
+    },
+    /// Training begins, or goes on after so many epochs that were trained.
+    Started { trained: usize, epochs: usize },
+    /// An epoch has ended.
+    Epoch {
+        #[serde(flatten)]
+        epoch: Epoch,
+        epochs: usize,
+        /// The time since training started.
+        seconds: f64,
+    },
+    /// A step was refused.
+    StepRefused {
+        epoch: usize,
+        step: usize,
+        steps: usize,
+        reason: &'a str,
+    },
+    /// Training has ended, and the model is chosen.
+    Ended {
+        reason: &'static str,
+        seconds: f64,
+        /// The epoch that is the model, if one was trained.
+        model: Option<usize>,
+        /// The model on the validation pairs.
+        valid: Option<Quality>,
+    },
+}
+
+/// The quality of a model's translations, in percent.
+#[derive(Serialize)]
+pub(super) struct Quality {
+    sources: usize,
+    exact_match: f64,
+    sequence_errors: f64,
+    token_errors: f64,
+    cut_off: usize,
+}
+
+impl From<&TokenErrors> for Quality {
+    fn from(errors: &TokenErrors) -> Self {
+        Self {
+            sources: errors.sequences(),
+            exact_match: 100.0 * errors.exact_match(),
+            sequence_errors: 100.0 * errors.sequence_error_rate(),
+            token_errors: 100.0 * errors.token_error_rate(),
+            cut_off: errors.cut_off(),
+        }
+    }
+}
+
+pub(super) fn reason(end: TrainingEnd) -> &'static str {
+    match end {
+        TrainingEnd::LastEpoch => "last_epoch",
+        TrainingEnd::Patience => "patience",
+        TrainingEnd::Interrupted => "interrupted",
+        TrainingEnd::Time => "time",
+        _ => "other",
+    }
+}
+
+impl Log {
+    /// Prints a line of the text.
+    pub(super) fn say(self, line: impl Display) -> Result<()> {
+        match self {
+            Self::Text => say(line),
+            Self::Json | Self::Quiet => Ok(()),
+        }
+    }
+
+    /// As [`say`](Self::say), if somebody reads it.
+    pub(super) fn say_to_anyone(self, line: impl Display) -> Result<()> {
+        match self {
+            Self::Text => say_to_anyone(line),
+            Self::Json | Self::Quiet => Ok(()),
+        }
+    }
+
+    /// Prints an event of JSON, if somebody reads it.
+    pub(super) fn tell(self, event: &Event) -> Result<()> {
+        match self {
+            Self::Json => say_to_anyone(serde_json::json!(event)),
+            Self::Text | Self::Quiet => Ok(()),
+        }
+    }
+
+    pub(super) fn observer(self) -> Observer {
+        match self {
+            Self::Text => Observer::Text(Progress::new()),
+            Self::Json => Observer::Json {
+                epochs: 0,
+                started: Instant::now(),
+            },
+            Self::Quiet => Observer::Quiet,
+        }
+    }
+}
+
+/// The observer of a training that is logged.
+pub(super) enum Observer {
+    Text(Progress),
+    Json { epochs: usize, started: Instant },
+    Quiet,
+}
+
+impl TrainObserver for Observer {
+    fn observe(&mut self, event: &TrainEvent) {
+        if let Self::Text(progress) = self {
+            return progress.observe(event);
+        }
+        note_refused(event);
+        if let Self::Json { epochs, started } = self {
+            // Training goes on whether or not anybody reads it, as with text.
+            let _ = tell(event, epochs, started);
+        }
+    }
+}
+
+/// Prints an event that matters, and keeps what those that follow need of it.
+fn tell(event: &TrainEvent, of_epochs: &mut usize, started: &mut Instant) -> Result<()> {
+    let event = match event {
+        TrainEvent::Started { trained, epochs } => {
+            (*of_epochs, *started) = (*epochs, Instant::now());
+            Event::Started {
+                trained: *trained,
+                epochs: *epochs,
+            }
+        }
+        TrainEvent::EpochEnded(epoch) => Event::Epoch {
+            epoch: *epoch,
+            epochs: *of_epochs,
+            seconds: started.elapsed().as_secs_f64(),
+        },
+        TrainEvent::StepRefused {
+            epoch,
+            step,
+            steps,
+            reason,
+        } => Event::StepRefused {
+            epoch: *epoch,
+            step: *step,
+            steps: *steps,
+            reason,
+        },
+        _ => return Ok(()),
+    };
+    Log::Json.tell(&event)
+}

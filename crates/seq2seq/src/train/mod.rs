@@ -1,0 +1,391 @@
+//! `seq2seq train`
+
+mod args;
+mod as_text;
+mod cell;
+mod data;
+mod data_settings;
+mod layers;
+mod log;
+mod model;
+mod presets;
+mod progress;
+mod settings;
+
+pub(crate) use args::TrainArgs;
+use data::{Data, notes_of_rare};
+use log::{Event, Log, Observer, Quality, reason};
+pub(crate) use settings::Settings;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use attention_seq2seq::{
+    AnyModel, Corpus, Error, Interrupter, Pair, PairFile, Result, RunConfig, RunDir, RunLock,
+    Training, TrainingEnd, Translator, Vocabs, group_by_source,
+};
+use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
+use unicode_width::UnicodeWidthStr;
+
+use crate::machine::{among_threads, describe};
+use crate::output::{escaped, is_closed_output, note, say};
+use crate::{attend, eval};
+
+/// The number of validation sources on which the checkpoints are compared.
+const COMPARED: usize = 1_000;
+/// The number of translations shown at the end.
+const SHOWN: usize = 8;
+/// The most characters of each text in them.
+const MOST_CHARACTERS: usize = 200;
+/// The share of exact outputs from which on a training needs no advice to go on.
+const GOOD: f64 = 0.9;
+/// As a shell has it for a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// A run that can begin or go on: settings, pairs and vocabularies.
+struct Prepared {
+    config: RunConfig,
+    corpus: Corpus,
+    vocabs: Vocabs,
+    /// The epoch to go on from.
+    resume_from: Option<usize>,
+    /// The files of its data that the run must keep.
+    streams: Vec<PairFile>,
+    /// The guesses about the data, a line each, for a person.
+    guesses: Vec<String>,
+}
+
+impl TrainArgs {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let run = RunDir::new(self.folder());
+        // What is not there is not resumed, and no folder is made for it.
+        let goes_on = self.resume && run.exists();
+        let lock = goes_on.then(|| run.lock()).transpose()?;
+        let mut prepared = if self.resume {
+            self.resume(&run)?
+        } else {
+            let given = self.given()?;
+            if !self.print_config {
+                self.check_absent(&run)?;
+            }
+            self.prepare(&given, &run)?
+        };
+        if self.print_config {
+            say(Settings::of(&prepared.config).to_toml())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let device = self.machine.open()?;
+        let config = prepared.config.clone();
+        if is_in_host_memory(&device) {
+            config.check_memory()?;
+        }
+        device.seed(config.train.seed);
+        let log = self.log.log();
+        log.tell(&Event::Prepared {
+            folder: run.path(),
+            device: &describe(self.machine.name(), &device),
+            train_pairs: prepared.corpus.train_len(),
+            valid_pairs: prepared.corpus.valid_len(),
+            settings: &config,
+        })?;
+        log.say_to_anyone(format_args!(
+            "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
+            prepared.corpus.train_len(),
+            prepared.corpus.valid_len(),
+            prepared.vocabs.source.len(),
+            prepared.vocabs.target.len(),
+            describe(self.machine.name(), &device),
+        ))?;
+        if let Some(preset) = self.preset {
+            let settings = preset.settings(prepared.corpus.train_len());
+            let settings = settings.to_toml().replace('\n', ", ");
+            log.say_to_anyone(format_args!("preset {preset}: {settings}"))?;
+        }
+        for guess in &prepared.guesses {
+            log.say_to_anyone(guess)?;
+        }
+        let lock = match lock {
+            Some(lock) => lock,
+            None => {
+                run.check_room()?;
+                let lock = run.lock()?;
+                // Another training may have been quicker.
+                self.check_absent(&run)?;
+                lock
+            }
+        };
+        let interrupter = Interrupter::new();
+        on_interrupt(&interrupter);
+        if prepared.resume_from.is_some() {
+            run.save_config(&config)?;
+        } else {
+            for stream in std::mem::take(&mut prepared.streams) {
+                run.keep_stream(&stream)?;
+            }
+            run.create(&config, &prepared.vocabs)?;
+        }
+        let started = Instant::now();
+        let end = among_threads(|| {
+            let training = prepared.training(&run, interrupter.clone(), log, &device)?;
+            training.launch()
+        })?;
+        // From here on Ctrl-C ends the program: there is nothing to stop gently.
+        interrupter.stop();
+        let seconds = started.elapsed().as_secs_f64();
+        log.say_to_anyone(format_args!("trained for {seconds:.0} s"))?;
+        if end == TrainingEnd::Patience {
+            let patience = config.train.patience;
+            let epochs = match patience {
+                1 => "an epoch".to_string(),
+                _ => format!("{patience} epochs"),
+            };
+            log.say_to_anyone(format_args!(
+                "stopped early: no lower {} for {epochs} (see --patience)",
+                config.train.select
+            ))?;
+        }
+        if end == TrainingEnd::Time {
+            log.say_to_anyone("stopped: the time is over (see --max-time)")?;
+        }
+        match finish(&run, &lock, &prepared.corpus, end, seconds, log, &device) {
+            Err(error) if !is_closed_output(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(match end {
+            TrainingEnd::Interrupted => ExitCode::from(INTERRUPTED),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+
+    /// The settings that are given, and those of the file.
+    fn given(&self) -> Result<Settings> {
+        let given = self.settings.over_file(self.config.as_deref())?;
+        given.check_data(self.data.is_some())?;
+        // The kind of model is that of the preset for any number of pairs.
+        given.over_preset(self.preset, 0).check_model()?;
+        Ok(given)
+    }
+
+    /// Checks that there is no run, or that it may be overwritten.
+    fn check_absent(&self, run: &RunDir) -> Result<()> {
+        if !run.exists() || self.overwrite {
+            return Ok(());
+        }
+        let what = format!("the folder {}", run.path().display());
+        let expected =
+            "a folder without a run (name another with --out, or add --resume or --overwrite)";
+        Err(Error::config(what, expected, "a run"))
+    }
+
+    /// A new run.
+    fn prepare(&self, given: &Settings, run: &RunDir) -> Result<Prepared> {
+        let Data {
+            source,
+            corpus,
+            streams,
+            guesses,
+        } = self.data(given, run)?;
+        let settings = given.over_preset(self.preset, corpus.train_len());
+        let vocab_limits = settings.vocab_limits();
+        let vocabs = corpus.vocabs_within(&vocab_limits)?;
+        let model = settings.model(&vocabs);
+        let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
+        let config = RunConfig {
+            attention: settings.attention.unwrap_or(defaults.attention),
+            train: settings.train(corpus.train_len(), self.data.is_some()),
+            vocab_limits,
+            data_checksum: Some(corpus.checksum()),
+            ..defaults
+        };
+        config.check()?;
+        let select = config.train.select;
+        select.check(|| corpus.longest_valid_target())?;
+        Ok(Prepared {
+            config,
+            corpus,
+            vocabs,
+            resume_from: None,
+            streams,
+            guesses,
+        })
+    }
+
+    /// A run that was stopped.
+    fn resume(&self, run: &RunDir) -> Result<Prepared> {
+        let mut config = run.load_config()?;
+        self.check_same_data(run, &config.data)?;
+        let vocabs = run.load_vocabs(&config.model)?;
+        let (train, changed) = (&mut config.train, &self.settings);
+        if changed.epochs.is_some_and(|epochs| epochs > train.epochs) {
+            train.steps = None;
+        }
+        train.epochs = train.epochs.max(changed.epochs.unwrap_or(0));
+        train.learning_rate = changed.learning_rate.unwrap_or(train.learning_rate);
+        train.patience = changed.patience.unwrap_or(train.patience);
+        train.max_minutes = changed.max_time.or(train.max_minutes);
+        config.check()?;
+        let corpus = config.data.corpus(config.train.seed)?;
+        let checksum = corpus.checksum();
+        if self.data.is_none() {
+            let expected = "those of its first epoch (--data takes what the file holds now)";
+            config.check_data(checksum, run.path(), expected)?;
+        }
+        config.data_checksum = Some(checksum);
+        Ok(Prepared {
+            corpus,
+            config,
+            vocabs,
+            resume_from: run.last_checkpoint()?,
+            streams: Vec::new(),
+            guesses: Vec::new(),
+        })
+    }
+}
+
+impl Prepared {
+    /// The pairs to learn from are numbers from then on.
+    fn training(
+        &mut self,
+        run: &RunDir,
+        interrupter: Interrupter,
+        log: Log,
+        device: &Device,
+    ) -> Result<Training<AnyModel, Observer>> {
+        let train = self.corpus.train_examples(&self.vocabs);
+        self.corpus.forget_train();
+        notes_of_rare(&self.vocabs, &train).try_for_each(|note| log.say_to_anyone(note))?;
+        Ok(Training {
+            model: self.config.init_model(&device.clone().autodiff()),
+            train,
+            valid: self.corpus.valid_examples(&self.vocabs),
+            config: self.config.train.clone(),
+            run: run.clone(),
+            resume_from: self.resume_from,
+            interrupter,
+            observer: log.observer(),
+        })
+    }
+}
+
+/// Ctrl-C stops training after the current step; a second one ends the program at once.
+fn on_interrupt(interrupter: &Interrupter) {
+    let interrupter = interrupter.clone();
+    let handler = move || {
+        if interrupter.should_stop() {
+            std::process::exit(INTERRUPTED.into());
+        }
+        interrupter.stop();
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        note(format_args!(
+            "note: Ctrl-C will end training in the middle of an epoch ({error})"
+        ));
+    }
+}
+
+fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
+    let (mut pairs, mut sources) = (Vec::<Pair>::new(), 0);
+    for pair in corpus.valid_chunks().flatten() {
+        if pairs.last().is_none_or(|last| last.source != pair.source) {
+            if sources == count {
+                break;
+            }
+            sources += 1;
+        }
+        pairs.push(pair);
+    }
+    pairs
+}
+
+/// The beginning of a text that is long, with an ellipsis.
+fn shortened(text: String) -> String {
+    let mut text = escaped(&text);
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Keeps the best checkpoint as the model, and shows its translations.
+fn finish(
+    run: &RunDir,
+    lock: &RunLock,
+    corpus: &Corpus,
+    end: TrainingEnd,
+    seconds: f64,
+    log: Log,
+    device: &Device,
+) -> Result<()> {
+    let folder = run.path().display();
+    let ended = |model, valid| Event::Ended {
+        reason: reason(end),
+        seconds,
+        model,
+        valid,
+    };
+    let compared = first_sources(corpus, COMPARED);
+    let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
+        log.tell(&ended(None, None))?;
+        return log.say(format_args!(
+            "stopped before the first checkpoint; nothing is left to use in {folder}"
+        ));
+    };
+    if end == TrainingEnd::Interrupted {
+        log.say_to_anyone(format_args!(
+            "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
+        ))?;
+    }
+    let translator = Translator::load(run, device)?;
+    let groups = group_by_source(&compared);
+    let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
+    let picture = drawn.fits().then(|| run.path().join("attention.svg"));
+    if let Some(picture) = &picture {
+        lock.check()?;
+        drawn.save(picture).or_else(|error| {
+            // Where the folder was moved away, this is why the write failed.
+            lock.check()?;
+            Err(error)
+        })?;
+    }
+    // From here on only who reads it misses anything.
+    if log == Log::Quiet {
+        return Ok(());
+    }
+    log.say(format_args!(
+        "the model of epoch {epoch}, on the validation pairs:"
+    ))?;
+    let errors = translator.valid_errors(corpus);
+    if log == Log::Json {
+        return log.tell(&ended(Some(epoch), Some(Quality::from(&errors))));
+    }
+    eval::report(&errors, &translator)?;
+    let history = run.history()?;
+    let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);
+    if end == TrainingEnd::LastEpoch && is_last && errors.exact_match() < GOOD {
+        say(format_args!(
+            "the last epoch is the one that was kept: `--resume --epochs {}` goes on (in {folder})",
+            2 * epoch
+        ))?;
+    }
+    let shown = &groups[..groups.len().min(SHOWN)];
+    let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
+    for (group, output) in shown.iter().zip(translator.translate_tokens(&sources)) {
+        let right = group.targets.contains(&output.tokens.as_slice());
+        let mark = if right { ' ' } else { '!' };
+        let source = shortened(translator.source_text(group.source));
+        let space = " ".repeat(32_usize.saturating_sub(source.width()));
+        let end = if output.ended { "" } else { " (cut off)" };
+        let output = shortened(output.text);
+        say(format_args!("{mark} {source}{space} -> {output}{end}"))?;
+    }
+    say("\nwhat each output attended to:")?;
+    drawn.show(picture.as_deref())?;
+    if let Some(picture) = &picture {
+        say(attend::saved(picture))?;
+    }
+    say(format_args!(
+        "model, vocabularies and figures are in {folder}"
+    ))
+}

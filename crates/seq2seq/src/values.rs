@@ -1,0 +1,69 @@
+//! Arguments whose values are enums of the library: their parsers, and the help of each value.
+
+use std::fmt::Display;
+
+use attention_seq2seq::{AttentionKind, ModelKind, Normalization, Select, Stress, UnknownTokens};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
+
+pub(crate) fn attention() -> impl TypedValueParser<Value = AttentionKind> {
+    one_of(AttentionKind::ALL.iter().map(|kind| (*kind, kind.description())))
+}
+
+pub(crate) fn model() -> impl TypedValueParser<Value = ModelKind> {
+    one_of([
+        (ModelKind::Rnn, "recurrent encoder and decoder with attention: a `Seq2Seq`"),
+        (ModelKind::Transformer, "encoder and decoder of self-attention: a `Transformer`"),
+    ])
+}
+
+pub(crate) fn normalization() -> impl TypedValueParser<Value = Normalization> {
+    one_of([
+        (Normalization::None, "texts are read as they are"),
+        (
+            Normalization::Nfc,
+            "a letter and its accent are one character, where there is one: the form of most texts",
+        ),
+        (
+            Normalization::Nfd,
+            "a letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC",
+        ),
+    ])
+}
+
+pub(crate) fn select() -> impl TypedValueParser<Value = Select> {
+    one_of([
+        (Select::Loss, "the loss under teacher forcing"),
+        (Select::ErrorRate, "the share of outputs of greedy search that are not their target"),
+        (Select::Bleu, "BLEU of outputs of greedy search, by tokens"),
+    ])
+}
+
+pub(crate) fn stress() -> impl TypedValueParser<Value = Stress> {
+    one_of([
+        (Stress::Keep, "phonemes are as they are: AH0"),
+        (Stress::Drop, "phonemes have no digit: AH"),
+    ])
+}
+
+pub(crate) fn unknown_tokens() -> impl TypedValueParser<Value = UnknownTokens> {
+    one_of([
+        (UnknownTokens::Error, "a text with one is an error"),
+        (UnknownTokens::Skip, "a text is read without them"),
+        (
+            UnknownTokens::Unk,
+            "each is read as `<unk>`, which stands for rare tokens where training left some out (--min-count, \
+             --max-vocab)",
+        ),
+    ])
+}
+
+/// A parser of these values, by the names that they have in saved settings.
+fn one_of<T>(values: impl IntoIterator<Item = (T, &'static str)>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Display + DeserializeOwned + Send + Sync + 'static,
+{
+    let named = |(value, help): (T, _)| PossibleValue::new(value.to_string()).help(help);
+    let names = PossibleValuesParser::new(values.into_iter().map(named));
+    names.try_map(|name| serde_json::from_value(name.into()))
+}

@@ -1,0 +1,190 @@
+//! Losses and gradients that are not finite.
+
+use std::path::Path;
+
+use attention_seq2seq::{
+    AnyModel, AttentionKind, DataSource, Error, Example, Examples, Interrupter, RunConfig, RunDir,
+    Seq2SeqConfig, Task, TrainConfig, Training, Vocab, Vocabs,
+};
+use attention_tests::parameters;
+
+use crate::program::{device, ended, epochs, fail, files, manifest, resume_args, succeed};
+
+const EMBEDDING: usize = 4;
+
+/// Trains two epochs of a model to which a letter in the source is NaN, or all are.
+pub(crate) fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
+    let poison = poison.map(|letter| letter.to_string());
+    let poisoned = |vocabs: &Vocabs| poison.map(|letter| vocabs.source.encode(&[letter])[0]);
+    training(folder, batch_size, poisoned).launch().unwrap();
+}
+
+/// A training of two epochs in a new run, of a model to which a token of the source is NaN, or all are.
+fn training(
+    folder: &Path,
+    batch_size: usize,
+    poison: impl FnOnce(&Vocabs) -> Option<u32>,
+) -> Training<AnyModel> {
+    let data = DataSource::Task {
+        task: Task::Reverse,
+        train: 32,
+        valid: 5,
+    };
+    let pairs = data.pairs(0).unwrap();
+    let vocabs = Vocabs::build(&pairs.train);
+    let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
+        .with_embedding_size(EMBEDDING)
+        .with_hidden_size(8);
+    let config = RunConfig {
+        attention: AttentionKind::Dot,
+        train: TrainConfig {
+            epochs: 2,
+            batch_size,
+            patience: 9,
+            ..TrainConfig::default()
+        },
+        ..RunConfig::new(model, data, &pairs.train)
+    };
+    let run = RunDir::new(folder.join("run"));
+    run.create(&config, &vocabs).unwrap();
+    let poison = poison(&vocabs);
+    let device = device();
+    device.seed(1);
+    let model = parameters::changed(config.init_model(&device), |path, mut value| {
+        if path == "encoder.embedding.weight" {
+            for (id, row) in value.data.chunks_mut(EMBEDDING).enumerate() {
+                if poison.is_none_or(|poison| poison as usize == id) {
+                    row.fill(f64::NAN);
+                }
+            }
+        }
+        value
+    });
+    Training {
+        model,
+        train: vocabs.encode(&pairs.train).into(),
+        valid: vocabs.encode(&pairs.valid).into(),
+        config: config.train.clone(),
+        run,
+        resume_from: None,
+        interrupter: Interrupter::new(),
+        observer: (),
+    }
+}
+
+#[test]
+fn each_step_that_is_refused_is_named_and_training_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train(folder, 1, Some("q"));
+    let args = resume_args("3", "--threads 1");
+    let [stdout, stderr] = ended(folder, &args, 0);
+    assert_eq!(epochs(&stdout), ["3/3"]);
+    let count = stderr.lines().count();
+    assert!((1..32).contains(&count), "{stderr}");
+    for line in stderr.lines() {
+        assert!(line.starts_with("note: refused step "), "{line}");
+        let end = " of 32 in epoch 3: the gradient of encoder.embedding.weight is not finite";
+        assert!(line.ends_with(end), "{line}");
+    }
+    // Other steps were made, and only they are counted.
+    let loss = &manifest(&folder.join("run"))["history"][2]["train"]["loss"];
+    assert!(loss.as_f64().is_some(), "{loss}");
+}
+
+#[test]
+fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Of four steps an epoch, all of which are refused.
+    train(folder, 8, None);
+    let before = manifest(&folder.join("run"));
+    assert_eq!(before["checkpoints"][1]["refused"], 8);
+    let args = resume_args("5", "");
+    let [_, stderr] = ended(folder, &args, 2);
+    let lines: Vec<&str> = stderr.lines().collect();
+    let reason = "the gradient of encoder.embedding.weight is not finite";
+    assert_eq!(
+        lines,
+        [
+            format!("note: refused step 1 of 4 in epoch 3: {reason}"),
+            format!("note: refused step 2 of 4 in epoch 3: {reason}"),
+            format!(
+                "error: training diverged: 10 steps in a row were refused, the last because {reason}; there is no \
+                 checkpoint to go on from: begin anew with a lower --learning-rate or --clip"
+            ),
+        ]
+    );
+    // As in a run whose first epoch has as many steps.
+    let now = manifest(&folder.join("run"));
+    for part in ["checkpoints", "history"] {
+        assert!(now[part].as_array().unwrap().is_empty(), "{now}");
+    }
+    assert!(!files(folder).iter().any(|file| file.ends_with(".bpk")));
+    let message = "its training was stopped before the first checkpoint";
+    fail(folder, "translate abc --model run", message);
+    // The program begins with other parameters.
+    assert_eq!(epochs(&succeed(folder, &args))[0], "1/5");
+}
+
+#[test]
+fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let id = |vocabs: &Vocabs, letter: &str| vocabs.source.encode(&[letter.to_string()])[0];
+    let mut good = training(folder, 8, |vocabs| Some(id(vocabs, "q")));
+    let settings = good.run.load_config().unwrap().model;
+    let vocabs = good.run.load_vocabs(&settings).unwrap();
+    let examples = |letter| {
+        let example = Example {
+            source: vec![id(&vocabs, letter)],
+            target: vec![Vocab::SPECIAL_TOKENS as u32],
+        };
+        Examples::from(vec![example; 32])
+    };
+    good.train = examples("a");
+    good.valid = examples("a");
+    // Two epochs of four steps are refused and saved, and a half.
+    let diverging = Training {
+        model: good.model.clone(),
+        train: examples("q"),
+        valid: examples("a"),
+        config: TrainConfig {
+            epochs: 5,
+            ..good.config.clone()
+        },
+        run: good.run.clone(),
+        resume_from: Some(2),
+        interrupter: Interrupter::new(),
+        observer: (),
+    };
+    good.launch().unwrap();
+    let error = diverging.launch().unwrap_err();
+    let advice =
+        "go on from the checkpoint of epoch 2 with a lower rate (--resume --learning-rate)";
+    assert!(error.to_string().contains(advice), "{error}");
+    let Error::Diverged { epoch, step, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((epoch, step), (5, 2));
+    let newest = RunDir::new(folder.join("run")).last_checkpoint();
+    assert_eq!(newest.unwrap(), Some(2));
+    let is_left = |file: &String| file.contains("-3.bpk") || file.contains("-4.bpk");
+    assert!(!files(folder).iter().any(is_left));
+    let args = "translate abc --model run";
+    let [_, stderr] = ended(folder, &args, 0);
+    let newest = "this is its newest checkpoint, of epoch 2";
+    assert!(stderr.contains(newest), "{stderr}");
+    let args = resume_args("3", "");
+    let [stdout, _] = ended(folder, &args, 0);
+    assert_eq!(epochs(&stdout), ["3/3"]);
+}
+
+#[test]
+fn help_says_when_training_gives_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = succeed(folder.path(), "train --help");
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = "after ten in a row training ends with exit code 2";
+    assert!(help.contains(sentence), "{help}");
+}

@@ -1,0 +1,35 @@
+//! The program `seq2seq`: its files, its output and its errors.
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+mod chromium;
+mod completions;
+mod damage;
+mod data;
+mod devices;
+mod dictionaries;
+mod disk;
+mod divergence;
+mod ensemble;
+mod evaluation;
+mod export;
+mod faults;
+mod formats;
+mod info;
+mod inputs;
+mod limits;
+mod lock;
+mod log;
+mod outputs;
+mod page;
+mod program;
+mod resume;
+mod run;
+mod search;
+#[cfg(feature = "serve")]
+mod serve;
+mod settings;
+mod signals;
+mod subwords;
+mod tokens;
+mod transformer;

@@ -1,0 +1,276 @@
+//! `seq2seq` in a folder: started, waited for, and judged.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use attention_seq2seq::{RunDir, compiled_in_devices, open_device};
+use burn::tensor::Device;
+use tempfile::TempDir;
+
+/// A model and data that train in a second.
+pub(crate) const TINY: &str =
+    "--train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 --threads 1";
+
+/// The arguments of a command: a text, which is split at white space, or a list of texts.
+pub(crate) trait Args {
+    fn list(&self) -> Vec<String>;
+}
+
+impl Args for str {
+    fn list(&self) -> Vec<String> {
+        self.split_whitespace().map(str::to_string).collect()
+    }
+}
+
+impl Args for String {
+    fn list(&self) -> Vec<String> {
+        self.as_str().list()
+    }
+}
+
+impl<S: AsRef<str>> Args for [S] {
+    fn list(&self) -> Vec<String> {
+        self.iter().map(|it| it.as_ref().to_string()).collect()
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Args for [S; N] {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
+impl<S: AsRef<str>> Args for Vec<S> {
+    fn list(&self) -> Vec<String> {
+        self[..].list()
+    }
+}
+
+impl<A: Args + ?Sized> Args for &A {
+    fn list(&self) -> Vec<String> {
+        (*self).list()
+    }
+}
+
+/// The default device, with autodiff.
+pub(crate) fn device() -> Device {
+    open_device(compiled_in_devices()[0]).unwrap().autodiff()
+}
+
+/// `seq2seq` in `folder`, not yet started.
+pub(crate) fn command(folder: &Path, args: &(impl Args + ?Sized)) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seq2seq"));
+    command.current_dir(folder).args(args.list());
+    command
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub(crate) fn run(folder: &Path, args: &(impl Args + ?Sized)) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+/// The standard output of a run that went well.
+#[track_caller]
+pub(crate) fn succeed(folder: &Path, args: &(impl Args + ?Sized)) -> String {
+    good(args, run(folder, args))
+}
+
+#[track_caller]
+pub(crate) fn good(args: &(impl Args + ?Sized), output: Output) -> String {
+    quiet(args, output, 0)
+}
+
+/// The standard output and the standard error of a run that ended with `code`.
+#[track_caller]
+pub(crate) fn ended(folder: &Path, args: &(impl Args + ?Sized), code: i32) -> [String; 2] {
+    written(args, &run(folder, args), code)
+}
+
+/// The standard output and the standard error of an `output` that ended with `code`.
+#[track_caller]
+pub(crate) fn written(args: &(impl Args + ?Sized), output: &Output, code: i32) -> [String; 2] {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
+    let ended = output.status.code();
+    assert_eq!(ended, Some(code), "{:?}: {stdout}{stderr}", args.list());
+    [stdout, stderr]
+}
+
+/// The standard output of a run that ended with `code`. The standard error may only say that outputs were cut off.
+#[track_caller]
+pub(crate) fn quiet(args: &(impl Args + ?Sized), output: Output, code: i32) -> String {
+    let [stdout, _] = written(args, &output, code);
+    assert_eq!(faults(&output.stderr), "", "{:?}", args.list());
+    stdout
+}
+
+/// The standard error without the notes that outputs were cut off: a model of few epochs does not end all of its own.
+pub(crate) fn faults(stderr: &[u8]) -> String {
+    let is_note = |line: &str| {
+        line.contains(" and phonemes")
+            || line.starts_with("note: ") && line.contains("output") && line.ends_with(RAISES_IT)
+    };
+    let stderr = text(stderr);
+    let lines = stderr.split_inclusive('\n');
+    lines.filter(|line| !is_note(line)).collect()
+}
+
+/// The end of the note that an output was cut off.
+const RAISES_IT: &str = "; --max-length N raises it\n";
+
+/// Expects exit code 2 and one line on the standard error, with `message` in it.
+#[track_caller]
+pub(crate) fn fail(folder: &Path, args: &(impl Args + ?Sized), message: &str) {
+    bad(args, run(folder, args), message);
+}
+
+#[track_caller]
+pub(crate) fn bad(args: &(impl Args + ?Sized), output: Output, message: &str) {
+    written(args, &output, 2);
+    let (args, stderr) = (args.list(), faults(&output.stderr));
+    let is_error = stderr.starts_with("error: ") && !stderr.contains("panicked");
+    assert!(
+        is_error && stderr.lines().count() == 1,
+        "{args:?}: {stderr}"
+    );
+    assert!(stderr.contains(message), "{args:?}: {stderr}");
+}
+
+/// The rows of a table: a line each, with ` | ` between the cells, of which each is trimmed.
+pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
+    let rows = table.trim().lines().map(|line| {
+        let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        cells.try_into().expect(line)
+    });
+    rows.collect()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The first line of an output.
+pub(crate) fn first_line(stdout: &str) -> &str {
+    stdout.lines().next().unwrap_or_default()
+}
+
+/// `train TASK` with a tiny model for so many epochs, and other arguments.
+pub(crate) fn train_args(task: &str, epochs: &str, others: &str) -> String {
+    format!("train {task} {TINY} --epochs {epochs} {others}")
+}
+
+/// `train --resume` of the run in `run` to so many epochs, and other arguments.
+pub(crate) fn resume_args(epochs: &str, others: &str) -> String {
+    format!("train --resume --out run --epochs {epochs} {others}")
+}
+
+/// Every file below `folder`, by its path.
+pub(crate) fn files(folder: &Path) -> Vec<String> {
+    fn collect(folder: &Path, root: &Path, files: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, root, files);
+            } else {
+                let path = path.strip_prefix(root).unwrap();
+                files.push(path.to_str().unwrap().to_string());
+            }
+        }
+    }
+    let mut all = Vec::new();
+    collect(folder, folder, &mut all);
+    all.sort();
+    all
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(&file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(from.join(file), target).unwrap();
+    }
+}
+
+/// A run of two epochs on the task `reverse`, and the program's output. Tests read it, or change a copy.
+pub(crate) fn trained() -> &'static (PathBuf, String) {
+    static TRAINED: OnceLock<(PathBuf, String)> = OnceLock::new();
+    TRAINED.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trained");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let stdout = succeed(&folder, &train_args("reverse", "2", "--out run"));
+        (folder.join("run"), stdout)
+    })
+}
+
+/// A folder with a copy of [`trained`] as `run`.
+pub(crate) fn copied() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    copy(&trained().0, &run);
+    (folder, run)
+}
+
+pub(crate) fn replace(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Changes `run.json` as one would by hand: without its checksum.
+pub(crate) fn edit(run: &Path, from: &str, to: &str) {
+    let file = run.join("run.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with("  \"crc32\""));
+    fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    replace(&file, from, to);
+}
+
+/// The file of the model.
+pub(crate) fn model_file(run: &Path) -> PathBuf {
+    RunDir::new(run).model_file().unwrap().unwrap().0
+}
+
+/// The content of `run.json`.
+pub(crate) fn manifest(run: &Path) -> serde_json::Value {
+    let file: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    file["run"].clone()
+}
+
+/// The numbers of the epochs that were trained, as "3/4". In one that takes long there are lines of another kind.
+pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
+    let ended = stdout.lines().filter(|line| line.contains("  train: "));
+    let lines = ended.filter_map(|line| line.strip_prefix("epoch"));
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+/// `seq2seq translate` in `run`, with `lines` as its standard input.
+pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
+    run_with_input(run, "translate --model .", lines)
+}
+
+/// `seq2seq` in `folder`, with `lines` as its standard input.
+pub(crate) fn run_with_input(folder: &Path, args: &(impl Args + ?Sized), lines: &[u8]) -> Output {
+    let mut child = command(folder, args).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// The error of clap, in any number of lines.
+#[track_caller]
+pub(crate) fn run_with_usage_error(folder: &Path, args: &(impl Args + ?Sized)) -> String {
+    let [_, stderr] = ended(folder, args, 2);
+    let args = args.list();
+    let may_have_files = args.iter().any(|it| it == "--overwrite");
+    assert!(may_have_files || files(folder).is_empty(), "{args:?}");
+    stderr
+}
