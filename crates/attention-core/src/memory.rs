@@ -209,9 +209,10 @@ impl Memory {
     }
 
     /// The keys, where their bias was not prepared and may be there.
-    pub(crate) fn keys_without_bias(&self) -> Option<Tensor<4>> {
+    pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
         match (&self.shared, &self.prepared) {
-            (None, _) | (_, PreparedKeys::BiasOfLeaf) => Some(self.read_cleared_keys()),
+            (None, _) => Some(Cow::Borrowed(&self.keys)),
+            (_, PreparedKeys::BiasOfLeaf) => Some(Cow::Owned(self.read_cleared_keys())),
             _ => None,
         }
     }

@@ -77,6 +77,9 @@ impl Modifiers {
     /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is no
     /// finite number above 0.
     pub(crate) fn check(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
+        if self.is_none() {
+            return;
+        }
         let [batch, heads, num_queries, num_keys] = shape;
         if let Some(cap) = self.soft_cap {
             assert!(
@@ -136,6 +139,9 @@ impl Modifiers {
         shape: [usize; 4],
         queries: &Tensor<4>,
     ) -> ScoreModifiers<Dispatch> {
+        if self.is_none() {
+            return ScoreModifiers::NONE;
+        }
         self.check(operation, shape, queries);
         let [_, heads, _, _] = shape;
         let dtype = queries.dtype();

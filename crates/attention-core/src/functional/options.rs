@@ -4,7 +4,8 @@ use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
-use crate::Mask;
+use super::sizes::Sizes;
+use crate::{Mask, Memory};
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///
@@ -43,13 +44,13 @@ pub struct AttentionOptions {
 
 impl AttentionOptions {
     /// # Panics
-    /// If an option does not fit queries, keys and values as they are compared, `[batch, heads, queries, size]` and
-    /// `[batch, key_heads, keys, _]`.
+    /// If an option does not fit these queries and this memory.
     pub(crate) fn check(
         &self,
         operation: &str,
+        sizes: Sizes,
         queries: &Tensor<4>,
-        [keys, values]: [&Tensor<4>; 2],
+        memory: &Memory,
     ) {
         if let Some(scale) = self.scale {
             assert!(
@@ -63,17 +64,20 @@ impl AttentionOptions {
                 "{operation}: dropout expected in [0, 1), got {dropout}"
             );
         }
-        let [batch, heads, num_queries, _] = queries.dims();
-        let [_, key_heads, num_keys, _] = keys.dims();
-        let shape = [batch, heads, num_queries, num_keys];
-        self.modifiers().check(operation, shape, queries);
+        self.modifiers().check(operation, sizes.scores(), queries);
         let Some([extra_keys, extra_values]) = &self.extra_keys else {
             return;
         };
+        let Sizes {
+            batch,
+            key_heads,
+            num_keys,
+            ..
+        } = sizes;
         let [_, _, number, _] = extra_keys.dims();
         for (name, extra, own) in [
-            ("extra keys", extra_keys, keys),
-            ("values of extra keys", extra_values, values),
+            ("extra keys", extra_keys, &memory.keys),
+            ("values of extra keys", extra_values, &memory.values),
         ] {
             let (got, [_, _, _, size]) = (extra.dims(), own.dims());
             let [of_batch, of_heads, of_rows, of_size] = got;
