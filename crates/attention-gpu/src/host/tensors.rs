@@ -11,7 +11,7 @@ use cubecl::client::Client;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use crate::device::largest_buffer_of;
+use crate::host::device::largest_buffer_of;
 
 /// An uninitialised tensor beside `like`.
 ///

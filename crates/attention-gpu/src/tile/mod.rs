@@ -2,14 +2,20 @@
 //!
 //! A tile lies in shared memory as `[queries, keys]`, with [`MASKED`] where a pair is masked.
 
+pub(crate) mod math;
+pub(crate) mod operands;
+pub(crate) mod rows;
+pub(crate) mod score_tile;
+pub(crate) mod tiling;
+
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::mask::MASKED;
-use crate::modifiers::PairIndex;
-use crate::operands::{Operands, Sizes};
-use crate::rows::{Rows, RowsAt};
-use crate::tiling::{Tiling, UNROLLED, unrolled};
+use crate::host::mask::MASKED;
+use crate::host::modifiers::PairIndex;
+use crate::tile::operands::{Operands, Sizes};
+use crate::tile::rows::{Rows, RowsAt};
+use crate::tile::tiling::{Tiling, UNROLLED, unrolled};
 
 /// Queries of a tile.
 #[derive(CubeType, Clone, Copy)]

@@ -6,14 +6,14 @@ use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::additive_gradient::AdditiveTile;
+use crate::backward::additive_gradient::AdditiveTile;
+use crate::backward::score_gradients::{Upstream, score_gradients};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::operands::{Operands, ScoreKind};
-use crate::rows::RowsAt;
-use crate::score_gradients::{Upstream, score_gradients};
-use crate::score_tile::{Stage, needs_direct_tanh};
-use crate::splits::Splits;
-use crate::tensors::{cube_count, element_type};
+use crate::forward::splits::Splits;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::operands::{Operands, ScoreKind};
+use crate::tile::rows::RowsAt;
+use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, shared_index};
 
 #[cube(launch, address_type = "dynamic")]
@@ -135,10 +135,10 @@ fn backward_queries<F: Float>(
 }
 
 #[cfg(feature = "autotune")]
-impl crate::inputs::AttentionInputs {
+impl crate::host::inputs::AttentionInputs {
     /// Whether the sums for the gradient of an additive score's weight fit into a buffer in a tiling: there are as many
     /// as tiles of queries, of which a smaller tile has more.
-    pub(crate) fn weight_sums_fit(&self, tiling: crate::tiling::Tiling) -> bool {
+    pub(crate) fn weight_sums_fit(&self, tiling: crate::tile::tiling::Tiling) -> bool {
         if self.kind() != ScoreKind::Additive {
             return true;
         }
@@ -150,7 +150,7 @@ impl crate::inputs::AttentionInputs {
         let element = burn_backend::DType::F32.size();
         let factors = [splits.count, tiling.gradient_groups(), size, element];
         let bytes = factors.into_iter().fold(cubes, usize::saturating_mul);
-        bytes <= crate::device::largest_buffer_of(&self.queries.client)
+        bytes <= crate::host::device::largest_buffer_of(&self.queries.client)
     }
 }
 

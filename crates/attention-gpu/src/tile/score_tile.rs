@@ -12,10 +12,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::math::{bounded, exp};
-use crate::operands::ScoreKind;
-use crate::rows::Rows;
-use crate::tiling::{Side, Tiling, UNROLLED};
+use crate::tile::math::{bounded, exp};
+use crate::tile::operands::ScoreKind;
+use crate::tile::rows::Rows;
+use crate::tile::tiling::{Side, Tiling, UNROLLED};
 
 /// Range of a query's elements for which the product of exponentials neither overflows nor underflows.
 const FAST_RANGE: f32 = 6.4;

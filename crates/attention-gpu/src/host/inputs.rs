@@ -5,12 +5,12 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::dropout::Dropout;
-use crate::mask::DeviceMask;
-use crate::modifiers::ScoreModifiers;
-use crate::operands::{OperandsLaunch, ScoreKind, SizesLaunch};
-use crate::tensors::empty;
-use crate::tiling::Tiling;
+use crate::host::dropout::Dropout;
+use crate::host::mask::DeviceMask;
+use crate::host::modifiers::ScoreModifiers;
+use crate::host::tensors::empty;
+use crate::tile::operands::{OperandsLaunch, ScoreKind, SizesLaunch};
+use crate::tile::tiling::Tiling;
 
 /// Attention: `softmax(scores) values` over the keys that each query attends to.
 ///

@@ -5,12 +5,12 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::choice;
-use crate::inputs::{AdditiveScoreInputs, AttentionInputs};
-use crate::mask::MASKED;
-use crate::operands::Operands;
-use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
-use crate::tensors::{cube_count, element_type};
+use crate::host::choice;
+use crate::host::inputs::{AdditiveScoreInputs, AttentionInputs};
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::operands::Operands;
+use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::tile::{KeyTile, QueryTile, mask_scores};
 
 #[cube(launch, address_type = "dynamic")]

@@ -5,9 +5,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::mask::{DeviceMask, MASKED, Mask};
-use crate::math::{exp, greater};
-use crate::tensors::{contiguous, cube_count, element_type, empty};
+use crate::host::mask::{DeviceMask, MASKED, Mask};
+use crate::host::tensors::{contiguous, cube_count, element_type, empty};
+use crate::tile::math::{exp, greater};
 
 /// Units of a cube.
 const UNITS: usize = 64;

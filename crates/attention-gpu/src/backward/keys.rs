@@ -6,15 +6,15 @@ use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::additive_gradient::AdditiveTile;
+use crate::backward::additive_gradient::AdditiveTile;
+use crate::backward::score_gradients::{GradientOf, Upstream, score_gradients};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::mask::MASKED;
-use crate::operands::{Operands, ScoreKind};
-use crate::rows::{Rows, RowsAt};
-use crate::score_gradients::{GradientOf, Upstream, score_gradients};
-use crate::score_tile::{Stage, needs_direct_tanh};
-use crate::splits::Splits;
-use crate::tensors::{cube_count, element_type};
+use crate::forward::splits::Splits;
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::operands::{Operands, ScoreKind};
+use crate::tile::rows::{Rows, RowsAt};
+use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::{KeyTile, QueryTile, add_transposed_products, shared_index, uniform};
 
 #[cube(launch, address_type = "dynamic")]

@@ -1,17 +1,26 @@
 //! Backward: the entry points, and what the passes over queries and over keys have in common.
 
+pub(crate) mod additive_gradient;
+pub(crate) mod bias;
+pub(crate) mod deltas;
+pub(crate) mod keys;
+pub(crate) mod queries;
+pub(crate) mod relative_bias;
+pub(crate) mod score_gradients;
+pub(crate) mod sinks;
+
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::choice;
-use crate::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
-use crate::math::{corrected, error_of_sum};
-use crate::score_gradients::{GradientOf, UpstreamLaunch};
-use crate::tensors::{cast, contiguous, cube_count, empty};
-use crate::tiling::Tiling;
+use crate::backward::score_gradients::{GradientOf, UpstreamLaunch};
+use crate::host::choice;
+use crate::host::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
+use crate::host::tensors::{cast, contiguous, cube_count, empty};
+use crate::tile::math::{corrected, error_of_sum};
+use crate::tile::tiling::Tiling;
 
 /// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
 /// score's weight, the pass over keys for those of keys, values and a bias of keys. A bias of pairs or of distances

@@ -5,8 +5,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::mask::MASKED;
-use crate::math::tanh;
+use crate::host::mask::MASKED;
+use crate::tile::math::tanh;
 
 /// The lowest score of a pair that is not masked.
 const LOWEST: f32 = f32::MIN.next_up();

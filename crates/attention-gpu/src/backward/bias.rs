@@ -6,13 +6,13 @@ use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use crate::backward::score_gradients::{Upstream, score_gradients};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::mask::MASKED;
-use crate::operands::{Operands, Sizes};
-use crate::score_gradients::{Upstream, score_gradients};
-use crate::score_tile::{Stage, needs_direct_tanh};
-use crate::splits::Splits;
-use crate::tensors::{cube_count, element_type};
+use crate::forward::splits::Splits;
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::operands::{Operands, Sizes};
+use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::{KeyTile, QueryTile, uniform};
 
 /// Examples and heads of a bias, each of which is for one or for all of the scores.

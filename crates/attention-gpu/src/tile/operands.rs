@@ -3,10 +3,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::dropout::WeightDropout;
-use crate::mask::Mask;
-use crate::modifiers::Modifiers;
-use crate::tiling::Tiling;
+use crate::host::dropout::WeightDropout;
+use crate::host::mask::Mask;
+use crate::host::modifiers::Modifiers;
+use crate::tile::tiling::Tiling;
 
 /// Tensors and options of a call, as the kernels read them; all tensors contiguous.
 #[derive(CubeType, CubeLaunch)]

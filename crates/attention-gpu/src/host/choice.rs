@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn_backend::TensorMetadata;
 
-use crate::inputs::AttentionInputs;
-use crate::tiling::Tiling;
+use crate::host::inputs::AttentionInputs;
+use crate::tile::tiling::Tiling;
 
 /// The tiling for work called `name` on inputs, which `run` does in any tiling. Those of a forward and of a backward
 /// pass need not be the same: what is saved for each query does not depend on it.
@@ -25,7 +25,7 @@ pub(crate) fn tiling(
         if !inputs.weight_sums_fit(tilings[1]) {
             return tilings[0];
         }
-        crate::autotune::fastest(inputs, tilings, &name(), run)
+        crate::host::autotune::fastest(inputs, tilings, &name(), run)
     }
     #[cfg(not(feature = "autotune"))]
     {
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::backward::Backward;
-    use crate::score_gradients::GradientOf;
+    use crate::backward::score_gradients::GradientOf;
     use crate::test_tensors::{elements, tensor};
     use crate::{DeviceMask, Score, ScoreModifiers, Wanted};
 

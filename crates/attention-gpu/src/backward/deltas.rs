@@ -5,9 +5,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::inputs::AttentionInputs;
-use crate::math::{corrected, error_of_sum};
-use crate::tensors::{cube_count, element_type};
+use crate::host::inputs::AttentionInputs;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::math::{corrected, error_of_sum};
 
 /// Rows of a cube, and the units of each.
 const ROWS: usize = 8;

@@ -112,7 +112,7 @@ mod tests {
     use cubecl::wgpu::WgpuDevice;
 
     use super::*;
-    use crate::tensors::empty;
+    use crate::host::tensors::empty;
 
     #[cube(launch)]
     fn factors(dropout: &WeightDropout, to: &mut [f32]) {

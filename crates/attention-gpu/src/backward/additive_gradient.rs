@@ -3,12 +3,12 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::mask::MASKED;
-use crate::operands::{Operands, ScoreKind};
-use crate::rows::{Rows, RowsAt};
-use crate::score_tile::{Stage, exponential, exponential_of_sum};
+use crate::host::mask::MASKED;
+use crate::tile::operands::{Operands, ScoreKind};
+use crate::tile::rows::{Rows, RowsAt};
+use crate::tile::score_tile::{Stage, exponential, exponential_of_sum};
+use crate::tile::tiling::{Side, Tiling, unrolled};
 use crate::tile::{KeyTile, QueryTile, add_column};
-use crate::tiling::{Side, Tiling, unrolled};
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
 const SATURATED: f32 = 67_108_864.0;

@@ -6,7 +6,7 @@ use burn_backend::DType;
 use burn_cubecl::{CubeDevice, cubecl};
 use cubecl::client::Client;
 
-use crate::tiling::Tiling;
+use crate::tile::tiling::Tiling;
 
 /// Bindings of the kernel that has most: fourteen tensors, and what CubeCL adds.
 const MAX_BINDINGS: u32 = 15;

@@ -6,12 +6,12 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::dropout::WeightIndex;
-use crate::mask::MASKED;
-use crate::math::exp;
-use crate::operands::{Operands, ScoreKind};
-use crate::rows::Rows;
-use crate::score_tile::{Stage, add_scores};
+use crate::host::dropout::WeightIndex;
+use crate::host::mask::MASKED;
+use crate::tile::math::exp;
+use crate::tile::operands::{Operands, ScoreKind};
+use crate::tile::rows::Rows;
+use crate::tile::score_tile::{Stage, add_scores};
 use crate::tile::{KeyTile, QueryTile, mask_scores};
 
 /// Result whose gradient a backward pass starts from.

@@ -6,9 +6,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::mask::MASKED;
-use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
-use crate::tensors::{cube_count, empty};
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, empty};
+use crate::tile::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 
 /// Splits of the tiles that a cube would go through, a cube for each. They depend on sizes alone, so that a sum has the
 /// same order on every device.

@@ -7,8 +7,8 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::tensors::{contiguous, contiguous_i32, cube_count, empty};
-use crate::tiling::Tiling;
+use crate::host::tensors::{contiguous, contiguous_i32, cube_count, empty};
+use crate::tile::tiling::Tiling;
 
 /// Score, and gradient of a score, of a pair that is masked.
 pub(crate) const MASKED: f32 = f32::MIN;

@@ -13,9 +13,9 @@ use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl::tune::{Tunable, TunableSet, anchor};
 use burn_cubecl::tensor::CubeTensor;
 
-use crate::inputs::AttentionInputs;
-use crate::tiling::Tiling;
-use crate::trials::{Tuner, caught};
+use crate::host::inputs::AttentionInputs;
+use crate::host::trials::{Tuner, caught};
+use crate::tile::tiling::Tiling;
 
 /// Choices of this version's kernels.
 static TUNER: Tuner = Tuner::new(concat!(

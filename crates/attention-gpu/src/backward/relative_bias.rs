@@ -7,16 +7,16 @@ use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use crate::backward::bias::{BiasGroups, BiasGroupsLaunch};
+use crate::backward::score_gradients::{Upstream, score_gradients};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::backward_bias::{BiasGroups, BiasGroupsLaunch};
-use crate::mask::MASKED;
-use crate::operands::Operands;
-use crate::score_gradients::{Upstream, score_gradients};
-use crate::score_tile::{Stage, needs_direct_tanh};
-use crate::splits::Splits;
-use crate::tensors::{cube_count, element_type};
+use crate::forward::splits::Splits;
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::operands::Operands;
+use crate::tile::score_tile::{Stage, needs_direct_tanh};
+use crate::tile::tiling::{Tiling, unrolled};
 use crate::tile::{KeyTile, QueryTile, shared_index, uniform};
-use crate::tiling::{Tiling, unrolled};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_relative_bias<F: Float>(

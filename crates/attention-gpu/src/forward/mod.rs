@@ -5,22 +5,26 @@
 //! values may have any size. Where there are few queries, the keys are split among several cubes, whose results are
 //! combined afterwards.
 
+pub(crate) mod scores;
+pub(crate) mod softmax;
+pub(crate) mod splits;
+
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::choice;
-use crate::dropout::WeightIndex;
-use crate::inputs::{AttentionInputs, AttentionOutputs};
-use crate::mask::MASKED;
-use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
-use crate::operands::Operands;
-use crate::rows::RowsAt;
-use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
-use crate::splits::{Splits, combine_splits};
-use crate::tensors::{cube_count, element_type};
+use crate::forward::splits::{Splits, combine_splits};
+use crate::host::choice;
+use crate::host::dropout::WeightIndex;
+use crate::host::inputs::{AttentionInputs, AttentionOutputs};
+use crate::host::mask::MASKED;
+use crate::host::tensors::{cube_count, element_type};
+use crate::tile::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
+use crate::tile::operands::Operands;
+use crate::tile::rows::RowsAt;
+use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, mask_scores, shared_index};
 
 #[cube(launch, address_type = "dynamic")]

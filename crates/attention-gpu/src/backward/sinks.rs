@@ -8,8 +8,8 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::math::exp;
-use crate::tensors::cube_count;
+use crate::host::tensors::cube_count;
+use crate::tile::math::exp;
 
 /// The gradients of each example and query. A unit has one query of one head.
 #[cube(launch, address_type = "dynamic")]
