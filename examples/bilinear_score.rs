@@ -8,9 +8,9 @@
 //! cargo run -p attention-examples --example bilinear_score [folder for the heatmap]
 //! ```
 
-use attention_core::{
-    Attention, AttentionOutput, BilinearScoreConfig, Mask, Positions, ScoreKernel, ScoringFunction,
-};
+use attention_core::position::Positions;
+use attention_core::score::{BilinearScoreConfig, ScoreKernel};
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};

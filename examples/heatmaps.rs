@@ -9,7 +9,8 @@
 
 use std::error::Error;
 
-use attention_core::{DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Mask, MultiHeadAttentionConfig};
 use attention_plot::{Heatmap, HeatmapGrid};
 use burn::prelude::*;
 use burn::tensor::Distribution;

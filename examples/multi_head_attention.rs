@@ -9,10 +9,9 @@
 
 use std::error::Error;
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, Mask,
-    MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer, RotaryConfig,
-};
+use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Mask, MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer};
 use burn::prelude::*;
 use burn::tensor::Distribution;
 

@@ -14,10 +14,10 @@
 
 use std::error::Error;
 
-use attention_core::{
-    Attention, AttentionOutput, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
-    KernelScoreConfig, Mask, Normalizer, ScoringFunction,
+use attention_core::score::{
+    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
 };
+use attention_core::{Attention, AttentionOutput, Mask, Normalizer, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};

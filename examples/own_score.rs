@@ -5,7 +5,8 @@
 //! cargo run -p attention-examples --example own_score [folder for the heatmap]
 //! ```
 
-use attention_core::{Attention, AttentionOutput, Mask, Positions, ScoringFunction};
+use attention_core::position::Positions;
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
 use burn::module::Module;

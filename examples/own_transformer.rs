@@ -12,9 +12,10 @@
 // ANCHOR: imports
 use std::error::Error;
 
+use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::score::DotProductScoreConfig;
 use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, NewRows, Rotary, RotaryConfig,
+    DotProductScore, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
 };
 use attention_transformers::{CausalModel, GenerateConfig};
 use burn::module::Module;

@@ -14,10 +14,9 @@ use std::cmp::Ordering;
 use std::error::Error;
 use std::time::Instant;
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, Positions,
-    ScoreKernel, ScoringFunction,
-};
+use attention_core::position::Positions;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, ScoreKernel};
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};

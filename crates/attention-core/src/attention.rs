@@ -8,12 +8,12 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::call::Call;
 use crate::functional::{self, AttentionOptions, SharedTensor};
-use crate::memory::{PreparedKeys, SharedMemory};
+use crate::mask::Mask;
+use crate::memory::{Memory, PreparedKeys, SharedMemory};
+use crate::normalizer::Normalizer;
+use crate::position::Positions;
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::{
-    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, Positions, ScoreKernel,
-    ScoringFunction,
-};
+use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function:
 /// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.

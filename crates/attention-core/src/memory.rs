@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::Mask;
 use crate::functional::{SharedTensor, fill_padding};
+use crate::mask::Mask;
 use crate::ops::SharedGradients;
 use crate::owner::Owner;
 use crate::rank::repeat_examples;

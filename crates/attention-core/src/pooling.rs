@@ -6,16 +6,19 @@ use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::parameter::value;
 
+use crate::attention::{Attention, AttentionOutput};
 use crate::cache::Cached;
 use crate::call::Call;
 use crate::functional::{
     self, AttentionOptions, Modifiers, Sizes, additive_score, attend_additive, attend_dot_product,
     dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
 };
-use crate::score::{checked_heads, default_scale, per_head, widened};
-use crate::{
-    Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, Positions, ScoreKernel,
-    ScoringFunction,
+use crate::mask::Mask;
+use crate::memory::Memory;
+use crate::normalizer::Normalizer;
+use crate::position::Positions;
+use crate::score::{
+    PositionTerm, ScoreKernel, ScoringFunction, checked_heads, default_scale, per_head, widened,
 };
 
 impl<S: ScoringFunction> Attention<S> {

@@ -1,9 +1,8 @@
 //! Masked language models.
 
 use attention_core::padding::mask_of_tokens;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
-};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, KeyValueCache, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -11,10 +10,10 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::{activate, linear};
 
-use crate::{
-    FeedForwardActivation, Norm, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoder,
-    TransformerEncoderConfig,
-};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
+use crate::feed_forward::FeedForwardActivation;
+use crate::norm::Norm;
 
 const NAME: &str = "MaskedLanguageModelConfig";
 

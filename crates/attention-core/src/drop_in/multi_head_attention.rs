@@ -7,7 +7,8 @@ use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::MhaInput;
-use crate::{Attention, DotProductScore, DotProductScoreConfig};
+use crate::attention::Attention;
+use crate::score::{DotProductScore, DotProductScoreConfig};
 
 /// Burn's `MultiHeadAttentionConfig`, field by field.
 #[derive(Config, Debug)]
@@ -155,7 +156,7 @@ impl From<burns::MultiHeadAttention> for MultiHeadAttention {
 }
 
 /// The same attention, with all that the library's own module can do.
-impl From<MultiHeadAttention> for crate::MultiHeadAttention<DotProductScore> {
+impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttention<DotProductScore> {
     fn from(module: MultiHeadAttention) -> Self {
         Self {
             attention: module.attention(),

@@ -3,16 +3,16 @@
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::drop_weights;
 use super::extra_keys::with_extra_keys;
 use super::fused::{attend_additive, attend_dot_product};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::sizes::Sizes;
-use super::{additive_score, dot_product_score, fill_masked, weighted_sum};
+use super::{additive_score, dot_product_score, drop_weights, fill_masked, weighted_sum};
 use crate::functional::AttentionOptions;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::rank::{expand, from_four_axes, to_four_axes};
 use crate::score::{default_scale, widened};
-use crate::{Mask, Memory};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use burn::tensor::{Device, Tensor};
 use super::fill_masked;
 use super::modifiers::{Modifiers, along_diagonals};
 use super::sizes::Sizes;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::ops::ResolvedMask;
-use crate::{Mask, Memory};
 
 /// A memory with further keys and values behind its own, `[batch or 1, key_heads, n, _]`, its sizes, and its modifiers,
 /// which add nothing to their scores but `bias`, `[batch or 1, heads or 1, 1, n]`. They were checked to fit.

@@ -7,10 +7,11 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
 use super::sizes::Sizes;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::ops::{
     AdditiveAttentionInputs, AttentionOps, DotProductAttentionInputs, PackAdditiveKeysInputs,
 };
-use crate::{Mask, Memory};
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, modified, and dropout on the weights.

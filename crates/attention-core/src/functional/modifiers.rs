@@ -6,7 +6,7 @@ use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::wide;
 
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
 use crate::score::sum_of_biases;
 

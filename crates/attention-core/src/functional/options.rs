@@ -5,7 +5,8 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
 use super::sizes::Sizes;
-use crate::{Mask, Memory};
+use crate::mask::Mask;
+use crate::memory::Memory;
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///

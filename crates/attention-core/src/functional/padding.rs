@@ -5,7 +5,7 @@ use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::Tensor;
 
 use super::key_heads::assert_divides;
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_rows_without_key};
 
 /// Zeros for the keys (or values) that no query of any head which reads them attends to.

@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
-use crate::Memory;
+use crate::memory::Memory;
 
 /// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
 #[derive(Clone, Copy, Debug)]

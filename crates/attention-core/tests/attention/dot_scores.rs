@@ -1,10 +1,11 @@
 //! Bilinear, biaffine, projected, cosine and Gaussian scores, and the one with query-key normalization.
 
-use attention_core::{
-    Attention, BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
-    GaussianScoreConfig, Mask, Normalizer, Positions, ProjectedScoreConfig, QkNormScoreConfig,
-    ScoringFunction,
+use attention_core::position::Positions;
+use attention_core::score::{
+    BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
+    GaussianScoreConfig, ProjectedScoreConfig, QkNormScoreConfig,
 };
+use attention_core::{Attention, Mask, Normalizer, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
     panic_message, parameters,

@@ -1,6 +1,7 @@
 //! Gradients against finite differences, in f64, of every input and parameter.
 
-use attention_core::{Attention, DotProductScoreConfig, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
     masks, oracle,

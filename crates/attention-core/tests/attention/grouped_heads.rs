@@ -1,9 +1,8 @@
 //! Heads of queries that share heads of keys and values: the same as with these repeated.
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
-    Memory, MultiHeadAttentionConfig, RelativePositionBiasConfig, ScoringFunction,
-};
+use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig};
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::heads::{HIDDENS, On, SHAPE, inputs, roundings, run};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, device, parameters, refuses,

@@ -1,8 +1,7 @@
 //! Kernels of the distance with sum-normalized weights: Nadaraya-Watson regression.
 
-use attention_core::{
-    Attention, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, Mask, Normalizer,
-};
+use attention_core::score::{GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig};
+use attention_core::{Attention, Mask, Normalizer};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_close,
     assert_same, assert_zero, contract, device, masks, near_reference, panic_message, reference,

@@ -2,12 +2,15 @@
 
 use std::any::type_name;
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, Biased, CoverageAttention,
-    CoverageAttentionConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
-    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
-    RotaryConfig, ScoringFunction, StatefulAttention,
+use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
 };
+use attention_core::stateful::{
+    CoverageAttention, CoverageAttentionConfig, LocationAttention, LocationAttentionConfig,
+    StatefulAttention,
+};
+use attention_core::{Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::{
     Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks, panic_message,
 };

@@ -1,10 +1,11 @@
 //! Arguments of different types or devices are refused in a sentence that names both.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::score::{CosineScoreConfig, GaussianScoreConfig, QkNormScoreConfig};
+use attention_core::stateful::{CoverageAttentionConfig, StatefulAttention};
 use attention_core::{
-    AdditiveAttentionConfig, Attention, CosineScoreConfig, CoverageAttentionConfig,
-    GaussianScoreConfig, Mask, Memory, MultiHeadAttentionConfig, QkNormScoreConfig,
-    ScoringFunction, StatefulAttention, functional,
+    AdditiveAttentionConfig, Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction,
+    functional,
 };
 use attention_tests::{device, panic_message};
 use burn::nn::LinearConfig;

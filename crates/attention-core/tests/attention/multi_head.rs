@@ -1,8 +1,9 @@
 //! Heads around any scoring function: the same as one attention per head.
 
+use attention_core::score::AdditiveScoreConfig;
 use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, ScoringFunction,
+    AdditiveScore, DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
+    ScoringFunction,
 };
 use attention_tests::heads::{HEADS, HIDDENS, Inputs, On, SHAPE, inputs, roundings, run, tensors};
 use attention_tests::{

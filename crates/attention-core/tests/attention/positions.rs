@@ -1,9 +1,12 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
 
+use attention_core::position::{
+    Alibi, AlibiConfig, Biased, PositionBias, Positions, RelativePositionBias,
+    RelativePositionBiasConfig, Rotary, RotaryConfig,
+};
+use attention_core::score::{DotProductScoreConfig, PositionTerm, ScoreKernel};
 use attention_core::{
-    AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
-    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, Positions,
-    RelativePositionBias, RelativePositionBiasConfig, Rotary, RotaryConfig, ScoreKernel,
+    AdditiveScore, Attention, DotProductScore, Mask, MultiHeadAttentionConfig, Normalizer,
     ScoringFunction,
 };
 use attention_tests::{

@@ -1,8 +1,7 @@
 //! Half precision: no worse than twice the plain composition of Burn's operations.
 
-use attention_core::{
-    Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Normalizer, masked_softmax,
-};
+use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Attention, Mask, Normalizer, masked_softmax};
 use attention_tests::{Array, MaskSpec, Path, Problem, SIZES, device};
 use burn::tensor::{DType, Device, Tensor};
 

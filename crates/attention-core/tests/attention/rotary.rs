@@ -1,9 +1,8 @@
 //! Rotary embedding: both layouts, partial, around normalized rows, at any positions.
 
-use attention_core::{
-    Attention, DotProductScore, DotProductScoreConfig, Mask, Positions, QkNormScore,
-    QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
-};
+use attention_core::position::{Positions, Rotary, RotaryConfig, RotaryLayout};
+use attention_core::score::{DotProductScoreConfig, QkNormScore, QkNormScoreConfig};
+use attention_core::{Attention, DotProductScore, Mask, ScoringFunction};
 use attention_tests::{
     Array, assert_close, assert_same, assert_says, device, oracle, panic_message,
 };

@@ -1,9 +1,8 @@
 //! Parameters, taken from one layout of rotary embedding to the other.
 
-use attention_core::{
-    Mask, MultiHeadAttention, MultiHeadAttentionConfig, QkNormScore, QkNormScoreConfig, Rotary,
-    RotaryConfig, RotaryLayout,
-};
+use attention_core::position::{Rotary, RotaryConfig, RotaryLayout};
+use attention_core::score::{QkNormScore, QkNormScoreConfig};
+use attention_core::{Mask, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_tests::{Array, assert_close, assert_same, device, parameters};
 use burn::tensor::Device;
 

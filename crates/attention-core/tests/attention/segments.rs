@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS, Inputs};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_says,

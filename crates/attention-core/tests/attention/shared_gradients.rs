@@ -3,9 +3,10 @@
 
 use std::thread;
 
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig};
 use attention_core::{
-    AdditiveScoreConfig, Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Memory,
-    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ScoringFunction,
+    Attention, Mask, Memory, MultiHeadAttention, MultiHeadAttentionConfig, Normalizer,
+    ScoringFunction,
 };
 use attention_tests::{Array, Outcome, assert_close, assert_outcomes_close, device, parameters};
 use burn::module::Module;

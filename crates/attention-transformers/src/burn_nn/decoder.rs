@@ -11,7 +11,7 @@ use burn::tensor::{Bool, Device, Tensor};
 
 use super::encoder::{Masks, check_layers};
 use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
-use crate::Norm;
+use crate::norm::Norm;
 
 /// Burn's `TransformerDecoderConfig`, field by field.
 #[derive(Config, Debug)]

@@ -10,7 +10,7 @@ use burn::nn::{Dropout, Initializer};
 use burn::tensor::{Bool, Device, Tensor};
 
 use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
-use crate::Norm;
+use crate::norm::Norm;
 
 /// Burn's `TransformerEncoderConfig`, field by field.
 #[derive(Config, Debug)]

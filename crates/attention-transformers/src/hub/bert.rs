@@ -11,12 +11,16 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{IS_TIED, check_copy};
-use crate::state_dict::ReadNorm;
-use crate::{
-    MaskedLanguageModel, MaskedLanguageModelConfig, Norm, NormConfig, NormOrder, PositionEmbedding,
-    PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerEncoderLayer, TransformerLayerConfig,
+use crate::embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
 };
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::layer_config::TransformerLayerConfig;
+use crate::masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
+use crate::norm::{Norm, NormConfig};
+use crate::residual::NormOrder;
+use crate::state_dict::ReadNorm;
 
 /// The tensors of other heads, which models of both pretraining tasks have, and buffers of older files.
 const LEFT_ALONE: [&str; 4] = [

@@ -3,7 +3,7 @@
 use attention_core::ScoringFunction;
 
 use super::fields::Fields;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The names of layers with a window and without one.
 pub(super) const LAYER_TYPES: [&str; 2] = [SLIDING, FULL];

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use attention_core::DotProductScore;
 use attention_core::import::ImportError;
-use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::DotProductScoreConfig;
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
 use super::folder::load_model;
 use super::rotary::rotary;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use attention_core::import::ImportError;
-use attention_core::{QkNormScore, QkNormScoreConfig, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
@@ -12,7 +13,7 @@ use super::layer_types::{has_window, with_windows};
 use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
 use super::rotary::rotary;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

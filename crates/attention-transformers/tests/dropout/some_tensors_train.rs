@@ -1,9 +1,12 @@
 //! A module trains if one of its tensors does: a batch from a loader is on no training device.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::stateful::{
+    CoverageAttentionConfig, LocationAttentionConfig, StatefulAttention,
+};
 use attention_core::{
-    AdditiveAttentionConfig, Attention, CoverageAttentionConfig, DotProductAttentionConfig,
-    LocationAttentionConfig, Mask, Normalizer, ScoringFunction, StatefulAttention,
+    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, Mask, Normalizer,
+    ScoringFunction,
 };
 use attention_tests::{Array, Check, MaskSpec, Problem, assert_same, device};
 use attention_transformers::burn_nn as drop_in;

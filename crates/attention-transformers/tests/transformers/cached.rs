@@ -1,6 +1,8 @@
 //! A cache gives what the whole text gives: in chunks, for rows of any lengths, for beams, in every layer.
 
-use attention_core::{AdditiveScoreConfig, DotProductScoreConfig, Mask, NewRows, RotaryConfig};
+use attention_core::position::RotaryConfig;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device};
 use attention_transformers::{
     NormOrder, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,

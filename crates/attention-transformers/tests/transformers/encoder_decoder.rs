@@ -1,8 +1,8 @@
 //! Encoder-decoder models: what they are made of, padding, caches and generation.
 
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, Mask, NewRows, RelativePositionBiasConfig,
-};
+use attention_core::position::RelativePositionBiasConfig;
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device, parameters};
 use attention_transformers::{
     EncoderDecoder, EncoderDecoderConfig, FeedForwardActivation, GenerateConfig, NormConfig,

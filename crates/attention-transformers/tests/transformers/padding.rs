@@ -1,6 +1,7 @@
 //! Padding is ignored through whole stacks, and an example has the same answer in any batch.
 
-use attention_core::{DotProductScoreConfig, Mask, NewRows, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Mask, NewRows, ScoringFunction};
 use attention_tests::{Array, Outcome, assert_close, assert_same, assert_zero, device, parameters};
 use attention_transformers::{
     NormConfig, NormOrder, TransformerDecoderConfig, TransformerEncoderConfig,

@@ -1,12 +1,18 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
 use attention_core::import::load_additive_attention;
+use attention_core::position::{Biased, RelativePositionBiasConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
+    CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, ProjectedScoreConfig,
+    QkNormScoreConfig,
+};
+use attention_core::stateful::{
+    CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, MonotonicAttentionConfig,
+    StatefulAttention,
+};
 use attention_core::{
-    AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
-    BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig,
-    DotProductScoreConfig, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
-    MonotonicAttentionConfig, MultiHeadAttentionConfig, NewRows, ProjectedScoreConfig,
-    QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
+    AdditiveAttentionConfig, Attention, Mask, MultiHeadAttentionConfig, NewRows, ScoringFunction,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
 use attention_transformers::{

@@ -1,6 +1,7 @@
 //! Inputs that do not fit are refused in words that name both sides.
 
-use attention_core::{KeyValueCache, Mask, NewRows, Positions, RelativePositionBiasConfig};
+use attention_core::position::{Positions, RelativePositionBiasConfig};
+use attention_core::{KeyValueCache, Mask, NewRows};
 use attention_tests::{device, refuses};
 use attention_transformers::{
     EncoderDecoderConfig, FeedForwardActivation, FeedForwardConfig, LanguageModelConfig,

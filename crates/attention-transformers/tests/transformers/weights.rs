@@ -1,6 +1,7 @@
 //! The weights with which a decoder attends to its memory.
 
-use attention_core::{AdditiveScoreConfig, DotProductScoreConfig, Mask};
+use attention_core::Mask;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
 use attention_tests::{Array, assert_close, device};
 use attention_transformers::TransformerDecoderConfig;
 

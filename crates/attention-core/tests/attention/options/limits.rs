@@ -1,7 +1,8 @@
 //! Options that do not fit, and sizes of 0.
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
-use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, Normalizer};
 use attention_tests::{Array, assert_close, assert_zero, device, refuses};
 use burn::tensor::Tensor;
 

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use attention_core::{Memory, StatefulAttention};
+use attention_core::Memory;
+use attention_core::stateful::StatefulAttention;
 use burn::tensor::{Device, Tensor};
 
 use super::decoder::{DecoderPass, DecoderState};

@@ -6,7 +6,8 @@ mod positions;
 
 pub use config::TransformerConfig;
 
-use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
+use attention_core::position::Positions;
+use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use attention_transformers::{
     DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
