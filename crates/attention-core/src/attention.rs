@@ -39,11 +39,14 @@ pub struct Attention<S: ScoringFunction> {
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
 ///
 /// D2L's `AdditiveAttention`; the module `import` (feature `pytorch`) loads its PyTorch parameters.
+#[doc(alias = "BahdanauAttention")]
 pub type AdditiveAttention = Attention<AdditiveScore>;
 
 /// Scaled dot-product attention, `score = q . k / sqrt(query_size)` (Vaswani et al. 2017).
 ///
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`.
+#[doc(alias = "SDPA")]
+#[doc(alias = "ScaledDotProductAttention")]
 pub type DotProductAttention = Attention<DotProductScore>;
 
 /// The result of [`Attention::forward_with_weights`].

@@ -55,6 +55,9 @@ pub use memory::Memory;
 pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
 pub use multi_head_attention_config::MultiHeadAttentionConfig;
 
+/// Recurrent and linear layers in kernels of the same kind, so that they need no dependency of their own.
+pub use burn_fused_layers;
+
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///
 /// [`AttentionOps`](backend::AttentionOps) is implemented for all backends whose feature is on. Another one takes part

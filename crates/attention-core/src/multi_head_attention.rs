@@ -46,6 +46,10 @@ use crate::score::ScoringFunction;
 /// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
 /// assert_eq!(context.dims(), [1, 5, 16]);
 /// ```
+#[doc(alias = "GroupedQueryAttention")]
+#[doc(alias = "GQA")]
+#[doc(alias = "MultiQueryAttention")]
+#[doc(alias = "MQA")]
 #[derive(Module, Debug)]
 pub struct MultiHeadAttention<S: ScoringFunction> {
     /// W_q, `[query_size, num_hiddens]`.

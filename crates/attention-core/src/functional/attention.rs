@@ -63,6 +63,7 @@ pub struct AttentionSteps<const D: usize> {
 /// let context = dot_product_attention(queries, keys, values, &options);
 /// assert_eq!(context.dims(), [2, 6, 5, 4]);
 /// ```
+#[doc(alias = "scaled_dot_product_attention")]
 pub fn dot_product_attention<const D: usize>(
     queries: Tensor<D>,
     keys: Tensor<D>,

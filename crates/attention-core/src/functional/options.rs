@@ -111,12 +111,18 @@ impl AttentionOptions {
     }
 }
 
-impl From<&Mask> for AttentionOptions {
-    fn from(mask: &Mask) -> Self {
+impl From<Mask> for AttentionOptions {
+    fn from(mask: Mask) -> Self {
         Self {
-            mask: mask.clone(),
+            mask,
             ..Self::default()
         }
+    }
+}
+
+impl From<&Mask> for AttentionOptions {
+    fn from(mask: &Mask) -> Self {
+        mask.clone().into()
     }
 }
 
