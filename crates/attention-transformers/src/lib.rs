@@ -56,6 +56,7 @@ mod norm;
 mod residual;
 #[cfg(feature = "pytorch")]
 mod state_dict;
+mod text_encoder;
 #[cfg(feature = "pytorch")]
 pub mod torch;
 
@@ -86,3 +87,4 @@ pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{
     MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
 };
+pub use text_encoder::TextEncoder;

@@ -1,8 +1,7 @@
 //! Masked language models.
 
-use attention_core::padding::mask_of_tokens;
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, KeyValueCache, NewRows, ScoringFunction};
+use attention_core::{DotProductScore, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -14,6 +13,7 @@ use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::feed_forward::FeedForwardActivation;
 use crate::norm::Norm;
+use crate::text_encoder::features;
 
 const NAME: &str = "MaskedLanguageModelConfig";
 
@@ -175,14 +175,7 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         types: Option<Tensor<2, Int>>,
         rows: NewRows,
     ) -> Tensor<3> {
-        let shape @ [batch, num_rows] = tokens.dims();
-        let embedding = &self.embedding;
-        let embedded = embedding.of_texts(tokens, types, rows, &KeyValueCache::new());
-        if batch * num_rows == 0 {
-            return embedded;
-        }
-        let mask = mask_of_tokens(rows, shape, &embedded.device());
-        self.stack.forward(embedded, &mask)
+        features(&self.embedding, &self.stack, tokens, types, rows)
     }
 
     /// The logits of features, such as those of the masked tokens alone: the head is the largest layer.

@@ -33,6 +33,16 @@ pub(super) fn has_window(
     types.into_iter().map(is_sliding).collect()
 }
 
+/// Whether each layer of a Qwen attends to a window: with `use_sliding_window` those from `max_window_layers` on.
+pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+    let first = if fields.flag("use_sliding_window", false)? {
+        fields.size_or_0("max_window_layers")?
+    } else {
+        num_layers
+    };
+    has_window(fields, num_layers, |at| at >= first)
+}
+
 /// The window of a layer that has one: `sliding_window` rows, its own included.
 pub(super) fn window(fields: &Fields, has_window: bool) -> Result<Option<usize>, String> {
     has_window

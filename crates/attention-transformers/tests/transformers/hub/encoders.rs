@@ -7,7 +7,7 @@ use attention_tests::{
     Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
 };
 use attention_transformers::GenerateConfig;
-use attention_transformers::hub::{load_bert, load_t5};
+use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5};
 use burn::tensor::Tensor;
 use serde_json::json;
 
@@ -71,6 +71,53 @@ fn check_t5(family: &str, folder: &Path) {
         let texts = config.generate(&model, model.state(memory), &[[0], [0]]);
         let tokens = texts.run().into_iter().map(|of| of.tokens);
         assert_eq!(tokens.collect::<Vec<_>>(), expected.generated, "{family}");
+    });
+}
+
+#[test]
+fn bert_without_a_head_embeds_texts() {
+    let expected = hugging_face_masked("bert_encoder");
+    let folder = original("bert_encoder");
+    device::each(|device| {
+        let model = load_bert_encoder(&folder, device).unwrap();
+        let inputs = || [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
+        let rows = NewRows::First(&expected.lens);
+        let [tokens, types] = inputs();
+        let features = Array::read(model.features(tokens, Some(types), rows));
+        let [got, wanted] =
+            [&features, &expected.logits].map(|features| of_tokens(features, &expected.lens));
+        assert_close("features", &got, &wanted, TOLERANCE);
+        let [tokens, types] = inputs();
+        let means = model.mean_features(tokens, Some(types), rows);
+        let wanted = expected.means.as_ref().unwrap();
+        assert_close("means", means, wanted, TOLERANCE);
+        // Of one with a head, the same features as with it.
+        let folder = original("bert");
+        let expected = hugging_face_masked("bert");
+        let tokens = || tensor(&expected.tokens, device);
+        let alone = load_bert_encoder(&folder, device)
+            .unwrap()
+            .features(tokens(), None, rows);
+        let whole = load_bert(&folder, device)
+            .unwrap()
+            .features(tokens(), None, rows);
+        assert_eq!(alone.into_data(), whole.into_data());
+    });
+}
+
+#[test]
+fn a_layer_of_bert_that_the_config_does_not_have_is_refused() {
+    let folder = FolderCopy::of("bert_encoder");
+    folder.change_json("config.json", |config| {
+        config.insert("num_hidden_layers".to_string(), json!(1));
+    });
+    device::each(|device| {
+        let error = load_bert_encoder(folder.path(), device).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("expected no tensor `encoder.layer.1."),
+            "{error}"
+        );
     });
 }
 

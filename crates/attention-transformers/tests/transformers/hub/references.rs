@@ -6,7 +6,8 @@ use attention_core::import::ImportError;
 use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_close, device, hugging_face_attention, hugging_face_logits};
 use attention_transformers::hub::{
-    load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama, load_qwen3,
+    load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama,
+    load_mistral, load_qwen2, load_qwen3,
 };
 use attention_transformers::{GenerateConfig, LanguageModel};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -88,6 +89,9 @@ macro_rules! families {
 families! {
     llama: "llama", |folder, device| load_llama(folder, device);
     llama_in_shards: "llama_sharded", |folder, device| load_llama(folder, device);
+    mistral: "mistral", |folder, device| load_mistral(folder, device);
+    qwen2: "qwen2", |folder, device| load_qwen2(folder, device);
+    qwen2_tied: "qwen2_tied", |folder, device| load_qwen2(folder, device);
     qwen3: "qwen3", |folder, device| load_qwen3(folder, device);
     gemma2: "gemma2", |folder, device| load_gemma2(folder, device);
     gemma3: "gemma3", |folder, device| load_gemma3(folder, device);
