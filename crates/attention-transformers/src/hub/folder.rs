@@ -8,7 +8,7 @@ use tensor_files::shown;
 use super::fields::Fields;
 
 /// The file of the sizes.
-const CONFIG: &str = "config.json";
+pub(super) const CONFIG: &str = "config.json";
 
 /// The files of the parameters, the one that is preferred first.
 const WEIGHTS: [&str; 4] = [

@@ -19,6 +19,8 @@
 //! | BERT without its head, as MiniLM, BGE and E5 | `bert` | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
 //! | T5 1.0 and 1.1 | `t5` | [`load_t5`] | relative bias | an encoder and a decoder, a bias that layers share |
 //!
+//! [`open`] takes any of them that is a model of one text.
+//!
 //! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
 //! one of autodiff.
 //!
@@ -87,6 +89,7 @@ mod gpt_oss;
 mod head;
 mod layer_types;
 mod llama;
+mod open;
 mod qk_norm;
 mod qwen3;
 mod rotary;
@@ -99,5 +102,6 @@ pub use gemma3::load_gemma3;
 pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
 pub use gpt2::load_gpt2;
 pub use llama::{load_llama, load_mistral, load_qwen2};
+pub use open::{OpenModel, open};
 pub use qwen3::load_qwen3;
 pub use t5::load_t5;
