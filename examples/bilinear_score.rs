@@ -103,7 +103,7 @@ impl Questions {
     fn weights<S: ScoringFunction>(&self, attention: &Attention<S>) -> Tensor<3> {
         let (queries, keys) = (self.queries.clone(), self.keys.clone());
         let AttentionOutput { weights, .. } =
-            attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
+            attention.forward_with_weights(queries, keys.clone(), keys, Mask::none());
         weights
     }
 

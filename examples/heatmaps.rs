@@ -46,7 +46,7 @@ fn heads(device: &Device) -> Result<(), Box<dyn Error>> {
     let score = DotProductScoreConfig::new().init();
     let attention = MultiHeadAttentionConfig::new(SIZE, HEADS).init_with(score, device);
     let output =
-        attention.forward_with_weights(words.clone(), words.clone(), words, &Mask::causal());
+        attention.forward_with_weights(words.clone(), words.clone(), words, Mask::causal());
 
     let [_, heads, queries, keys] = output.weights.dims();
     let weights = output.weights.try_into_vec_as::<f32>()?;

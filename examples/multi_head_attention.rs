@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let score = rotary.init_with(DotProductScoreConfig::new().init(), &device);
     let attention = config.init_with(score, &device);
     let MultiHeadAttentionOutput { context, weights } =
-        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());
+        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), Mask::causal());
     println!("rotary, two heads of keys: context {:?}", context.dims());
     let [first, ..] = [weights.clone().narrow(2, 0, 1).narrow(3, 0, 1)];
     assert!(
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut attention = config.init_with(score, &device);
     attention.attention = attention.attention.with_normalizer(Normalizer::Sparsemax);
     let output =
-        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());
+        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), Mask::causal());
     let left_out = output
         .weights
         .equal_elem(0.0)

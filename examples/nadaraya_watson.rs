@@ -75,7 +75,7 @@ impl Data {
     // ANCHOR: predict
     fn predict<S: ScoringFunction>(&self, attention: &Attention<S>) -> AttentionOutput<3> {
         let (keys, values) = (self.keys.clone(), self.values.clone());
-        attention.forward_with_weights(self.queries.clone(), keys, values, &Mask::none())
+        attention.forward_with_weights(self.queries.clone(), keys, values, Mask::none())
     }
     // ANCHOR_END: predict
 }

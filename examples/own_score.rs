@@ -87,7 +87,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
 
     // With a heads axis each head attends by itself; the causal mask aligns queries and keys at the end.
     let heads = |tensor: Tensor<3>| tensor.unsqueeze_dim::<4>(1).repeat_dim(1, 3);
-    let context = attention.forward(heads(queries), heads(keys), heads(values), &Mask::causal());
+    let context = attention.forward(heads(queries), heads(keys), heads(values), Mask::causal());
     assert_eq!(context.dims(), [2, 3, 4, 2]);
     println!("masks, memory and heads: as with any scoring function");
     Ok(())

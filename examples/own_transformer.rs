@@ -107,7 +107,7 @@ impl Layer {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let rows = self.attention_norm.forward(x.clone());
         let (queries, keys, values) = (rows.clone(), rows.clone(), rows);
-        let context = (self.attention).forward(queries, keys, values, &Mask::causal());
+        let context = (self.attention).forward(queries, keys, values, Mask::causal());
         self.feed_forward(x + context)
     }
 

@@ -147,10 +147,10 @@ fn score<S: ScoringFunction>(
     Score {
         name,
         kernel: call(projected, &[], move |[q, k, v]| {
-            kernel.forward(q, k, v, &Mask::none())
+            kernel.forward(q, k, v, Mask::none())
         }),
         whole: call(inputs(), parameters, move |[q, k, v]| {
-            attention.forward(q, k, v, &Mask::none())
+            attention.forward(q, k, v, Mask::none())
         }),
     }
 }

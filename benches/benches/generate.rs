@@ -119,6 +119,6 @@ fn by_concatenation(device: &Device, batch: usize, len: usize) -> Call {
     Box::new(move || {
         let keys = Tensor::cat(vec![keys.clone(), key.clone()], 2);
         let values = Tensor::cat(vec![values.clone(), value.clone()], 2);
-        finish(attention.forward(query.clone(), keys, values, &Mask::none()));
+        finish(attention.forward(query.clone(), keys, values, Mask::none()));
     })
 }

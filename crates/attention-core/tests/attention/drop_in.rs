@@ -136,7 +136,7 @@ fn records_and_configurations_are_burns() {
         let back = theirs.forward(burns::MhaInput::self_attn(rows.clone()));
         assert_same("record in Burn's", back.context, &expected);
         let heads = attention_core::MultiHeadAttention::<DotProductScore>::from(ours.clone());
-        let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), &Mask::none());
+        let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), Mask::none());
         assert_same(
             "the library's module",
             context,

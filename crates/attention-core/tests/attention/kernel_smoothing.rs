@@ -291,7 +291,7 @@ fn bad_input_says_what_was_expected() {
         let queries = Array::draw(1, &[1, 2, 3]).f32::<3>(device);
         let keys = Array::draw(2, &[1, 4, 5]).f32::<3>(device);
         let box_kernel = smoothing(Kernel::Box, 1.0);
-        panic_message(|| box_kernel.forward(queries, keys.clone(), keys, &Mask::none()));
+        panic_message(|| box_kernel.forward(queries, keys.clone(), keys, Mask::none()));
     });
 }
 

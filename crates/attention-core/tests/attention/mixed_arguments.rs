@@ -97,7 +97,7 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
         heads.forward(row(5, 4), row(7, 4), three(7, 4), &none);
     });
     fn rows_of<S: ScoringFunction>(score: S, of: &dyn Fn() -> Tensor<4>) {
-        Attention::new(score, 0.0).forward(of(), of(), of(), &Mask::none());
+        Attention::new(score, 0.0).forward(of(), of(), of(), Mask::none());
     }
     refused("temperature", "queries", &|| {
         rows_of(CosineScoreConfig::new().init(device), &|| four(5, 3));

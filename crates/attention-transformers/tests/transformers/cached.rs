@@ -165,8 +165,8 @@ fn a_window_is_that_of_its_layer() {
         let mut plain = stack.clone();
         plain.layers[0].window = None;
         let rows = Array::draw(1, &[2, 9, HIDDENS]).f32::<3>(device);
-        let got = stack.forward(rows.clone(), &Mask::causal());
-        let expected = plain.forward(rows, &Mask::window(2, 0));
+        let got = stack.forward(rows.clone(), Mask::causal());
+        let expected = plain.forward(rows, Mask::window(2, 0));
         assert_close("layer", got, expected, 1e-6);
     });
 }

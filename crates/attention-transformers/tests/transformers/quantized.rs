@@ -68,10 +68,10 @@ fn score<S: ScoringFunction>(what: &str, score: S, device: &Device) {
     agrees(what, Attention::new(score, 0.0), device, |attention| {
         let [q, k, v] = [(1, 5), (2, 7), (3, 7)].map(|(seed, len)| rows(seed, len, 4, device));
         let mask = || Mask::causal();
-        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask());
+        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), mask());
         let memory = attention.prepare(k.clone(), v.clone(), mask());
         vec![
-            Array::read(attention.forward(q.clone(), k, v, &mask())),
+            Array::read(attention.forward(q.clone(), k, v, mask())),
             Array::read(output.context),
             Array::read(output.weights),
             Array::read(attention.attend(q, &memory)),
@@ -139,7 +139,7 @@ fn heads() {
                 let [q, k] = [(1, 5), (2, 7)].map(|(seed, len)| rows(seed, len, 12, device));
                 let memory = heads.prepare(k.clone(), k.clone(), Mask::none());
                 vec![
-                    Array::read(heads.forward(q.clone(), k.clone(), k, &Mask::none())),
+                    Array::read(heads.forward(q.clone(), k.clone(), k, Mask::none())),
                     Array::read(heads.attend(q, &memory)),
                 ]
             });

@@ -268,7 +268,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let rows = self.embed(&self.target_embedding, inputs.narrow(1, 0, steps), 0);
         let output = self
             .decoder
-            .forward_with_weights(rows, &Mask::none(), memory);
+            .forward_with_weights(rows, Mask::none(), memory);
         output.weights
     }
 }
