@@ -34,6 +34,8 @@ pub struct Attention<S: ScoringFunction> {
     pub soft_cap: Option<f64>,
     /// Learned logits, `[heads]`, whose weights go to no value, where a call has none; see [`AttentionOptions::sinks`].
     pub sinks: Option<Param<Tensor<1>>>,
+    /// Whether every call has one more key, whose score is 0, as its value; see [`AttentionOptions::zero_key`].
+    pub zero_key: bool,
 }
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
@@ -80,6 +82,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: Normalizer::Softmax,
             soft_cap: None,
             sinks: None,
+            zero_key: false,
         }
     }
 
@@ -91,6 +94,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: self.normalizer,
             soft_cap: self.soft_cap,
             sinks: self.sinks,
+            zero_key: self.zero_key,
         }
     }
 
@@ -110,6 +114,17 @@ impl<S: ScoringFunction> Attention<S> {
         );
         Self {
             soft_cap: Some(soft_cap),
+            ..self
+        }
+    }
+
+    /// The same with one more key in every call, whose score is 0, as its value: weights are
+    /// `exp(score) / (1 + sum exp(score))`, and a query may attend to nothing.
+    ///
+    /// Burn's `quiet_softmax`, PyTorch's `add_zero_attn`. Miller 2023, "Attention Is Off By One".
+    pub fn with_zero_key(self) -> Self {
+        Self {
+            zero_key: true,
             ..self
         }
     }

@@ -118,13 +118,14 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The options of a call, and those of the module that it does not name.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
-        if self.soft_cap.is_none() && self.sinks.is_none() {
+        if self.soft_cap.is_none() && self.sinks.is_none() && !self.zero_key {
             return Cow::Borrowed(options);
         }
         let mut options = options.clone();
         options.soft_cap = options.soft_cap.or(self.soft_cap);
         let sinks = options.sinks.take();
         options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
+        options.zero_key |= self.zero_key;
         Cow::Owned(options)
     }
 

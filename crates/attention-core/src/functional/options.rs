@@ -22,7 +22,7 @@ pub struct AttentionOptions {
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,
-    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`, of the type of the queries or a more
+    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys or 1]`, of the type of the queries or a more
     /// precise one: what others call a float mask. Minus infinity masks a pair.
     pub bias: Option<Tensor<4>>,
     /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
