@@ -236,6 +236,23 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
+    /// [`attend`](Self::attend) with options of this call. A query attends to a key where their mask and the mask of the
+    /// memory both say so.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend), or if an option does not fit.
+    pub fn attend_with<const D: usize>(
+        &self,
+        queries: Tensor<D>,
+        memory: &Memory,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<D> {
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = memory.masked_for_queries(&options.mask, [heads, num_queries]);
+        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
+    }
+
     /// [`attend`](Self::attend), and the weights that led to the context.
     ///
     /// # Panics

@@ -160,6 +160,21 @@ impl Memory {
         })
     }
 
+    /// [`for_queries`](Self::for_queries), of which each attends to a key where `mask` says so, too.
+    ///
+    /// # Panics
+    /// If a mask does not fit.
+    pub(crate) fn masked_for_queries(&self, mask: &Mask, queries: [usize; 2]) -> Cow<'_, Self> {
+        if mask.is_none() {
+            return self.for_queries(queries);
+        }
+        let masked = Self {
+            mask: self.mask.clone() & mask.clone(),
+            ..self.clone()
+        };
+        Cow::Owned(masked.for_queries(queries).into_owned())
+    }
+
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
     ///
     /// # Shapes

@@ -189,6 +189,23 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.context_of(queries, &memory, Call::with(&AttentionOptions::default()))
     }
 
+    /// [`attend`](Self::attend) with options of this call, whose tensors are those of the heads. A query attends to a key
+    /// where their mask and the mask of the memory both say so.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend), or if an option does not fit.
+    pub fn attend_with(
+        &self,
+        queries: Tensor<3>,
+        memory: &Memory,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<3> {
+        let options = options.into();
+        let sizes = [self.num_heads, queries.dims()[1]];
+        let memory = memory.masked_for_queries(&options.mask, sizes);
+        self.context_of(queries, &memory, Call::with(&options))
+    }
+
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
     ///
     /// # Panics

@@ -10,7 +10,7 @@ use tensor_files::shown;
 use super::activation::activation;
 use super::decoder::divides;
 use super::fields::Fields;
-use super::folder::{load_model, load_part};
+use super::folder::{load_model, load_part, refuse_packed};
 use super::head::{IS_TIED, check_copy};
 use crate::embedding::{
     PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
@@ -117,6 +117,7 @@ pub fn load_bert_encoder(
         folder.as_ref(),
         "bert",
         |fields| {
+            refuse_packed(fields)?;
             let MaskedLanguageModelConfig {
                 embedding, stack, ..
             } = config(fields)?;

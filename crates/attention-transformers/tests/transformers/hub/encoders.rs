@@ -106,19 +106,31 @@ fn bert_without_a_head_embeds_texts() {
 }
 
 #[test]
-fn a_layer_of_bert_that_the_config_does_not_have_is_refused() {
-    let folder = FolderCopy::of("bert_encoder");
-    folder.change_json("config.json", |config| {
-        config.insert("num_hidden_layers".to_string(), json!(1));
-    });
-    device::each(|device| {
-        let error = load_bert_encoder(folder.path(), device).unwrap_err();
-        let error = error.to_string();
-        assert!(
-            error.contains("expected no tensor `encoder.layer.1."),
-            "{error}"
-        );
-    });
+fn a_folder_that_is_no_bert_alone_is_refused() {
+    for (field, value, expected) in [
+        (
+            "num_hidden_layers",
+            json!(1),
+            "expected no tensor `encoder.layer.1.",
+        ),
+        ("num_hidden_layers", json!(3), "encoder.layer.2."),
+        (
+            "quantization_config",
+            json!({"bits": 4}),
+            "`quantization_config`: expected none",
+        ),
+    ] {
+        let folder = FolderCopy::of("bert_encoder");
+        folder.change_json("config.json", |config| {
+            config.insert(field.to_string(), value);
+        });
+        device::each(|device| {
+            let error = load_bert_encoder(folder.path(), device)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+        });
+    }
 }
 
 #[test]
