@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!((sums - 1.0).abs().max().try_into_scalar::<f32>()? < 1e-6);
 
     let attention = DotProductAttentionConfig::new().init();
-    let difference = attention.forward(q, k, v, &Mask::none()) - context;
+    let difference = attention.forward(q, k, v, Mask::none()) - context;
     let difference = difference.abs().max().try_into_scalar::<f32>()?;
     println!("largest difference from `DotProductAttention`: {difference:e}");
     assert!(difference < 1e-6);

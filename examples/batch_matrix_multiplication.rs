@@ -68,7 +68,7 @@ fn attention(device: &Device) -> Result<(), Box<dyn Error>> {
 
     let output = DotProductAttentionConfig::new()
         .init()
-        .forward_with_weights(queries, keys, values, &Mask::none());
+        .forward_with_weights(queries, keys, values, Mask::none());
     let AttentionOutput {
         context: ours,
         weights: our_weights,

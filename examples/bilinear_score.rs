@@ -8,9 +8,9 @@
 //! cargo run -p attention-examples --example bilinear_score [folder for the heatmap]
 //! ```
 
-use attention_core::{
-    Attention, AttentionOutput, BilinearScoreConfig, Mask, Positions, ScoreKernel, ScoringFunction,
-};
+use attention_core::position::Positions;
+use attention_core::score::{BilinearScoreConfig, ScoreKernel};
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -103,7 +103,7 @@ impl Questions {
     fn weights<S: ScoringFunction>(&self, attention: &Attention<S>) -> Tensor<3> {
         let (queries, keys) = (self.queries.clone(), self.keys.clone());
         let AttentionOutput { weights, .. } =
-            attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
+            attention.forward_with_weights(queries, keys.clone(), keys, Mask::none());
         weights
     }
 

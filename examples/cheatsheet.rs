@@ -240,7 +240,7 @@ fn training(device: &Device) -> Result<(), Box<dyn Error>> {
         .init(&device);
     let mut adam = AdamConfig::new().init();
     let (queries, keys) = (random([2, 4, 6], &device), random([2, 7, 3], &device));
-    let context = model.forward(queries, keys.clone(), keys, &Mask::none());
+    let context = model.forward(queries, keys.clone(), keys, Mask::none());
     let loss = context.powf_scalar(2.0).mean();
     let gradients = GradientsParams::from_grads(loss.backward(), &model);
     model = adam.step(1e-3, model, gradients);

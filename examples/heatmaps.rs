@@ -9,7 +9,8 @@
 
 use std::error::Error;
 
-use attention_core::{DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Mask, MultiHeadAttentionConfig};
 use attention_plot::{Heatmap, HeatmapGrid};
 use burn::prelude::*;
 use burn::tensor::Distribution;
@@ -45,7 +46,7 @@ fn heads(device: &Device) -> Result<(), Box<dyn Error>> {
     let score = DotProductScoreConfig::new().init();
     let attention = MultiHeadAttentionConfig::new(SIZE, HEADS).init_with(score, device);
     let output =
-        attention.forward_with_weights(words.clone(), words.clone(), words, &Mask::causal());
+        attention.forward_with_weights(words.clone(), words.clone(), words, Mask::causal());
 
     let [_, heads, queries, keys] = output.weights.dims();
     let weights = output.weights.try_into_vec_as::<f32>()?;

@@ -13,7 +13,9 @@
 use std::error::Error;
 use std::time::Instant;
 
-use attention_core::{DotProductScore, DotProductScoreConfig, NewRows, Rotary, RotaryConfig};
+use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, NewRows};
 use attention_transformers::{
     FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, NormConfig,
     RandomSamplingConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig,

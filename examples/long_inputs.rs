@@ -18,10 +18,10 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use attention_core::{
-    AdditiveAttentionConfig, LocationAttentionConfig, Mask, MonotonicAttentionConfig,
-    StatefulAttention,
+use attention_core::stateful::{
+    LocationAttentionConfig, MonotonicAttentionConfig, StatefulAttention,
 };
+use attention_core::{AdditiveAttentionConfig, Mask};
 use attention_plot::HeatmapGrid;
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::Module;

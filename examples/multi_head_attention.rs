@@ -9,10 +9,9 @@
 
 use std::error::Error;
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, Mask,
-    MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer, RotaryConfig,
-};
+use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Mask, MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer};
 use burn::prelude::*;
 use burn::tensor::Distribution;
 
@@ -33,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let score = rotary.init_with(DotProductScoreConfig::new().init(), &device);
     let attention = config.init_with(score, &device);
     let MultiHeadAttentionOutput { context, weights } =
-        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());
+        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), Mask::causal());
     println!("rotary, two heads of keys: context {:?}", context.dims());
     let [first, ..] = [weights.clone().narrow(2, 0, 1).narrow(3, 0, 1)];
     assert!(
@@ -55,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut attention = config.init_with(score, &device);
     attention.attention = attention.attention.with_normalizer(Normalizer::Sparsemax);
     let output =
-        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());
+        attention.forward_with_weights(text.clone(), text.clone(), text.clone(), Mask::causal());
     let left_out = output
         .weights
         .equal_elem(0.0)

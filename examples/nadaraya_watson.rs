@@ -14,10 +14,10 @@
 
 use std::error::Error;
 
-use attention_core::{
-    Attention, AttentionOutput, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
-    KernelScoreConfig, Mask, Normalizer, ScoringFunction,
+use attention_core::score::{
+    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
 };
+use attention_core::{Attention, AttentionOutput, Mask, Normalizer, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
@@ -75,7 +75,7 @@ impl Data {
     // ANCHOR: predict
     fn predict<S: ScoringFunction>(&self, attention: &Attention<S>) -> AttentionOutput<3> {
         let (keys, values) = (self.keys.clone(), self.values.clone());
-        attention.forward_with_weights(self.queries.clone(), keys, values, &Mask::none())
+        attention.forward_with_weights(self.queries.clone(), keys, values, Mask::none())
     }
     // ANCHOR_END: predict
 }

@@ -5,7 +5,8 @@
 //! cargo run -p attention-examples --example own_score [folder for the heatmap]
 //! ```
 
-use attention_core::{Attention, AttentionOutput, Mask, Positions, ScoringFunction};
+use attention_core::position::Positions;
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
 use burn::module::Module;
@@ -86,7 +87,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
 
     // With a heads axis each head attends by itself; the causal mask aligns queries and keys at the end.
     let heads = |tensor: Tensor<3>| tensor.unsqueeze_dim::<4>(1).repeat_dim(1, 3);
-    let context = attention.forward(heads(queries), heads(keys), heads(values), &Mask::causal());
+    let context = attention.forward(heads(queries), heads(keys), heads(values), Mask::causal());
     assert_eq!(context.dims(), [2, 3, 4, 2]);
     println!("masks, memory and heads: as with any scoring function");
     Ok(())

@@ -12,9 +12,10 @@
 // ANCHOR: imports
 use std::error::Error;
 
+use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::score::DotProductScoreConfig;
 use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, NewRows, Rotary, RotaryConfig,
+    DotProductScore, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
 };
 use attention_transformers::{CausalModel, GenerateConfig};
 use burn::module::Module;
@@ -106,7 +107,7 @@ impl Layer {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let rows = self.attention_norm.forward(x.clone());
         let (queries, keys, values) = (rows.clone(), rows.clone(), rows);
-        let context = (self.attention).forward(queries, keys, values, &Mask::causal());
+        let context = (self.attention).forward(queries, keys, values, Mask::causal());
         self.feed_forward(x + context)
     }
 

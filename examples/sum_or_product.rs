@@ -14,10 +14,9 @@ use std::cmp::Ordering;
 use std::error::Error;
 use std::time::Instant;
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, Positions,
-    ScoreKernel, ScoringFunction,
-};
+use attention_core::position::Positions;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, ScoreKernel};
+use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
@@ -73,12 +72,12 @@ fn plain_sum(device: &Device) -> Result<(), Box<dyn Error>> {
     let of = |weights: AttentionOutput<3>| difference(weights.weights);
     let inputs = || (queries.clone(), keys.clone(), keys.clone());
     let run = |(q, k, v)| {
-        Attention::new(PlainSum { value }, 0.0).forward_with_weights(q, k, v, &Mask::none())
+        Attention::new(PlainSum { value }, 0.0).forward_with_weights(q, k, v, Mask::none())
     };
     let plain = of(run(inputs()))?;
     let additive = AdditiveScoreConfig::new(size, size, size).init(device);
     let (q, k, v) = inputs();
-    let additive = of(Attention::new(additive, 0.0).forward_with_weights(q, k, v, &Mask::none()))?;
+    let additive = of(Attention::new(additive, 0.0).forward_with_weights(q, k, v, Mask::none()))?;
     println!("largest difference between the weights of two random queries:");
     println!("  w . (q + k)              {plain:.6}");
     println!("  w . tanh(W_q q + W_k k)  {additive:.6}");
@@ -288,7 +287,7 @@ fn learn<S: ScoringFunction>(
         // Query `i` is to attend to key `i`.
         let queries = keys.clone().matmul(transform.clone());
         let AttentionOutput { weights, .. } =
-            attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
+            attention.forward_with_weights(queries, keys.clone(), keys, Mask::none());
         let found = (weights * right.clone()).sum_dim(2);
         let loss = -found.clamp_min(1e-9).log().mean();
         losses.push(scalar(loss.clone())?);

@@ -122,6 +122,6 @@ fn attend(device: &Device) -> Call {
     let inputs = [(); 3].map(|()| random([BATCH, ROWS, SIZE], device));
     call_of(device, move || {
         let [queries, keys, values] = inputs.clone();
-        module.forward(queries, keys, values, &Mask::none())
+        module.forward(queries, keys, values, Mask::none())
     })
 }

@@ -93,7 +93,7 @@ fn calls(
             let score = ours.score.clone();
             let layers = [&score.query, &score.key, &score.value];
             let parameters = layers.map(|layer| layer.weight.val());
-            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, &Mask::none());
+            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, Mask::none());
             let by_operations = move |inputs| composed::additive(inputs, &score);
             vec![
                 ("ours", call(inputs.clone(), &parameters, attend)),
@@ -103,7 +103,7 @@ fn calls(
         "dot product" => {
             let ours = DotProductAttentionConfig::new().init();
             let inputs = inputs.map(|rows| random([batch, 1, rows.dims()[1], units], device));
-            let attend = move |[q, k, v]: [Tensor<4>; 3]| ours.forward(q, k, v, &Mask::none());
+            let attend = move |[q, k, v]: [Tensor<4>; 3]| ours.forward(q, k, v, Mask::none());
             vec![
                 ("ours", call(inputs.clone(), &[], attend)),
                 ("composed", call(inputs, &[], composed::dot_product)),
@@ -116,7 +116,7 @@ fn calls(
             let ours = MultiHeadAttention::from(drop_in::MultiHeadAttention::from(burns.clone()));
             let layers = [&burns.query, &burns.key, &burns.value, &burns.output];
             let parameters = layers.map(|layer| layer.weight.val());
-            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, &Mask::none());
+            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, Mask::none());
             let theirs =
                 move |[q, k, v]: [Tensor<3>; 3]| burns.forward(MhaInput::new(q, k, v)).context;
             vec![

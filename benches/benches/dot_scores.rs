@@ -10,10 +10,12 @@ use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, milliseconds};
 use attention_benches::tensors::{Call, call, random};
-use attention_core::{
-    Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Positions, ProjectedScoreConfig, ScoreKernel, ScoringFunction,
+use attention_core::position::Positions;
+use attention_core::score::{
+    BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
+    ProjectedScoreConfig, ScoreKernel,
 };
+use attention_core::{Attention, Mask, ScoringFunction};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
@@ -145,10 +147,10 @@ fn score<S: ScoringFunction>(
     Score {
         name,
         kernel: call(projected, &[], move |[q, k, v]| {
-            kernel.forward(q, k, v, &Mask::none())
+            kernel.forward(q, k, v, Mask::none())
         }),
         whole: call(inputs(), parameters, move |[q, k, v]| {
-            attention.forward(q, k, v, &Mask::none())
+            attention.forward(q, k, v, Mask::none())
         }),
     }
 }

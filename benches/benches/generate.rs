@@ -11,9 +11,8 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::{Call, finish, random};
-use attention_core::{
-    Attention, DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, Memory, NewRows,
-};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, DotProductScore, KeyValueCache, Mask, Memory, NewRows};
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
@@ -120,6 +119,6 @@ fn by_concatenation(device: &Device, batch: usize, len: usize) -> Call {
     Box::new(move || {
         let keys = Tensor::cat(vec![keys.clone(), key.clone()], 2);
         let values = Tensor::cat(vec![values.clone(), value.clone()], 2);
-        finish(attention.forward(query.clone(), keys, values, &Mask::none()));
+        finish(attention.forward(query.clone(), keys, values, Mask::none()));
     })
 }

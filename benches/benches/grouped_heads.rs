@@ -77,7 +77,7 @@ fn works(device: &Device) -> [Work; 4] {
     let forward = |name, device: &Device, lens: [usize; 3]| Work {
         name,
         grouped: by(device, lens, |module, [q, k, v]| {
-            module.forward(q, k, v, &Mask::causal())
+            module.forward(q, k, v, Mask::causal())
         }),
         repeated: by(device, lens, repeated),
     };
@@ -172,7 +172,7 @@ fn repeated(module: &Module, [queries, keys, values]: [Tensor<3>; 3]) -> Tensor<
         module,
         module
             .attention
-            .forward(queries, keys, values, &Mask::causal()),
+            .forward(queries, keys, values, Mask::causal()),
     )
 }
 

@@ -127,7 +127,7 @@ fn additive([queries, keys, hidden]: [usize; 3], device: &Device) -> Vec<Pass> {
                 composed::additive(inputs, &score)
             })
         });
-        let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, &Mask::none());
+        let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, Mask::none());
         Pass {
             name,
             ours: call(inputs, &parameters, ours),
@@ -137,7 +137,7 @@ fn additive([queries, keys, hidden]: [usize; 3], device: &Device) -> Vec<Pass> {
     let (module, inputs) = problem(device);
     let with_weights = move || {
         let [q, k, v] = inputs.clone();
-        let output = module.forward_with_weights(q, k, v, &Mask::none());
+        let output = module.forward_with_weights(q, k, v, Mask::none());
         finish(output.context);
         finish(output.weights);
     };
@@ -161,7 +161,7 @@ fn dot_product([queries, keys, size]: [usize; 3], device: &Device) -> Vec<Pass> 
     let pass = |name, device: &Device, copies: usize| {
         let inputs = [queries, keys, keys].map(|rows| random([1, HEADS, rows, size], device));
         let module = DotProductAttentionConfig::new().init();
-        let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, &Mask::none());
+        let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, Mask::none());
         Pass {
             name,
             ours: call(inputs.clone(), &[], ours),

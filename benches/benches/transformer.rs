@@ -134,7 +134,7 @@ fn ours(other: &drop_in::TransformerEncoder, device: &Device) -> Encode {
         layer.feed_forward.output = other.pwff.linear_outer.clone();
         layer.feed_forward_residual.norm = other.norm_2.clone();
     }
-    Box::new(move |input| encoder.forward(input, &Mask::none()))
+    Box::new(move |input| encoder.forward(input, Mask::none()))
 }
 
 /// The gradient of the input, from that of the outputs.

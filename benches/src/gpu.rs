@@ -1,6 +1,6 @@
 //! A GPU: its name and its limits.
 
-use attention_core::{DeviceLimits, device_limits};
+use attention_core::backend::{DeviceLimits, device_limits};
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use burn_cubecl::CubeDevice;

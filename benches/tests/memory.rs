@@ -3,9 +3,10 @@
 use attention_benches::devices::{devices, on_host};
 use attention_benches::memory::peak_extra;
 use attention_benches::tensors::{call, finish, numbers, random};
+use attention_core::score::DotProductScoreConfig;
 use attention_core::{
-    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, DotProductScoreConfig,
-    KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows,
+    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, KeyValueCache, Mask,
+    MultiHeadAttentionConfig, NewRows,
 };
 use attention_tests::parameters;
 use burn::tensor::{DType, Device, Int, Tensor};

@@ -12,9 +12,10 @@ import shutil
 
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, BloomConfig, BloomForCausalLM, Gemma2Config, Gemma2ForCausalLM,
-                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig,
-                          GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
+from transformers import (BertConfig, BertForMaskedLM, BertModel, BloomConfig, BloomForCausalLM, Gemma2Config,
+                          Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
+                          GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
                           T5ForConditionalGeneration)
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
@@ -119,6 +120,22 @@ qwen3 = {"vocab_size": 41, "hidden_size": 20, "intermediate_size": 18, "num_hidd
 language_model("qwen3", Qwen3ForCausalLM, Qwen3Config, qwen3, [
     {"sliding_window": 5}, {"max_window_layers": 2}, {"max_window_layers": 0}, {"rms_norm_eps": 0.5},
     {"rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}])
+
+DEFAULT = {"rope_type": "default", "rope_theta": 300.0}
+mistral = {"vocab_size": 39, "hidden_size": 20, "intermediate_size": 18, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32,
+           "rms_norm_eps": 1e-3, "rope_parameters": DEFAULT, "sliding_window": 4}
+language_model("mistral", MistralForCausalLM, MistralConfig, mistral, [
+    {"sliding_window": 5}, {"sliding_window": None}, {"rope_parameters": DEFAULT | {"rope_theta": 10.0}}])
+
+# Windows from the second layer on; and the embedding as the head, without a window, as the small ones have it.
+qwen2 = {"vocab_size": 41, "hidden_size": 24, "intermediate_size": 18, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-3, "rope_parameters": DEFAULT,
+         "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+language_model("qwen2", Qwen2ForCausalLM, Qwen2Config, qwen2, [
+    {"sliding_window": 5}, {"max_window_layers": 0}, {"use_sliding_window": False}])
+language_model("qwen2_tied", Qwen2ForCausalLM, Qwen2Config,
+               qwen2 | {"use_sliding_window": False, "tie_word_embeddings": True}, [{"rms_norm_eps": 0.5}])
 
 gemma2 = {"vocab_size": 43, "hidden_size": 20, "intermediate_size": 22, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32,
@@ -259,6 +276,26 @@ bert_model("bert", bert, [{"hidden_act": "relu"}, {"layer_norm_eps": 0.5}])
 # A head of its own.
 bert_model("bert_untied", bert | {"vocab_size": 31, "hidden_act": "gelu_new", "tie_word_embeddings": False},
            [{"hidden_act": "relu"}])
+
+
+def bert_encoder(family, settings):
+    """A BERT without a head, whose names have no prefix; the features of texts and the mean of each, of length 1."""
+    folder = FOLDER / family
+    model = filled(BertModel(config_of(BertConfig, settings)), family, 1.0)
+    save(model, folder)
+    tokens = tokens_of(family, settings["vocab_size"])
+    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long()
+    mask = attended(LENS, TOKENS)
+    model = BertModel.from_pretrained(folder, attn_implementation="eager").double()
+    with torch.no_grad():
+        features = model(input_ids=tokens, attention_mask=mask, token_type_ids=types).last_hidden_state
+    means = (features * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    means = torch.nn.functional.normalize(means, dim=1)
+    write(folder, tokens=tokens.tolist(), types=types.tolist(), lens=LENS, logits=to_json(features, exact=False),
+          means=to_json(means, exact=False))
+
+
+bert_encoder("bert_encoder", bert | {"vocab_size": 29})
 
 
 TARGET_ROWS, GENERATED = 6, 5

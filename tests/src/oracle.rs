@@ -1,6 +1,6 @@
 //! Attention by the plain loops of [`attention_oracle`], in `f64`, on arrays with a heads axis.
 
-use attention_core::RotaryLayout;
+use attention_core::position::RotaryLayout;
 use attention_oracle::{Axes, Pairs, Rotation, Score};
 
 use crate::{Array, MaskSpec};

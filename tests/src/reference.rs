@@ -104,8 +104,10 @@ pub struct HuggingFaceMasked {
     pub types: Vec<Vec<u32>>,
     /// The number of tokens of each that are no padding.
     pub lens: Vec<usize>,
-    /// The logits, `[batch, rows, vocab_size]`; those of padding mean nothing.
+    /// The logits, `[batch, rows, vocab_size]`, or without a head the features; those of padding mean nothing.
     pub logits: Array,
+    /// The mean of the features of each text, of length 1, of a model without a head.
+    pub means: Option<Array>,
 }
 
 /// The padded texts that an encoder-decoder model reads, and what it makes of them.

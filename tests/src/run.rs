@@ -1,6 +1,7 @@
 //! A problem given to the library.
 
-use attention_core::{AdditiveScore, Attention, DotProductScoreConfig, Mask, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{AdditiveScore, Attention, Mask, ScoringFunction};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attention_core::{
+use attention_core::stateful::{
     CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, MonotonicAttentionConfig,
     StatefulAttention,
 };

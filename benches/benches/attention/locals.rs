@@ -68,7 +68,7 @@ fn additive(work: &Work, device: &Device) -> Vec<Attention> {
         .map(|rows| random([work.batch, rows, work.size], device));
     let score = module.score.clone();
     let parameters = [&score.query, &score.key, &score.value].map(|linear| linear.weight.val());
-    let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, &Mask::none());
+    let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, Mask::none());
     let composed = move |inputs| composed::additive(inputs, &score);
     vec![
         Attention::new(Who::Ours, "ours", call(inputs.clone(), &parameters, ours)),
@@ -131,7 +131,7 @@ fn dot_product(work: &Work, device: &Device) -> Vec<Attention> {
         leaf(numbers([work.batch, work.heads, rows, work.size], device).cast(work.dtype))
     });
     let module = DotProductAttentionConfig::new().init();
-    let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, &Mask::none());
+    let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, Mask::none());
     let burns = |[q, k, v]: [Tensor<4>; 3]| {
         attention(q, k, v, None, None, AttentionModuleOptions::default())
     };

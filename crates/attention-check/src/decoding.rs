@@ -1,7 +1,8 @@
 //! Attention to a memory that is prepared once, a query at a time: keys are projected, and packed for the kernel that
 //! reads them, before the first.
 
-use attention_core::{AdditiveScore, Attention, DotProductScoreConfig, Memory, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{AdditiveScore, Attention, Memory, ScoringFunction};
 use attention_oracle::{AttentionGradients, Modifiers, Score, linear_backward};
 use burn::module::{Param, ParamId};
 use burn::nn::Linear;

@@ -1,6 +1,7 @@
 //! Rows turned by angles.
 
-use attention_core::{RotaryLayout, functional};
+use attention_core::functional;
+use attention_core::position::RotaryLayout;
 use attention_oracle::Rotation;
 use burn::tensor::{DType, Tensor, TensorData};
 

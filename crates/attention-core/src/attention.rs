@@ -8,12 +8,12 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::call::Call;
 use crate::functional::{self, AttentionOptions, SharedTensor};
-use crate::memory::{PreparedKeys, SharedMemory};
+use crate::mask::Mask;
+use crate::memory::{Memory, PreparedKeys, SharedMemory};
+use crate::normalizer::Normalizer;
+use crate::position::Positions;
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::{
-    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, Positions, ScoreKernel,
-    ScoringFunction,
-};
+use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function:
 /// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.
@@ -34,16 +34,21 @@ pub struct Attention<S: ScoringFunction> {
     pub soft_cap: Option<f64>,
     /// Learned logits, `[heads]`, whose weights go to no value, where a call has none; see [`AttentionOptions::sinks`].
     pub sinks: Option<Param<Tensor<1>>>,
+    /// Whether every call has one more key, whose score is 0, as its value; see [`AttentionOptions::zero_key`].
+    pub zero_key: bool,
 }
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
 ///
 /// D2L's `AdditiveAttention`; the module `import` (feature `pytorch`) loads its PyTorch parameters.
+#[doc(alias = "BahdanauAttention")]
 pub type AdditiveAttention = Attention<AdditiveScore>;
 
 /// Scaled dot-product attention, `score = q . k / sqrt(query_size)` (Vaswani et al. 2017).
 ///
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`.
+#[doc(alias = "SDPA")]
+#[doc(alias = "ScaledDotProductAttention")]
 pub type DotProductAttention = Attention<DotProductScore>;
 
 /// The result of [`Attention::forward_with_weights`].
@@ -77,6 +82,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: Normalizer::Softmax,
             soft_cap: None,
             sinks: None,
+            zero_key: false,
         }
     }
 
@@ -88,6 +94,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: self.normalizer,
             soft_cap: self.soft_cap,
             sinks: self.sinks,
+            zero_key: self.zero_key,
         }
     }
 
@@ -107,6 +114,17 @@ impl<S: ScoringFunction> Attention<S> {
         );
         Self {
             soft_cap: Some(soft_cap),
+            ..self
+        }
+    }
+
+    /// The same with one more key in every call, whose score is 0, as its value: weights are
+    /// `exp(score) / (1 + sum exp(score))`, and a query may attend to nothing.
+    ///
+    /// Burn's `quiet_softmax`, PyTorch's `add_zero_attn`. Miller 2023, "Attention Is Off By One".
+    pub fn with_zero_key(self) -> Self {
+        Self {
+            zero_key: true,
             ..self
         }
     }
@@ -215,6 +233,23 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, heads, num_queries, _] = queries.dims();
         let memory = memory.for_queries([heads, num_queries]);
         let options = AttentionOptions::default();
+        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
+    }
+
+    /// [`attend`](Self::attend) with options of this call. A query attends to a key where their mask and the mask of the
+    /// memory both say so.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend), or if an option does not fit.
+    pub fn attend_with<const D: usize>(
+        &self,
+        queries: Tensor<D>,
+        memory: &Memory,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<D> {
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = memory.masked_for_queries(&options.mask, [heads, num_queries]);
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 

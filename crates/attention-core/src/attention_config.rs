@@ -3,9 +3,8 @@
 use burn::config::Config;
 use burn::tensor::Device;
 
-use crate::{
-    AdditiveAttention, AdditiveScoreConfig, Attention, DotProductAttention, DotProductScoreConfig,
-};
+use crate::attention::{AdditiveAttention, Attention, DotProductAttention};
+use crate::score::{AdditiveScoreConfig, DotProductScoreConfig};
 
 /// Configuration of [`AdditiveAttention`].
 #[derive(Config, Debug)]

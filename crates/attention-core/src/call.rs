@@ -1,7 +1,7 @@
 //! The options of a call and the positions of its queries, on their way to the pooling.
 
-use crate::Positions;
 use crate::functional::AttentionOptions;
+use crate::position::Positions;
 
 /// The options of a call, whose mask is that of the memory.
 #[derive(Clone, Copy, Debug)]

@@ -32,7 +32,7 @@ pub struct DeviceLimits {
 /// The limits of a GPU; none of a device in this process's memory.
 ///
 /// ```
-/// use attention_core::device_limits;
+/// use attention_core::backend::device_limits;
 /// use burn::prelude::Device;
 ///
 /// assert_eq!(device_limits(&Device::flex()), None);

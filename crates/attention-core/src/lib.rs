@@ -22,7 +22,7 @@ pub mod drop_in;
 pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;
-mod mask;
+pub mod mask;
 mod memory;
 mod multi_head_attention;
 mod multi_head_attention_config;
@@ -34,29 +34,18 @@ mod owner;
 pub mod padding;
 mod parameter;
 mod pooling;
-mod position;
+pub mod position;
 mod rank;
-mod score;
-mod stateful;
+pub mod score;
+pub mod stateful;
 
-// In the order of the pipeline: score, mask, normalizer, weighted sum.
-pub use score::{
-    AdditiveScore, AdditiveScoreConfig, BiaffineScore, BiaffineScoreConfig, BilinearScore,
-    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
-    DotProductScore, DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel,
-    KernelScore, KernelScoreConfig, PositionTerm, ProjectedScore, ProjectedScoreConfig,
-    QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
-};
-
-pub use ops::RotaryLayout;
-pub use position::{
-    Alibi, AlibiConfig, Biased, Llama3ScalingConfig, PositionBias, Positions, RelativePositionBias,
-    RelativePositionBiasConfig, Rotary, RotaryConfig, RotaryScaling, YarnScalingConfig,
-};
+// Names of a first week, in the order of the pipeline: score, mask, normalizer, weighted sum. The others are in the
+// modules above.
+pub use score::{AdditiveScore, DotProductScore, ScoringFunction};
 
 pub use mask::Mask;
 
-pub use functional::masked_softmax;
+pub use functional::{AttentionOptions, masked_softmax};
 pub use normalizer::Normalizer;
 
 pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
@@ -66,13 +55,8 @@ pub use memory::Memory;
 pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
 pub use multi_head_attention_config::MultiHeadAttentionConfig;
 
-pub use stateful::{
-    AttentionState, CoverageAttention, CoverageAttentionConfig, CoverageState, LocationAttention,
-    LocationAttentionConfig, LocationFeatures, LocationState, MonotonicAttention,
-    MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
-};
-
-pub use device_limits::{DeviceLimits, device_limits};
+/// Recurrent and linear layers in kernels of the same kind, so that they need no dependency of their own.
+pub use burn_fused_layers;
 
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///
@@ -91,6 +75,7 @@ pub use device_limits::{DeviceLimits, device_limits};
 /// method runs without autodiff; in training the operation stays composed, because the gradients of kernels are known
 /// to this crate's own backends only.
 pub mod backend {
+    pub use crate::device_limits::{DeviceLimits, device_limits};
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, DeviceMask,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use burn::tensor::{Device, Int, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::Mask;
 use crate::functional::{SharedTensor, fill_padding};
+use crate::mask::Mask;
 use crate::ops::SharedGradients;
 use crate::owner::Owner;
 use crate::rank::repeat_examples;
@@ -160,6 +160,21 @@ impl Memory {
         })
     }
 
+    /// [`for_queries`](Self::for_queries), of which each attends to a key where `mask` says so, too.
+    ///
+    /// # Panics
+    /// If a mask does not fit.
+    pub(crate) fn masked_for_queries(&self, mask: &Mask, queries: [usize; 2]) -> Cow<'_, Self> {
+        if mask.is_none() {
+            return self.for_queries(queries);
+        }
+        let masked = Self {
+            mask: self.mask.clone() & mask.clone(),
+            ..self.clone()
+        };
+        Cow::Owned(masked.for_queries(queries).into_owned())
+    }
+
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
     ///
     /// # Shapes
@@ -209,9 +224,10 @@ impl Memory {
     }
 
     /// The keys, where their bias was not prepared and may be there.
-    pub(crate) fn keys_without_bias(&self) -> Option<Tensor<4>> {
+    pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
         match (&self.shared, &self.prepared) {
-            (None, _) | (_, PreparedKeys::BiasOfLeaf) => Some(self.read_cleared_keys()),
+            (None, _) => Some(Cow::Borrowed(&self.keys)),
+            (_, PreparedKeys::BiasOfLeaf) => Some(Cow::Owned(self.read_cleared_keys())),
             _ => None,
         }
     }

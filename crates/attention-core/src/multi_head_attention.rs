@@ -5,13 +5,16 @@ use burn::nn::Linear;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
+use crate::attention::Attention;
 use crate::cache::{KeyValueCache, NewRows};
 use crate::call::Call;
 use crate::checks::assert_batch;
+use crate::functional;
 use crate::functional::{AttentionOptions, project};
-use crate::memory::SharedMemory;
+use crate::mask::Mask;
+use crate::memory::{Memory, SharedMemory};
 use crate::rank::{reshape, to_four_axes};
-use crate::{Attention, Mask, Memory, ScoringFunction, functional};
+use crate::score::ScoringFunction;
 
 /// Multi-head attention around any scoring function:
 /// `W_o [head_1; ..; head_n]`, where `head_h = attention(W_q q, W_k k, W_v v)` on the `h`-th part of each projection.
@@ -26,8 +29,9 @@ use crate::{Attention, Mask, Memory, ScoringFunction, functional};
 /// Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
 ///
 /// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
-/// [`bias`](crate::MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`. The
-/// module `import` (feature `pytorch`) loads the parameters of D2L's and PyTorch's.
+/// [`bias`](crate::MultiHeadAttentionConfig::bias). PyTorch equivalent:
+/// `torch.nn.MultiheadAttention(batch_first=True)`. The module `import` (feature `pytorch`) loads the parameters of
+/// D2L's and PyTorch's.
 ///
 /// Keras equivalent: `MultiHeadAttention(num_heads, key_dim, value_dim, output_shape=output_size)`, with `num_hiddens =
 /// num_heads * key_dim` and `value_head_size = value_dim`; its `output_shape` is `query_size` by default.
@@ -42,6 +46,10 @@ use crate::{Attention, Mask, Memory, ScoringFunction, functional};
 /// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
 /// assert_eq!(context.dims(), [1, 5, 16]);
 /// ```
+#[doc(alias = "GroupedQueryAttention")]
+#[doc(alias = "GQA")]
+#[doc(alias = "MultiQueryAttention")]
+#[doc(alias = "MQA")]
 #[derive(Module, Debug)]
 pub struct MultiHeadAttention<S: ScoringFunction> {
     /// W_q, `[query_size, num_hiddens]`.
@@ -179,6 +187,23 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
         self.context_of(queries, &memory, Call::with(&AttentionOptions::default()))
+    }
+
+    /// [`attend`](Self::attend) with options of this call, whose tensors are those of the heads. A query attends to a key
+    /// where their mask and the mask of the memory both say so.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend), or if an option does not fit.
+    pub fn attend_with(
+        &self,
+        queries: Tensor<3>,
+        memory: &Memory,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<3> {
+        let options = options.into();
+        let sizes = [self.num_heads, queries.dims()[1]];
+        let memory = memory.masked_for_queries(&options.mask, sizes);
+        self.context_of(queries, &memory, Call::with(&options))
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.

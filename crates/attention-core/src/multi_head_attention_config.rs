@@ -4,9 +4,9 @@ use burn::config::Config;
 use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
-use crate::{
-    Attention, DotProductScore, DotProductScoreConfig, MultiHeadAttention, ScoringFunction,
-};
+use crate::attention::Attention;
+use crate::multi_head_attention::MultiHeadAttention;
+use crate::score::{DotProductScore, DotProductScoreConfig, ScoringFunction};
 
 /// Configuration of [`MultiHeadAttention`].
 #[derive(Config, Debug)]
@@ -44,7 +44,8 @@ pub struct MultiHeadAttentionConfig {
     /// The soft-cap of the scores; see [`AttentionOptions::soft_cap`](crate::functional::AttentionOptions::soft_cap).
     #[config(default = "None")]
     pub soft_cap: Option<f64>,
-    /// Whether each head has a learned sink; see [`AttentionOptions::sinks`](crate::functional::AttentionOptions::sinks).
+    /// Whether each head has a learned sink; see
+    /// [`AttentionOptions::sinks`](crate::functional::AttentionOptions::sinks).
     #[config(default = false)]
     pub sinks: bool,
     /// The probability to drop a weight while training.

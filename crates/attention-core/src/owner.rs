@@ -2,8 +2,8 @@
 
 use std::any::{TypeId, type_name};
 
-/// The type for which keys were projected: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention)
-/// with a score of its own.
+/// The type for which keys were projected: a scoring function, or a
+/// [`StatefulAttention`](crate::stateful::StatefulAttention) with a score of its own.
 ///
 /// It is checked at run time. A type parameter of [`Memory`](crate::Memory) would tell at compile time, but a model
 /// that chooses its attention by a setting would need an enum of memories beside its enum of attentions.

@@ -2,9 +2,10 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
+use crate::cache::NewRows;
 use crate::functional::fill_padding;
+use crate::mask::Mask;
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::{Mask, NewRows};
 
 /// The padding among the rows of a stack of layers.
 ///

@@ -4,20 +4,21 @@ use std::borrow::Cow;
 
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::drops;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
 
+use crate::attention::{Attention, AttentionOutput};
 use crate::cache::Cached;
 use crate::call::Call;
-use crate::checks::assert_batch;
 use crate::functional::{
-    self, AttentionOptions, Modifiers, additive_score, attend_additive, attend_dot_product,
+    self, AttentionOptions, Modifiers, Sizes, additive_score, attend_additive, attend_dot_product,
     dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
 };
-use crate::score::{checked_heads, default_scale, per_head, widened};
-use crate::{
-    Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, Positions, ScoreKernel,
-    ScoringFunction,
+use crate::mask::Mask;
+use crate::memory::Memory;
+use crate::normalizer::Normalizer;
+use crate::position::Positions;
+use crate::score::{
+    PositionTerm, ScoreKernel, ScoringFunction, checked_heads, default_scale, per_head, widened,
 };
 
 impl<S: ScoringFunction> Attention<S> {
@@ -33,45 +34,44 @@ impl<S: ScoringFunction> Attention<S> {
             options: &options,
             ..call
         };
-        let [_, heads, num_queries, _] = queries.dims();
-        let Some(queries) = self.project_queries(queries, memory, call) else {
-            return zeros([heads, num_queries], memory).context;
+        let sizes = self.sizes(&queries, memory);
+        let Some(queries) = self.project_queries(queries, memory, sizes, call) else {
+            return sizes.zeros(memory);
         };
-        let [_, _, _, size] = queries.dims();
         let kernel = self.score.kernel();
         if self.normalizer != Normalizer::Softmax {
-            return self.pool(queries, memory, kernel, call).context;
+            return self.pool(queries, memory, sizes, kernel, call).context;
         }
-        let Some(modifiers) = self.modifiers(&queries, memory, &kernel, call) else {
-            return self.pool(queries, memory, kernel, call).context;
+        let Some(modifiers) = self.modifiers(&queries, memory, sizes, &kernel, call) else {
+            return self.pool(queries, memory, sizes, kernel, call).context;
         };
         match kernel {
             ScoreKernel::Dot { scale } => {
                 let scale = call.options.scale.or(scale);
-                let scale = scale.unwrap_or_else(|| default_scale(size));
-                let (memory, modifiers) = match &call.options.extra_keys {
-                    None => (Cow::Borrowed(memory), modifiers),
+                let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));
+                let (memory, sizes, modifiers) = match &call.options.extra_keys {
+                    None => (Cow::Borrowed(memory), sizes, modifiers),
                     Some(extra) => {
-                        let sizes = [heads, num_queries];
                         let [keys, _] = extra;
-                        let bias = self.score.key_bias(keys).map(|bias| per_head(bias, heads));
-                        let (memory, modifiers) =
-                            with_extra_keys(memory, modifiers, extra.clone(), bias, sizes);
-                        (Cow::Owned(memory), modifiers)
+                        let bias = self.score.key_bias(keys);
+                        let bias = bias.map(|bias| per_head(bias, sizes.heads));
+                        let (memory, sizes, modifiers) =
+                            with_extra_keys(memory, sizes, modifiers, extra.clone(), bias);
+                        (Cow::Owned(memory), sizes, modifiers)
                     }
                 };
                 let devices = modifiers.devices().chain(memory.devices());
                 let dropout = self.active_dropout(call, devices.chain([queries.device()]));
-                attend_dot_product(queries, &memory, scale, modifiers, dropout)
+                attend_dot_product(queries, &memory, sizes, scale, modifiers, dropout)
             }
             ScoreKernel::Additive { weight } if call.options.extra_keys.is_none() => {
                 call.assert_no_scale();
                 let devices = modifiers.devices().chain(memory.devices());
                 let devices = devices.chain([queries.device(), weight.device()]);
                 let dropout = self.active_dropout(call, devices);
-                attend_additive(queries, memory, weight, modifiers, dropout)
+                attend_additive(queries, memory, sizes, weight, modifiers, dropout)
             }
-            kernel => self.pool(queries, memory, kernel, call).context,
+            kernel => self.pool(queries, memory, sizes, kernel, call).context,
         }
     }
 
@@ -118,32 +118,36 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The options of a call, and those of the module that it does not name.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
-        if self.soft_cap.is_none() && self.sinks.is_none() {
+        if self.soft_cap.is_none() && self.sinks.is_none() && !self.zero_key {
             return Cow::Borrowed(options);
         }
         let mut options = options.clone();
         options.soft_cap = options.soft_cap.or(self.soft_cap);
         let sinks = options.sinks.take();
         options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
+        options.zero_key |= self.zero_key;
         Cow::Owned(options)
     }
 
     /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
     fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
-        !matches!(self.score.kernel(), ScoreKernel::Custom)
-            && matches!(self.position_term(queries, memory), PositionTerm::None)
+        let [_, _, num_queries, _] = queries.dims();
+        let term = self.position_term(queries, [num_queries, memory.num_keys()]);
+        !matches!(self.score.kernel(), ScoreKernel::Custom) && matches!(term, PositionTerm::None)
     }
 
     /// The term that the positions of queries and keys add to their scores; none without a key.
-    fn position_term(&self, queries: &Tensor<4>, memory: &Memory) -> PositionTerm {
-        let [_, _, num_queries, _] = queries.dims();
-        let (device, dtype) = (queries.device(), queries.dtype());
-        match memory.num_keys() {
-            0 => PositionTerm::None,
-            num_keys => self
-                .score
-                .position_term(num_queries, num_keys, &device, dtype),
+    fn position_term(
+        &self,
+        queries: &Tensor<4>,
+        [num_queries, num_keys]: [usize; 2],
+    ) -> PositionTerm {
+        if num_keys == 0 {
+            return PositionTerm::None;
         }
+        let (device, dtype) = (queries.device(), queries.dtype());
+        self.score
+            .position_term(num_queries, num_keys, &device, dtype)
     }
 
     /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
@@ -152,22 +156,23 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: &Tensor<4>,
         memory: &Memory,
+        sizes: Sizes,
         kernel: &ScoreKernel,
         call: Call,
     ) -> Option<Modifiers> {
-        let [_, heads, _, _] = queries.dims();
+        let heads = sizes.heads;
         let mut modifiers = call.options.modifiers();
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } => None,
             ScoreKernel::Dot { .. } => memory
                 .key_bias()
-                .or_else(|| self.score.key_bias(&memory.keys_without_bias()?)),
+                .or_else(|| self.score.key_bias(memory.keys_without_bias()?.as_ref())),
         };
         if let Some(bias) = of_keys {
             modifiers.add_bias(per_head(bias, heads));
         }
-        match self.position_term(queries, memory) {
+        match self.position_term(queries, [sizes.num_queries, sizes.num_keys]) {
             PositionTerm::None => {}
             PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
             PositionTerm::PerDistance(bias) => {
@@ -190,10 +195,16 @@ impl<S: ScoringFunction> Attention<S> {
             options: &options,
             ..call
         };
-        let [_, heads, num_queries, _] = queries.dims();
-        match self.project_queries(queries, memory, call) {
-            Some(queries) => self.pool(queries, memory, self.score.kernel(), call),
-            None => zeros([heads, num_queries], memory),
+        let sizes = self.sizes(&queries, memory);
+        match self.project_queries(queries, memory, sizes, call) {
+            Some(queries) => self.pool(queries, memory, sizes, self.score.kernel(), call),
+            None => AttentionOutput {
+                context: sizes.zeros(memory),
+                weights: Tensor::zeros(
+                    sizes.scores(),
+                    (&memory.values.device(), memory.values.dtype()),
+                ),
+            },
         }
     }
 
@@ -202,11 +213,12 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: Tensor<4>,
         memory: &Memory,
+        sizes: Sizes,
         kernel: ScoreKernel,
         call: Call,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
-        let [_, heads, num_queries, _] = queries.dims();
+        let heads = sizes.heads;
         let keys = match kernel {
             // Its author need not think of shared heads.
             ScoreKernel::Custom => repeat_key_heads(memory.read_cleared_keys(), heads),
@@ -231,7 +243,7 @@ impl<S: ScoringFunction> Attention<S> {
         // A soft-cap and a scale are for the products alone, and further keys are compared by them.
         let options = &call.options;
         let by_products = options.soft_cap.or(options.scale).is_some() || call.has_extra_keys();
-        let scores = match self.modifiers(&queries, memory, &kernel, call) {
+        let scores = match self.modifiers(&queries, memory, sizes, &kernel, call) {
             Some(modifiers) if by_products => {
                 let products = self.products(queries.clone(), keys, &kernel, mask);
                 modify("attention", products, &modifiers)
@@ -251,9 +263,9 @@ impl<S: ScoringFunction> Attention<S> {
             soft_cap: call.options.soft_cap,
             ..Modifiers::default()
         };
-        let [batch, key_heads, ..] = memory.keys.dims();
         let [_, _, number, size] = keys.dims();
-        let of_extra = keys.clone().expand([batch, key_heads, number, size]);
+        let of_extra = keys.clone();
+        let of_extra = of_extra.expand([sizes.batch, sizes.key_heads, number, size]);
         let of_extra = match kernel {
             ScoreKernel::Dot { .. } => widened(of_extra),
             ScoreKernel::Additive { .. } => of_extra,
@@ -269,9 +281,8 @@ impl<S: ScoringFunction> Attention<S> {
             let dtype = of_extra.dtype();
             of_extra = of_extra + per_head(bias, heads).cast(dtype);
         }
-        let sizes = [heads, num_queries];
         let extra = [keys, values];
-        let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, None, sizes);
+        let (memory, ..) = with_extra_keys(memory, sizes, Modifiers::default(), extra, None);
         let [scores, of_extra] = [scores, of_extra].map(widened);
         let scores = Tensor::cat(vec![scores, of_extra], 3);
         self.finish(scores, &memory, call, dtype)
@@ -325,30 +336,33 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
+    /// # Panics
+    /// If the memory is not for this score, or for queries like these.
+    fn sizes(&self, queries: &Tensor<4>, memory: &Memory) -> Sizes {
+        memory.expect_owner::<S>();
+        Sizes::of_call("attention", queries, memory)
+    }
+
     /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key
     /// are cleared, unless there are extra keys to attend to.
     ///
     /// # Panics
-    /// If the memory is not for this score, or for queries like these.
+    /// If an option does not fit.
     fn project_queries(
         &self,
         mut queries: Tensor<4>,
         memory: &Memory,
+        sizes: Sizes,
         call: Call,
     ) -> Option<Tensor<4>> {
-        memory.expect_owner::<S>();
-        let [batch, key_heads, num_keys, _] = memory.values.dims();
-        let [_, heads, num_queries, _] = queries.dims();
-        assert_batch(&queries, &memory.values);
-        functional::assert_divides("attention", key_heads, heads);
-        let others = [Argument::floats("queries", &queries)];
-        assert_together(
-            "attention",
-            Argument::floats("values", &memory.values),
-            others,
-        );
-        call.options
-            .check("attention", &queries, [&memory.keys, &memory.values]);
+        call.options.check("attention", sizes, &queries, memory);
+        let Sizes {
+            batch,
+            heads,
+            num_queries,
+            num_keys,
+            ..
+        } = sizes;
         let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
         let positions = call.positions.cloned().unwrap_or_else(last);
         let has_keys = num_keys > 0 || call.has_extra_keys();
@@ -370,15 +384,5 @@ impl<S: ScoringFunction> Attention<S> {
                 0.0
             }
         })
-    }
-}
-
-/// The output where there is nothing to attend to.
-fn zeros([heads, num_queries]: [usize; 2], memory: &Memory) -> AttentionOutput<4> {
-    let [batch, _, num_keys, value_size] = memory.values.dims();
-    let options = (&memory.values.device(), memory.values.dtype());
-    AttentionOutput {
-        context: Tensor::zeros([batch, heads, num_queries, value_size], options),
-        weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
     }
 }

@@ -6,9 +6,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, ScoringFunction, device_limits,
-};
+use attention_core::backend::device_limits;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_same,
     assert_same, contract, device,

@@ -3,10 +3,9 @@
 #![cfg(feature = "flex")]
 #![allow(clippy::unwrap_used)]
 
-use attention_core::{
-    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, RotaryConfig,
-    RotaryLayout, ScoringFunction,
-};
+use attention_core::position::{AlibiConfig, Biased, Positions, RotaryConfig, RotaryLayout};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{Array, assert_close, oracle};
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::sync::OnceLock;

@@ -8,8 +8,8 @@ mod model;
 
 use std::sync::Mutex;
 
-use attention_core::RotaryLayout;
 use attention_core::functional::rotate;
+use attention_core::position::RotaryLayout;
 use attention_tests::{Array, assert_same};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};

@@ -40,7 +40,9 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
         return Err(failed("finding a file name in the path")(source));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     if !folder.is_dir() {
         return Err(PlotError::MissingFolder {

@@ -9,13 +9,17 @@ mod score;
 
 pub use score::AnyScore;
 
+use attention_core::score::{
+    BiaffineScore, BilinearScore, ConcatScore, CosineScore, GaussianScore, Kernel, KernelScore,
+    KernelScoreConfig, ProjectedScore, QkNormScore,
+};
+use attention_core::stateful::{
+    AttentionState, CoverageAttention, CoverageAttentionConfig, LocationAttention,
+    LocationAttentionConfig, MonotonicAttention, MonotonicAttentionConfig, StatefulAttention,
+};
 use attention_core::{
-    AdditiveScore, Attention, AttentionOutput, AttentionState, BiaffineScore, BilinearScore,
-    ConcatScore, CosineScore, CoverageAttention, CoverageAttentionConfig, DotProductScore,
-    GaussianScore, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
-    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig,
-    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ProjectedScore, QkNormScore,
-    ScoringFunction, StatefulAttention,
+    AdditiveScore, Attention, AttentionOutput, DotProductScore, Mask, Memory, MultiHeadAttention,
+    MultiHeadAttentionConfig, Normalizer, ScoringFunction,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,

@@ -46,11 +46,20 @@ pub fn write_file_if(
     replace(path, bytes, may_replace).map_err(|source| Error::io("write", path, source))
 }
 
-fn replace(path: &Path, bytes: &[u8], may_replace: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    bytes: &[u8],
+    may_replace: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     if path.file_name().is_none() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path names no file",
+        ));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     // A file that tempfile creates itself is closed to other users; this one is to stay, with the usual permissions.
     let mut file = tempfile::Builder::new()
@@ -61,9 +70,13 @@ fn replace(path: &Path, bytes: &[u8], may_replace: impl FnOnce() -> io::Result<(
     file.as_file().sync_all()?;
     may_replace()?;
     // Windows does not rename open files.
-    file.into_temp_path().persist(path).map_err(|error| error.error)?;
+    file.into_temp_path()
+        .persist(path)
+        .map_err(|error| error.error)?;
     // The rename itself survives a power cut where the system can flush a folder; one that cannot is no error.
-    if cfg!(unix) && let Ok(folder) = File::open(folder) {
+    if cfg!(unix)
+        && let Ok(folder) = File::open(folder)
+    {
         let _ = folder.sync_all();
     }
     Ok(())

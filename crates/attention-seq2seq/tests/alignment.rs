@@ -6,10 +6,8 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use attention_core::{
-    AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, AttentionState, Mask, Memory,
-    StatefulAttention,
-};
+use attention_core::stateful::{AttentionState, StatefulAttention};
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, Mask, Memory};
 use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;

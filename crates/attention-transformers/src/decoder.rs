@@ -2,17 +2,19 @@
 
 use attention_core::functional::AttentionOptions;
 use attention_core::padding::Padding;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, Mask, Memory, NewRows, RelativePositionBias,
-    RelativePositionBiasConfig, ScoringFunction,
-};
+use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, Mask, Memory, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 
+use crate::cache::TransformerCache;
+use crate::decoder_layer::TransformerDecoderLayer;
 use crate::encoder::{final_norm, normalized, shared_bias};
-use crate::{Norm, TransformerCache, TransformerDecoderLayer, TransformerLayerConfig};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::Norm;
 
 const NAME: &str = "TransformerDecoder";
 

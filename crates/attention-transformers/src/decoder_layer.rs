@@ -1,15 +1,16 @@
 //! The layer of a Transformer decoder.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::position::{Biased, RelativePositionBias};
 use attention_core::{
-    Biased, DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows,
-    RelativePositionBias, ScoringFunction,
+    DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows, ScoringFunction,
 };
 use burn::module::Module;
 use burn::tensor::Tensor;
 
 use crate::encoder_layer::{biased, within};
-use crate::{FeedForward, Residual};
+use crate::feed_forward::FeedForward;
+use crate::residual::Residual;
 
 /// Self-attention, attention to a memory, and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).

@@ -1,7 +1,8 @@
 //! Embeddings of tokens and of their positions.
 
 use attention_core::padding::fill_padding_tokens;
-use attention_core::{KeyValueCache, NewRows, Positions};
+use attention_core::position::Positions;
+use attention_core::{KeyValueCache, NewRows};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{
@@ -13,7 +14,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_toget
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::{EmbeddingTable, dropout};
 
-use crate::{Norm, NormConfig};
+use crate::norm::{Norm, NormConfig};
 
 const NAME: &str = "TokenEmbedding";
 
@@ -143,7 +144,7 @@ impl TokenEmbeddingConfig {
 /// The embedding of tokens, with that of their positions: what goes into the first layer of a Transformer.
 ///
 /// ```
-/// use attention_core::Positions;
+/// use attention_core::position::Positions;
 /// use attention_transformers::{PositionEmbeddingConfig, TokenEmbeddingConfig};
 /// use burn::prelude::*;
 ///

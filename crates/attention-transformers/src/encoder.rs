@@ -2,16 +2,19 @@
 
 use attention_core::functional::AttentionOptions;
 use attention_core::padding::Padding;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, NewRows, RelativePositionBias,
-    RelativePositionBiasConfig, ScoringFunction,
-};
+use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 
-use crate::{Norm, NormOrder, TransformerCache, TransformerEncoderLayer, TransformerLayerConfig};
+use crate::cache::TransformerCache;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::Norm;
+use crate::residual::NormOrder;
 
 /// Configuration of [`TransformerEncoder`].
 #[derive(Config, Debug)]
@@ -46,7 +49,8 @@ impl TransformerEncoderConfig {
     ///
     /// ```
     /// use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
-    /// use attention_core::{AdditiveScoreConfig, Mask};
+    /// use attention_core::Mask;
+    /// use attention_core::score::AdditiveScoreConfig;
     /// use burn::prelude::*;
     ///
     /// let device = Device::flex();

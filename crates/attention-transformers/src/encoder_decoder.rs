@@ -1,9 +1,8 @@
 //! Encoder-decoder models.
 
 use attention_core::padding::{last_tokens, mask_of_tokens};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
-};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, KeyValueCache, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -11,10 +10,11 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::linear;
 
-use crate::{
-    CausalModel, DecoderMemory, TokenEmbedding, TokenEmbeddingConfig, TransformerCache,
-    TransformerDecoder, TransformerDecoderConfig, TransformerEncoder, TransformerEncoderConfig,
-};
+use crate::cache::TransformerCache;
+use crate::decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
+use crate::generate::CausalModel;
 
 const NAME: &str = "EncoderDecoder";
 
@@ -139,7 +139,9 @@ impl EncoderDecoderConfig {
 ///     EncoderDecoderConfig, GenerateConfig, NormConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
 ///     TransformerEncoderConfig, TransformerLayerConfig,
 /// };
-/// use attention_core::{DotProductScoreConfig, NewRows, RelativePositionBiasConfig};
+/// use attention_core::NewRows;
+/// use attention_core::position::RelativePositionBiasConfig;
+/// use attention_core::score::DotProductScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -1,13 +1,13 @@
 //! The layer of a Transformer encoder.
 
 use attention_core::functional::AttentionOptions;
-use attention_core::{
-    Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias, ScoringFunction,
-};
+use attention_core::position::{Biased, RelativePositionBias};
+use attention_core::{KeyValueCache, Mask, MultiHeadAttention, NewRows, ScoringFunction};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use crate::{FeedForward, Residual};
+use crate::feed_forward::FeedForward;
+use crate::residual::Residual;
 
 /// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).

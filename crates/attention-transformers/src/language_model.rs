@@ -2,19 +2,18 @@
 
 use attention_core::functional::AttentionOptions;
 use attention_core::padding::{Padding, last_tokens};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, NewRows, ScoringFunction,
-};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, KeyValueCache, Mask, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::linear;
 
-use crate::{
-    CausalModel, TokenEmbedding, TokenEmbeddingConfig, TransformerCache, TransformerEncoder,
-    TransformerEncoderConfig,
-};
+use crate::cache::TransformerCache;
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
+use crate::generate::CausalModel;
 
 /// Configuration of [`LanguageModel`].
 #[derive(Config, Debug)]
@@ -97,7 +96,9 @@ impl LanguageModelConfig {
 ///     FeedForwardActivation, GenerateConfig, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
 ///     TransformerEncoderConfig, TransformerLayerConfig,
 /// };
-/// use attention_core::{DotProductScoreConfig, NewRows, RotaryConfig};
+/// use attention_core::NewRows;
+/// use attention_core::position::RotaryConfig;
+/// use attention_core::score::DotProductScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

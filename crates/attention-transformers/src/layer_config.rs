@@ -1,18 +1,19 @@
 //! Configuration of the layers of Transformers.
 
+use attention_core::score::DotProductScoreConfig;
 use attention_core::{
-    DotProductScore, DotProductScoreConfig, MultiHeadAttention, MultiHeadAttentionConfig,
-    ScoringFunction,
+    DotProductScore, MultiHeadAttention, MultiHeadAttentionConfig, ScoringFunction,
 };
 use burn::config::Config;
 use burn::nn::DropoutConfig;
 use burn::tensor::Device;
 use burn_fused_layers::harness::checks::assert_positive;
 
-use crate::{
-    FeedForward, FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, Residual,
-    TransformerDecoderLayer, TransformerEncoderLayer,
-};
+use crate::decoder_layer::TransformerDecoderLayer;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
+use crate::norm::NormConfig;
+use crate::residual::{NormOrder, Residual};
 
 const NAME: &str = "TransformerLayerConfig";
 

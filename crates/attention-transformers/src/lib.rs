@@ -1,8 +1,8 @@
 //! Transformers around any scoring function: layers, stacks, language models and generation.
 //!
 //! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual
-//! connections. Positions are a matter of the score ([`Rotary`](attention_core::Rotary),
-//! [`Biased`](attention_core::Biased)) or of the embedding. Texts that grow go by a cache,
+//! connections. Positions are a matter of the score ([`Rotary`](attention_core::position::Rotary),
+//! [`Biased`](attention_core::position::Biased)) or of the embedding. Texts that grow go by a cache,
 //! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
 //!
 //! | model | is |
@@ -13,7 +13,9 @@
 //!
 //! ```
 //! use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
-//! use attention_core::{AlibiConfig, Biased, DotProductScoreConfig, Mask};
+//! use attention_core::Mask;
+//! use attention_core::position::{AlibiConfig, Biased};
+//! use attention_core::score::DotProductScoreConfig;
 //! use burn::prelude::*;
 //!
 //! let device = Device::flex();
@@ -30,9 +32,9 @@
 //! score's too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
 //! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
 //! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
-//! [`QkNormScore`](attention_core::QkNormScore) (`query` and `key`), gain, temperature and inverse width of other
-//! scores, the offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules are of
-//! this library: `with_key_remapping` of a store changes them.
+//! [`QkNormScore`](attention_core::score::QkNormScore) (`query` and `key`), gain, temperature and inverse width of
+//! other scores, the offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules
+//! are of this library: `with_key_remapping` of a store changes them.
 //! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of a type.
 
 pub mod burn_nn;
@@ -54,6 +56,7 @@ mod norm;
 mod residual;
 #[cfg(feature = "pytorch")]
 mod state_dict;
+mod text_encoder;
 #[cfg(feature = "pytorch")]
 pub mod torch;
 
@@ -84,3 +87,4 @@ pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{
     MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
 };
+pub use text_encoder::TextEncoder;

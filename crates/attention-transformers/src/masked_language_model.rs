@@ -1,9 +1,7 @@
 //! Masked language models.
 
-use attention_core::padding::mask_of_tokens;
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, NewRows, ScoringFunction,
-};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -11,10 +9,11 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::{activate, linear};
 
-use crate::{
-    FeedForwardActivation, Norm, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoder,
-    TransformerEncoderConfig,
-};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
+use crate::feed_forward::FeedForwardActivation;
+use crate::norm::Norm;
+use crate::text_encoder::features;
 
 const NAME: &str = "MaskedLanguageModelConfig";
 
@@ -176,14 +175,7 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         types: Option<Tensor<2, Int>>,
         rows: NewRows,
     ) -> Tensor<3> {
-        let shape @ [batch, num_rows] = tokens.dims();
-        let embedding = &self.embedding;
-        let embedded = embedding.of_texts(tokens, types, rows, &KeyValueCache::new());
-        if batch * num_rows == 0 {
-            return embedded;
-        }
-        let mask = mask_of_tokens(rows, shape, &embedded.device());
-        self.stack.forward(embedded, &mask)
+        features(&self.embedding, &self.stack, tokens, types, rows)
     }
 
     /// The logits of features, such as those of the masked tokens alone: the head is the largest layer.

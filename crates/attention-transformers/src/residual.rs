@@ -6,7 +6,7 @@ use burn::nn::Dropout;
 use burn::tensor::Tensor;
 use burn_fused_layers::dropout_beside;
 
-use crate::Norm;
+use crate::norm::Norm;
 
 /// The place of the normalizations around a sublayer `f`.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use attention_core::import::StateDict;
 
-use crate::Norm;
+use crate::norm::Norm;
 
 /// A [`StateDict`] that knows normalizations.
 pub(crate) trait ReadNorm {

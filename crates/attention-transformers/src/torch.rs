@@ -15,11 +15,14 @@ use std::path::Path;
 use attention_core::ScoringFunction;
 use attention_core::import::{ImportError, Place, StateDict, read_multi_head_attention};
 
+use crate::decoder::TransformerDecoder;
+use crate::decoder_layer::TransformerDecoderLayer;
+use crate::encoder::TransformerEncoder;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::feed_forward::FeedForward;
+use crate::norm::Norm;
+use crate::residual::Residual;
 use crate::state_dict::ReadNorm;
-use crate::{
-    FeedForward, Norm, Residual, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
-    TransformerEncoderLayer,
-};
 
 /// Loads a PyTorch state dict of `torch.nn.TransformerEncoderLayer` into `layer`: `self_attn.in_proj_weight`, ..,
 /// `linear1`, `linear2`, `norm1` and `norm2`.

@@ -10,10 +10,10 @@ use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
-use crate::page::{Item, Page, PageModel, is_page};
 use crate::machine::among_threads;
 use crate::model::Model;
 use crate::output::{CutOff, say, without_mark};
+use crate::page::{Item, Page, PageModel, is_page};
 
 #[derive(Args)]
 pub(crate) struct AttendArgs {

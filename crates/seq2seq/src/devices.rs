@@ -1,6 +1,6 @@
 //! `seq2seq devices`.
 
-use attention_core::device_limits;
+use attention_core::backend::device_limits;
 use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
 use burn::tensor::Device;
 use clap::Args;

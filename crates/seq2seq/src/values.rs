@@ -1,19 +1,28 @@
 //! Arguments whose values are enums of the library: their parsers, and the help of each value.
 
-use std::fmt::Display;
-
 use attention_seq2seq::{AttentionKind, ModelKind, Normalization, Select, Stress, UnknownTokens};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) fn attention() -> impl TypedValueParser<Value = AttentionKind> {
-    one_of(AttentionKind::ALL.iter().map(|kind| (*kind, kind.description())))
+    one_of(
+        AttentionKind::ALL
+            .iter()
+            .map(|kind| (*kind, kind.description())),
+    )
 }
 
 pub(crate) fn model() -> impl TypedValueParser<Value = ModelKind> {
     one_of([
-        (ModelKind::Rnn, "recurrent encoder and decoder with attention: a `Seq2Seq`"),
-        (ModelKind::Transformer, "encoder and decoder of self-attention: a `Transformer`"),
+        (
+            ModelKind::Rnn,
+            "recurrent encoder and decoder with attention: a `Seq2Seq`",
+        ),
+        (
+            ModelKind::Transformer,
+            "encoder and decoder of self-attention: a `Transformer`",
+        ),
     ])
 }
 
@@ -34,7 +43,10 @@ pub(crate) fn normalization() -> impl TypedValueParser<Value = Normalization> {
 pub(crate) fn select() -> impl TypedValueParser<Value = Select> {
     one_of([
         (Select::Loss, "the loss under teacher forcing"),
-        (Select::ErrorRate, "the share of outputs of greedy search that are not their target"),
+        (
+            Select::ErrorRate,
+            "the share of outputs of greedy search that are not their target",
+        ),
         (Select::Bleu, "BLEU of outputs of greedy search, by tokens"),
     ])
 }
@@ -59,11 +71,21 @@ pub(crate) fn unknown_tokens() -> impl TypedValueParser<Value = UnknownTokens> {
 }
 
 /// A parser of these values, by the names that they have in saved settings.
-fn one_of<T>(values: impl IntoIterator<Item = (T, &'static str)>) -> impl TypedValueParser<Value = T>
+fn one_of<T>(
+    values: impl IntoIterator<Item = (T, &'static str)>,
+) -> impl TypedValueParser<Value = T>
 where
-    T: Clone + Display + DeserializeOwned + Send + Sync + 'static,
+    T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    let named = |(value, help): (T, _)| PossibleValue::new(value.to_string()).help(help);
+    let named = |(value, help): (T, _)| PossibleValue::new(saved_name(&value)).help(help);
     let names = PossibleValuesParser::new(values.into_iter().map(named));
     names.try_map(|name| serde_json::from_value(name.into()))
+}
+
+/// The name of a unit variant in saved settings.
+fn saved_name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => unreachable!("a unit variant is written as its name, not as {other:?}"),
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::{Memory, Positions};
+use crate::memory::Memory;
+use crate::position::Positions;
 
 /// The keys of a call, and its queries among them.
 pub(crate) struct Cached {

@@ -10,8 +10,10 @@ use std::ops::Range;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::owner::Owner;
-use crate::{Mask, Memory, Positions};
+use crate::position::Positions;
 pub(crate) use cached::Cached;
 pub use new_rows::NewRows;
 use rows::{Example, Rows, write};

@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{MhaInput, MultiHeadAttention};
-use crate::Memory;
 use crate::functional::project;
+use crate::memory::Memory;
 use crate::multi_head_attention::split;
 use crate::rank::{reshape, to_four_axes};
 

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Bool, Tensor};
 
-use crate::Mask;
+use crate::mask::Mask;
 
 /// Burn's `MhaInput`. (It is a type of its own, since nothing outside burn-nn 0.22.1 can read the fields of Burn's.)
 #[derive(Clone, Debug)]

@@ -32,7 +32,6 @@
 //! | NaN in a masked key or value | spreads: `0 * NaN` | changes no bit |
 //! | returned weights in training | after dropout | before dropout |
 //! | scores in a model of half precision | in half precision | in f32 |
-//! | `quiet_softmax` | is an option | is refused by `init` |
 //! | a step with [`MhaCache`] | takes one more row | takes any number of rows more |
 
 mod cache;

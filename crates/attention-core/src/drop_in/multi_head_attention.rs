@@ -7,7 +7,8 @@ use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::MhaInput;
-use crate::{Attention, DotProductScore, DotProductScoreConfig};
+use crate::attention::Attention;
+use crate::score::{DotProductScore, DotProductScoreConfig};
 
 /// Burn's `MultiHeadAttentionConfig`, field by field.
 #[derive(Config, Debug)]
@@ -22,7 +23,7 @@ pub struct MultiHeadAttentionConfig {
     /// Ignored: a masked pair has no score.
     #[config(default = -1.0e4)]
     pub min_float: f64,
-    /// Refused if true: there is none here.
+    /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
     #[config(default = false)]
     pub quiet_softmax: bool,
     /// The distribution of new parameters.
@@ -48,7 +49,7 @@ impl MultiHeadAttentionConfig {
     /// The module, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If `n_heads` does not divide `d_model`, a size is 0, `dropout` is not in `[0, 1]`, or `quiet_softmax` is true.
+    /// If `n_heads` does not divide `d_model`, a size is 0, or `dropout` is not in `[0, 1]`.
     pub fn init(&self, device: &Device) -> MultiHeadAttention {
         let linear = |bias| {
             LinearConfig::new(self.d_model, self.d_model)
@@ -56,7 +57,6 @@ impl MultiHeadAttentionConfig {
                 .with_bias(bias)
                 .init(device)
         };
-        assert_softmax(self.quiet_softmax);
         MultiHeadAttention {
             query: linear(self.query_bias),
             key: linear(self.key_bias),
@@ -66,6 +66,7 @@ impl MultiHeadAttentionConfig {
             d_model: self.d_model,
             n_heads: self.n_heads,
             d_k: head_size(self.d_model, self.n_heads),
+            quiet_softmax: self.quiet_softmax,
         }
     }
 }
@@ -94,6 +95,8 @@ pub struct MultiHeadAttention {
     pub n_heads: usize,
     /// The size of a query, key and value within a head, `d_model / n_heads`.
     pub d_k: usize,
+    /// Whether the weights of a query may sum to less than 1.
+    pub quiet_softmax: bool,
 }
 
 impl MultiHeadAttention {
@@ -129,6 +132,7 @@ impl MultiHeadAttention {
     pub(super) fn attention(&self) -> Attention<DotProductScore> {
         Attention {
             dropout: self.dropout.clone(),
+            zero_key: self.quiet_softmax,
             ..Attention::new(DotProductScoreConfig::new().init(), 0.0)
         }
     }
@@ -137,10 +141,9 @@ impl MultiHeadAttention {
 /// Burn's module with its parameters, which are shared.
 ///
 /// # Panics
-/// If `n_heads` does not divide `d_model`, or `quiet_softmax` is true.
+/// If `n_heads` does not divide `d_model`.
 impl From<burns::MultiHeadAttention> for MultiHeadAttention {
     fn from(module: burns::MultiHeadAttention) -> Self {
-        assert_softmax(module.quiet_softmax);
         Self {
             query: module.query,
             key: module.key,
@@ -150,12 +153,13 @@ impl From<burns::MultiHeadAttention> for MultiHeadAttention {
             d_model: module.d_model,
             n_heads: module.n_heads,
             d_k: head_size(module.d_model, module.n_heads),
+            quiet_softmax: module.quiet_softmax,
         }
     }
 }
 
 /// The same attention, with all that the library's own module can do.
-impl From<MultiHeadAttention> for crate::MultiHeadAttention<DotProductScore> {
+impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttention<DotProductScore> {
     fn from(module: MultiHeadAttention) -> Self {
         Self {
             attention: module.attention(),
@@ -171,11 +175,4 @@ impl From<MultiHeadAttention> for crate::MultiHeadAttention<DotProductScore> {
 
 fn head_size(d_model: usize, n_heads: usize) -> usize {
     crate::MultiHeadAttentionConfig::new(d_model, n_heads).head_size()
-}
-
-fn assert_softmax(is_quiet: bool) {
-    assert!(
-        !is_quiet,
-        "MultiHeadAttention: quiet_softmax expected false, got true: burn::nn's own module has it"
-    );
 }

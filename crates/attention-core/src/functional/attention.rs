@@ -1,16 +1,18 @@
 //! Attention on queries, keys and values.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::drop_weights;
 use super::extra_keys::with_extra_keys;
 use super::fused::{attend_additive, attend_dot_product};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
-use super::{additive_score, dot_product_score, fill_masked, weighted_sum};
+use super::sizes::Sizes;
+use super::{additive_score, dot_product_score, drop_weights, fill_masked, weighted_sum};
 use crate::functional::AttentionOptions;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::rank::{expand, from_four_axes, to_four_axes};
 use crate::score::{default_scale, widened};
-use crate::{Mask, Memory};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -61,6 +63,7 @@ pub struct AttentionSteps<const D: usize> {
 /// let context = dot_product_attention(queries, keys, values, &options);
 /// assert_eq!(context.dims(), [2, 6, 5, 4]);
 /// ```
+#[doc(alias = "scaled_dot_product_attention")]
 pub fn dot_product_attention<const D: usize>(
     queries: Tensor<D>,
     keys: Tensor<D>,
@@ -68,12 +71,12 @@ pub fn dot_product_attention<const D: usize>(
     options: &AttentionOptions,
 ) -> Tensor<D> {
     const NAME: &str = "dot_product_attention";
-    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
+    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
     let dropout = options.dropout.unwrap_or(0.0);
     from_four_axes(attend_dot_product(
-        queries, &memory, scale, modifiers, dropout,
+        queries, &memory, sizes, scale, modifiers, dropout,
     ))
 }
 
@@ -88,7 +91,7 @@ pub fn dot_product_attention_steps<const D: usize>(
     options: &AttentionOptions,
 ) -> AttentionSteps<D> {
     const NAME: &str = "dot_product_attention";
-    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
+    let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
     // Scores of half precision are f32, as in the fused kernel.
@@ -122,10 +125,10 @@ pub fn additive_attention<const D: usize>(
 ) -> Tensor<D> {
     const NAME: &str = "additive_attention";
     assert_no_scale(options);
-    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
+    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let dropout = options.dropout.unwrap_or(0.0);
     from_four_axes(attend_additive(
-        queries, &memory, weight, modifiers, dropout,
+        queries, &memory, sizes, weight, modifiers, dropout,
     ))
 }
 
@@ -142,7 +145,7 @@ pub fn additive_attention_steps<const D: usize>(
 ) -> AttentionSteps<D> {
     const NAME: &str = "additive_attention";
     assert_no_scale(options);
-    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
+    let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
     let keys = memory.keys();
     let score = |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
     steps(NAME, score, &memory, &modifiers, options)
@@ -163,26 +166,26 @@ fn call<const D: usize>(
     keys: Tensor<D>,
     values: Tensor<D>,
     options: &AttentionOptions,
-) -> (Tensor<4>, Memory, Modifiers) {
+) -> (Tensor<4>, Memory, Sizes, Modifiers) {
     let inputs = [queries, keys, values].map(to_four_axes);
     let [queries, keys, values] = of_one_batch(inputs);
-    let [_, heads, num_queries, _] = queries.dims();
-    options.check(operation, &queries, [&keys, &values]);
-    let modifiers = options.modifiers();
+    let [batch, key_heads, num_keys, _] = keys.dims();
+    assert_shape!(values, [batch, key_heads, num_keys, _]);
+    let others = [
+        Argument::floats("keys", &keys),
+        Argument::floats("values", &values),
+    ];
+    assert_together(operation, Argument::floats("queries", &queries), others);
     let memory = Memory::of_cleared(keys, values, options.mask.clone());
-    match &options.extra_keys {
-        Some(extra) => {
-            let (memory, modifiers) = with_extra_keys(
-                &memory,
-                modifiers,
-                extra.clone(),
-                None,
-                [heads, num_queries],
-            );
-            (queries, memory, modifiers)
-        }
-        None => (queries, memory, modifiers),
-    }
+    let sizes = Sizes::of_call(operation, &queries, &memory);
+    options.check(operation, sizes, &queries, &memory);
+    let modifiers = options.modifiers();
+    let Some(extra) = &options.extra_keys else {
+        return (queries, memory, sizes, modifiers);
+    };
+    let (memory, sizes, modifiers) =
+        with_extra_keys(&memory, sizes, modifiers, extra.clone(), None);
+    (queries, memory, sizes, modifiers)
 }
 
 /// Inputs of one batch: where there is a single example beside more, a view of it for each of them.

@@ -4,27 +4,34 @@ use burn::tensor::{Device, Tensor};
 
 use super::fill_masked;
 use super::modifiers::{Modifiers, along_diagonals};
+use super::sizes::Sizes;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::ops::ResolvedMask;
-use crate::{Mask, Memory};
 
-/// A memory with further keys and values behind its own, `[batch or 1, key_heads, n, _]`, and the modifiers for them,
+/// A memory with further keys and values behind its own, `[batch or 1, key_heads, n, _]`, its sizes, and its modifiers,
 /// which add nothing to their scores but `bias`, `[batch or 1, heads or 1, 1, n]`. They were checked to fit.
 pub(crate) fn with_extra_keys(
     memory: &Memory,
+    sizes: Sizes,
     mut modifiers: Modifiers,
     [keys, values]: [Tensor<4>; 2],
     bias: Option<Tensor<4>>,
-    [heads, num_queries]: [usize; 2],
-) -> (Memory, Modifiers) {
-    let [batch, key_heads, num_keys, _] = memory.keys.dims();
+) -> (Memory, Sizes, Modifiers) {
+    let Sizes {
+        batch,
+        key_heads,
+        num_queries,
+        num_keys,
+        ..
+    } = sizes;
     let [_, _, number, _] = keys.dims();
     if let Some(relative) = modifiers.relative_bias.take().filter(|_| num_keys > 0) {
         modifiers.add_bias(along_diagonals(relative, num_queries));
     }
     modifiers.bias = side_by_side(modifiers.bias, bias, [num_keys, number]);
     let device = &memory.keys.device();
-    let scores = [batch, heads, num_queries, num_keys];
-    let mask = extended(&memory.mask, scores, number, device);
+    let mask = extended(&memory.mask, sizes.scores(), number, device);
     let joined = |own: Tensor<4>, extra: Tensor<4>| {
         let [_, _, _, size] = extra.dims();
         let extra = extra.expand([batch, key_heads, number, size]);
@@ -35,7 +42,8 @@ pub(crate) fn with_extra_keys(
     };
     let keys = joined(memory.read_keys(), keys);
     let values = joined(memory.read_values(), values);
-    (Memory::of_cleared(keys, values, mask), modifiers)
+    let memory = Memory::of_cleared(keys, values, mask);
+    (memory, sizes.with_keys(num_keys + number), modifiers)
 }
 
 /// The bias of the keys and that of the further ones, `numbers` of them, with 0 in the place of one; none without both.

@@ -5,15 +5,17 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::key_heads::assert_divides;
 use super::modifiers::Modifiers;
+use super::sizes::Sizes;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::ops::{
     AdditiveAttentionInputs, AttentionOps, DotProductAttentionInputs, PackAdditiveKeysInputs,
 };
-use crate::{Mask, Memory};
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, modified, and dropout on the weights.
+/// `sizes` were found to fit.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys of the memory `[batch, key_heads, keys, num_hiddens]`,
@@ -21,30 +23,31 @@ use crate::{Mask, Memory};
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If shapes, types, devices or the mask do not fit together, or the dropout is not in `[0, 1)`.
+/// If weight, modifiers or mask do not fit, or the dropout is not in `[0, 1)`.
 pub(crate) fn attend_additive(
     queries: Tensor<4>,
     memory: &Memory,
+    sizes: Sizes,
     weight: Tensor<1>,
     modifiers: Modifiers,
     dropout: f64,
 ) -> Tensor<4> {
     const NAME: &str = "additive_attention";
-    let [_, _, _, num_hiddens] = queries.dims();
+    let num_hiddens = sizes.compared(&queries, memory);
     assert_shape!(weight, [num_hiddens]);
     let others = [Argument::floats("weight", &weight)];
     assert_together(NAME, Argument::floats("queries", &queries), others);
-    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
-        return context;
+    assert_probability(NAME, dropout);
+    if sizes.has_no_pairs() {
+        return sizes.zeros(memory);
     }
     if num_hiddens == 0 {
         // All scores are 0, as those of dot products are.
-        return attend_dot_product(queries, memory, 1.0, modifiers, dropout);
+        return attend_dot_product(queries, memory, sizes, 1.0, modifiers, dropout);
     }
-    let shape = scores_shape(&queries, memory);
-    let modifiers = modifiers.checked(NAME, shape, &queries);
+    let modifiers = modifiers.checked(NAME, sizes.scores(), &queries);
     let inputs = AdditiveAttentionInputs {
-        mask: memory.mask.resolve(shape, &queries.device()),
+        mask: memory.mask.resolve(sizes.scores(), &queries.device()),
         queries: queries.into_dispatch(),
         keys: memory.read_keys().into_dispatch(),
         values: memory.read_values().into_dispatch(),
@@ -58,18 +61,19 @@ pub(crate) fn attend_additive(
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, modified, and dropout on the weights.
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, modified, and dropout on the weights. `sizes` were found
+/// to fit.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in
-/// `[0, 1)`.
+/// If modifiers or mask do not fit, the scale is not finite, or the dropout is not in `[0, 1)`.
 pub(crate) fn attend_dot_product(
     queries: Tensor<4>,
     memory: &Memory,
+    sizes: Sizes,
     scale: f64,
     modifiers: Modifiers,
     dropout: f64,
@@ -79,18 +83,20 @@ pub(crate) fn attend_dot_product(
         scale.is_finite(),
         "{NAME}: scale expected to be finite, got {scale}"
     );
-    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
-        return context;
+    let size = sizes.compared(&queries, memory);
+    assert_probability(NAME, dropout);
+    if sizes.has_no_pairs() {
+        return sizes.zeros(memory);
     }
-    let shape = scores_shape(&queries, memory);
-    let modifiers = modifiers.checked(NAME, shape, &queries);
-    let mask = memory.mask.resolve(shape, &queries.device());
+    let modifiers = modifiers.checked(NAME, sizes.scores(), &queries);
+    let mask = memory.mask.resolve(sizes.scores(), &queries.device());
     // Products of vectors without elements are 0, as those of one element 0 are.
-    let with_elements = |tensor: Tensor<4>| match tensor.dims() {
-        [batch, heads, rows, 0] => {
-            Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
+    let with_elements = |tensor: Tensor<4>| {
+        if size > 0 {
+            return tensor;
         }
-        _ => tensor,
+        let [batch, heads, rows, _] = tensor.dims();
+        Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
     };
     let inputs = DotProductAttentionInputs {
         queries: with_elements(queries).into_dispatch(),
@@ -128,41 +134,9 @@ pub(crate) fn pack_additive_keys(
     Some(Tensor::from_dispatch(packed))
 }
 
-/// The shape of the scores of `queries` with the keys of a memory.
-fn scores_shape(queries: &Tensor<4>, memory: &Memory) -> [usize; 4] {
-    let [batch, heads, num_queries, _] = queries.dims();
-    [batch, heads, num_queries, memory.num_keys()]
-}
-
-/// The context where there is no pair of query and key, or no element of a value: 0 or empty.
-///
-/// # Panics
-/// If shapes, types or devices do not fit together or the dropout is not in `[0, 1)`.
-fn context_without_pairs(
-    operation: &str,
-    queries: &Tensor<4>,
-    memory: &Memory,
-    dropout: f64,
-) -> Option<Tensor<4>> {
-    let (keys, values) = (&memory.keys, &memory.values);
-    let [batch, heads, num_queries, size] = queries.dims();
-    let [_, key_heads, num_keys, _] = keys.dims();
-    let [_, _, _, value_size] = values.dims();
-    assert_shape!(keys, [batch, key_heads, num_keys, size]);
-    assert_shape!(values, [batch, key_heads, num_keys, value_size]);
-    assert_divides(operation, key_heads, heads);
-    let others = [
-        Argument::floats("keys", keys),
-        Argument::floats("values", values),
-    ];
-    assert_together(operation, Argument::floats("queries", queries), others);
+fn assert_probability(operation: &str, dropout: f64) {
     assert!(
         (0.0..1.0).contains(&dropout),
         "{operation}: dropout expected in [0, 1), got {dropout}"
     );
-    let is_empty = batch * heads * num_queries * num_keys * value_size == 0;
-    is_empty.then(|| {
-        let shape = [batch, heads, num_queries, value_size];
-        Tensor::zeros(shape, (&values.device(), values.dtype()))
-    })
 }

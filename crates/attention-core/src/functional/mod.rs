@@ -25,6 +25,7 @@ mod project;
 mod rotate;
 mod score;
 mod shared;
+mod sizes;
 mod weights;
 
 pub use attention::{
@@ -41,9 +42,10 @@ pub use padding::fill_padding;
 
 pub(crate) use extra_keys::with_extra_keys;
 pub(crate) use fused::{attend_additive, attend_dot_product, pack_additive_keys};
-pub(crate) use key_heads::{assert_divides, repeat_key_heads};
+pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use modifiers::{Modifiers, along_diagonals, modify, softmax_with_sinks};
 pub(crate) use padding::{fill_keyless, fill_masked};
 pub(crate) use project::project;
 pub(crate) use shared::SharedTensor;
+pub(crate) use sizes::Sizes;
 pub(crate) use weights::drop_weights;

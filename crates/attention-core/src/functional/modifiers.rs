@@ -6,7 +6,7 @@ use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::wide;
 
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
 use crate::score::sum_of_biases;
 
@@ -77,6 +77,9 @@ impl Modifiers {
     /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is no
     /// finite number above 0.
     pub(crate) fn check(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
+        if self.is_none() {
+            return;
+        }
         let [batch, heads, num_queries, num_keys] = shape;
         if let Some(cap) = self.soft_cap {
             assert!(
@@ -84,15 +87,12 @@ impl Modifiers {
                 "{operation}: soft_cap expected a finite number above 0, got {cap}"
             );
         }
+        let distances = (num_queries + num_keys).saturating_sub(1);
         let check_biases = [
-            ("bias", &self.bias, [num_queries, num_keys]),
-            (
-                "relative_bias",
-                &self.relative_bias,
-                [1, (num_queries + num_keys).saturating_sub(1)],
-            ),
+            ("bias", &self.bias, num_queries, num_keys, " or 1"),
+            ("relative_bias", &self.relative_bias, 1, distances, ""),
         ];
-        for (name, bias, [rows, size]) in check_biases {
+        for (name, bias, rows, size, or_one) in check_biases {
             let Some(bias) = bias else { continue };
             let got @ [of_batch, of_heads, of_rows, of_size] = bias.dims();
             let fits = |got, expected| got == 1 || got == expected;
@@ -100,8 +100,8 @@ impl Modifiers {
                 fits(of_batch, batch)
                     && fits(of_heads, heads)
                     && fits(of_rows, rows)
-                    && of_size == size,
-                "{operation}: {name} expected [{batch} or 1, {heads} or 1, {rows} or 1, {size}], got {got:?}"
+                    && (of_size == size || of_size == 1 && !or_one.is_empty()),
+                "{operation}: {name} expected [{batch} or 1, {heads} or 1, {rows} or 1, {size}{or_one}], got {got:?}"
             );
         }
         if let Some(sinks) = &self.sinks {
@@ -136,8 +136,11 @@ impl Modifiers {
         shape: [usize; 4],
         queries: &Tensor<4>,
     ) -> ScoreModifiers<Dispatch> {
+        if self.is_none() {
+            return ScoreModifiers::NONE;
+        }
         self.check(operation, shape, queries);
-        let [_, heads, _, _] = shape;
+        let [_, heads, _, num_keys] = shape;
         let dtype = queries.dtype();
         let sinks = self.all_sinks(heads, wide(dtype), &queries.device());
         let fit = |bias: Tensor<4>| {
@@ -150,8 +153,13 @@ impl Modifiers {
             };
             bias.cast(wanted)
         };
+        // Kernels read a number for each key.
+        let of_each_key = |bias: Tensor<4>| match bias.dims() {
+            [_, _, _, 1] if num_keys > 1 => bias.repeat_dim(3, num_keys),
+            _ => bias,
+        };
         ScoreModifiers {
-            bias: OptionalTensor::of(self.bias.map(fit)),
+            bias: OptionalTensor::of(self.bias.map(fit).map(of_each_key)),
             relative_bias: OptionalTensor::of(self.relative_bias.map(fit)),
             sinks: OptionalTensor::of(sinks),
             soft_cap: self.soft_cap,

@@ -4,7 +4,9 @@ use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
-use crate::Mask;
+use super::sizes::Sizes;
+use crate::mask::Mask;
+use crate::memory::Memory;
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///
@@ -20,7 +22,7 @@ pub struct AttentionOptions {
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,
-    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`, of the type of the queries or a more
+    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys or 1]`, of the type of the queries or a more
     /// precise one: what others call a float mask. Minus infinity masks a pair.
     pub bias: Option<Tensor<4>>,
     /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
@@ -43,13 +45,13 @@ pub struct AttentionOptions {
 
 impl AttentionOptions {
     /// # Panics
-    /// If an option does not fit queries, keys and values as they are compared, `[batch, heads, queries, size]` and
-    /// `[batch, key_heads, keys, _]`.
+    /// If an option does not fit these queries and this memory.
     pub(crate) fn check(
         &self,
         operation: &str,
+        sizes: Sizes,
         queries: &Tensor<4>,
-        [keys, values]: [&Tensor<4>; 2],
+        memory: &Memory,
     ) {
         if let Some(scale) = self.scale {
             assert!(
@@ -63,17 +65,20 @@ impl AttentionOptions {
                 "{operation}: dropout expected in [0, 1), got {dropout}"
             );
         }
-        let [batch, heads, num_queries, _] = queries.dims();
-        let [_, key_heads, num_keys, _] = keys.dims();
-        let shape = [batch, heads, num_queries, num_keys];
-        self.modifiers().check(operation, shape, queries);
+        self.modifiers().check(operation, sizes.scores(), queries);
         let Some([extra_keys, extra_values]) = &self.extra_keys else {
             return;
         };
+        let Sizes {
+            batch,
+            key_heads,
+            num_keys,
+            ..
+        } = sizes;
         let [_, _, number, _] = extra_keys.dims();
         for (name, extra, own) in [
-            ("extra keys", extra_keys, keys),
-            ("values of extra keys", extra_values, values),
+            ("extra keys", extra_keys, &memory.keys),
+            ("values of extra keys", extra_values, &memory.values),
         ] {
             let (got, [_, _, _, size]) = (extra.dims(), own.dims());
             let [of_batch, of_heads, of_rows, of_size] = got;
@@ -106,12 +111,18 @@ impl AttentionOptions {
     }
 }
 
-impl From<&Mask> for AttentionOptions {
-    fn from(mask: &Mask) -> Self {
+impl From<Mask> for AttentionOptions {
+    fn from(mask: Mask) -> Self {
         Self {
-            mask: mask.clone(),
+            mask,
             ..Self::default()
         }
+    }
+}
+
+impl From<&Mask> for AttentionOptions {
+    fn from(mask: &Mask) -> Self {
+        mask.clone().into()
     }
 }
 

@@ -5,7 +5,7 @@ use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::Tensor;
 
 use super::key_heads::assert_divides;
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_rows_without_key};
 
 /// Zeros for the keys (or values) that no query of any head which reads them attends to.
@@ -16,11 +16,11 @@ use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_row
 /// # Panics
 /// If the mask does not fit, or `key_heads` does not divide `heads`.
 pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
-    let [batch, key_heads, num_keys, size] = tensor.dims();
-    assert_divides("fill_padding", key_heads, heads);
     if mask.is_none() {
         return tensor;
     }
+    let [batch, key_heads, num_keys, size] = tensor.dims();
+    assert_divides("fill_padding", key_heads, heads);
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
     if batch * heads * num_queries * num_keys * size == 0 {
         return tensor;

@@ -11,13 +11,13 @@ use crate::ops::{AttentionOps, RotaryLayout, RotateInputs};
 /// which features are a pair; features after the last pair stay as they are. The angles have no gradient; half
 /// precision is turned in f32.
 ///
-/// [`Rotary`](crate::Rotary) calls it with the angles of positions. Su et al. 2021, "RoFormer: Enhanced Transformer
-/// with Rotary Position Embedding", section 3.2.
+/// [`Rotary`](crate::position::Rotary) calls it with the angles of positions. Su et al. 2021, "RoFormer: Enhanced
+/// Transformer with Rotary Position Embedding", section 3.2.
 ///
 /// ONNX's `RotaryEmbedding` (opset 23): its caches `[batch, rows, pairs]` are cosines and sines as they are, caches
-/// `[max_positions, pairs]` with `position_ids` go through [`Positions::select`](crate::Positions::select), and
-/// `rotary_embedding_dim` is twice the number of pairs. An input of three axes, `[batch, rows, num_heads * size]`, is
-/// `reshape([batch, rows, num_heads, size]).swap_dims(1, 2)` before and `swap_dims(1, 2).reshape(..)` after.
+/// `[max_positions, pairs]` with `position_ids` go through [`Positions::select`](crate::position::Positions::select),
+/// and `rotary_embedding_dim` is twice the number of pairs. An input of three axes, `[batch, rows, num_heads * size]`,
+/// is `reshape([batch, rows, num_heads, size]).swap_dims(1, 2)` before and `swap_dims(1, 2).reshape(..)` after.
 ///
 /// # Shapes
 /// - rows and result `[batch, heads, rows, size]`; cosines, sines `[batch or 1, rows, pairs]`, with `2 * pairs <= size`
@@ -28,7 +28,7 @@ use crate::ops::{AttentionOps, RotaryLayout, RotateInputs};
 ///
 /// ```
 /// use attention_core::functional::rotate;
-/// use attention_core::{Positions, RotaryLayout};
+/// use attention_core::position::{Positions, RotaryLayout};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
 
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.

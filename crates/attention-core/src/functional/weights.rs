@@ -5,7 +5,7 @@ use burn::tensor::{Distribution, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
-use crate::Mask;
+use crate::mask::Mask;
 use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs};
 use crate::rank::{from_four_axes, to_four_axes};
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
-use crate::{AdditiveAttention, AdditiveScore};
+use crate::attention::AdditiveAttention;
+use crate::score::AdditiveScore;
 
 /// Loads a PyTorch state dict of D2L's `AdditiveAttention` into `attention`.
 ///

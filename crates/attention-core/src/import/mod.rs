@@ -21,8 +21,8 @@
 //! A function fills a module that was configured before: a state dict says no number of heads.
 //!
 //! Models with rotary embedding differ in which features are a pair:
-//! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
-//! from one layout to the other.
+//! [`RotaryConfig::reordered`](crate::position::RotaryConfig::reordered) takes the weights, biases and gains of queries
+//! and keys from one layout to the other.
 //!
 //! # Files
 //!

@@ -6,7 +6,8 @@ use burn_fused_layers::harness::parameter::shape;
 
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
-use crate::{MultiHeadAttention, ScoringFunction};
+use crate::multi_head_attention::MultiHeadAttention;
+use crate::score::ScoringFunction;
 
 /// Loads a PyTorch state dict of multi-head attention into `attention`: of D2L's `MultiHeadAttention` (`W_q.weight`,
 /// .., `W_o.weight`) or of `torch.nn.MultiheadAttention` (`in_proj_weight`, or `q_proj_weight`, `k_proj_weight` and

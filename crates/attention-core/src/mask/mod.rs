@@ -7,7 +7,7 @@ mod positions;
 mod resolve;
 mod segments;
 
-use std::ops::BitAnd;
+use std::ops::{BitAnd, BitAndAssign};
 use std::sync::{Arc, LazyLock};
 
 use burn::tensor::{Bool, Int, Shape, Tensor};
@@ -243,6 +243,13 @@ impl BitAnd for Mask {
             flags: both(parts.flags, other.flags, Flags::intersect),
         }
         .into()
+    }
+}
+
+/// `mask = mask & other`
+impl BitAndAssign for Mask {
+    fn bitand_assign(&mut self, other: Self) {
+        *self = std::mem::take(self) & other;
     }
 }
 

@@ -27,6 +27,9 @@ impl Mask {
     /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
     /// another device.
     pub fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
+        if self.is_none() {
+            return Self::none();
+        }
         let [_, _, queries, keys] = shape;
         let resolved = Resolved {
             pairs: [queries, keys],

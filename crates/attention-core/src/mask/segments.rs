@@ -12,6 +12,8 @@ pub(super) struct Segments {
     maker: &'static str,
     queries: Vec<Vec<usize>>,
     keys: Vec<Vec<usize>>,
+    /// Whether each segment is causal, its last query at its last key.
+    is_causal: bool,
 }
 
 impl Mask {
@@ -23,7 +25,8 @@ impl Mask {
     /// many queries as keys: causal masks and windows count the positions of whole rows. What the two mask together, or
     /// keys whose segment has no query, is known as late as [`window`](Self::window) says.
     ///
-    /// PyTorch equivalent: the `cu_seqlens` of FlashAttention's `flash_attn_varlen_func`, which are `lens`, summed up.
+    /// PyTorch equivalent: the `cu_seqlens` of FlashAttention's `flash_attn_varlen_func`, which are `lens`, summed up;
+    /// with `causal=True`, [`segments_causal`](Self::segments_causal).
     ///
     /// ```
     /// use attention_core::{DotProductAttentionConfig, Mask};
@@ -56,6 +59,38 @@ impl Mask {
         key_lens: &[impl AsRef<[usize]>],
     ) -> Self {
         Self::of_segments(Segments::new("Mask::segments_across", query_lens, key_lens))
+    }
+
+    /// [`segments_across`](Self::segments_across), causal within each segment: its last query attends to all of its
+    /// keys, the query before to one key less, and so on. Queries that come before the first key attend to nothing.
+    ///
+    /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func` with `causal=True`.
+    ///
+    /// # Panics
+    /// As [`segments_across`](Self::segments_across).
+    ///
+    /// ```
+    /// use attention_core::{DotProductAttentionConfig, Mask};
+    /// use burn::prelude::*;
+    ///
+    /// let device = Device::flex();
+    /// // Two texts with caches of 4 and 6 tokens, of which the last 1 and 3 are new.
+    /// let mask = Mask::segments_causal(&[[1, 3]], &[[4, 6]]);
+    /// let queries = Tensor::<3>::ones([1, 4, 8], &device);
+    /// let rows = Tensor::<3>::ones([1, 10, 8], &device);
+    /// let attention = DotProductAttentionConfig::new().init();
+    /// let context = attention.forward(queries, rows.clone(), rows, mask);
+    /// assert_eq!(context.dims(), [1, 4, 8]);
+    /// ```
+    pub fn segments_causal(
+        query_lens: &[impl AsRef<[usize]>],
+        key_lens: &[impl AsRef<[usize]>],
+    ) -> Self {
+        let segments = Segments::new("Mask::segments_causal", query_lens, key_lens);
+        Self::of_segments(Segments {
+            is_causal: true,
+            ..segments
+        })
     }
 
     fn of_segments(segments: Segments) -> Self {
@@ -92,6 +127,7 @@ impl Segments {
             maker,
             queries: queries.iter().map(|row| row.as_ref().to_vec()).collect(),
             keys: keys.iter().map(|row| row.as_ref().to_vec()).collect(),
+            is_causal: false,
         }
     }
 
@@ -118,14 +154,17 @@ impl Segments {
         }
     }
 
-    /// The keys of each query's own segment; none for a query after the last.
+    /// The keys of each query's own segment, up to its own if it is causal; none for a query after the last.
     pub(super) fn intervals(&self, num_queries: usize) -> Intervals {
         let mut bounds = vec![[0, 0]; self.batch() * num_queries];
         let rows = self.queries.iter().zip(&self.keys);
         for ((queries, keys), bounds) in rows.zip(bounds.chunks_exact_mut(num_queries.max(1))) {
             let (mut query, mut key) = (0, 0);
             for (&queries, &keys) in queries.iter().zip(keys) {
-                bounds[query..query + queries].fill([key, key + keys]);
+                for (to_come, bounds) in (0..queries).rev().zip(&mut bounds[query..]) {
+                    let left_out = if self.is_causal { to_come } else { 0 };
+                    *bounds = [key, key + keys.saturating_sub(left_out)];
+                }
                 query += queries;
                 key += keys;
             }
@@ -143,6 +182,7 @@ impl Segments {
             maker: self.maker,
             queries: vec![vec![num_queries]; self.batch()],
             keys: self.keys.iter().map(total).collect(),
+            is_causal: false,
         }
     }
 
@@ -173,6 +213,7 @@ impl Segments {
             maker: self.maker,
             queries,
             keys,
+            is_causal: self.is_causal,
         }
     }
 }

@@ -3,8 +3,8 @@
 use burn::tensor::{Int, Tensor};
 
 use super::lower_masked;
-use crate::Mask;
 use crate::functional::fill_masked;
+use crate::mask::Mask;
 use crate::score::widened;
 
 /// 1 at the first of the largest scores that are not masked, 0 elsewhere; detached from the scores.

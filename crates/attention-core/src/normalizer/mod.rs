@@ -7,9 +7,9 @@ mod sum_normalized;
 use burn::tensor::{Bool, Tensor};
 use burn_fused_layers::harness::sigmoid::sigmoid;
 
-use crate::functional::fill_masked;
+use crate::functional::{fill_masked, masked_softmax};
+use crate::mask::Mask;
 use crate::ops::lowest;
-use crate::{Mask, masked_softmax};
 
 /// The function from scores to attention weights: the second arrow of the pipeline, whatever the scoring function and
 /// the mask. Weights of masked pairs are 0, and so are all of a query that attends to no key.
@@ -20,7 +20,8 @@ use crate::{Mask, masked_softmax};
 /// [`Sparsemax`](Self::Sparsemax) and [`SumNormalized`](Self::SumNormalized).
 ///
 /// ```
-/// use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
+/// use attention_core::{Attention, Mask, Normalizer};
+/// use attention_core::score::DotProductScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();
@@ -55,7 +56,8 @@ pub enum Normalizer {
     Hardmax,
     /// The score, divided by the sum of its query's scores that are not masked. For scores that are not negative, such
     /// as a
-    /// [`KernelScore`](crate::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights 0.
+    /// [`KernelScore`](crate::score::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights
+    /// 0.
     SumNormalized,
 }
 

@@ -10,8 +10,8 @@
 use burn::tensor::{Bool, DType, Tensor};
 
 use super::lower_masked;
-use crate::Mask;
 use crate::functional::fill_masked;
+use crate::mask::Mask;
 use crate::score::widened;
 
 /// `max(score - tau, 0)` over the keys that are not masked; 0 elsewhere.

@@ -3,8 +3,8 @@
 use burn::tensor::Tensor;
 
 use super::lower_masked;
-use crate::Mask;
 use crate::functional::fill_masked;
+use crate::mask::Mask;
 use crate::score::{smallest_normal, widened};
 
 /// Each score, divided by the sum of those that its query attends to; 0 where there is nothing to divide.

@@ -7,8 +7,9 @@ use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::wide::wide;
 
 use crate::functional::along_diagonals;
-use crate::score::{checked_heads, widened};
-use crate::{Mask, PositionTerm, Positions, ScoreKernel, ScoringFunction};
+use crate::mask::Mask;
+use crate::position::Positions;
+use crate::score::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads, widened};
 
 /// A bias on scores by the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
@@ -55,7 +56,9 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
 /// `a(q_i, k_j) = score(q_i, k_j) + bias(i, j)`, for any scoring function and any bias of positions.
 ///
 /// ```
-/// use attention_core::{AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask};
+/// use attention_core::{Attention, Mask};
+/// use attention_core::position::{AlibiConfig, Biased};
+/// use attention_core::score::DotProductScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

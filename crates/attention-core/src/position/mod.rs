@@ -10,6 +10,7 @@ mod positions;
 mod relative;
 mod rotary;
 
+pub use crate::ops::RotaryLayout;
 pub use alibi::{Alibi, AlibiConfig};
 pub use biased::{Biased, PositionBias};
 pub use positions::Positions;

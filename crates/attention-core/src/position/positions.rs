@@ -8,7 +8,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 /// The positions of rows `[batch, heads, rows, size]` of queries or keys, which all heads share.
 ///
 /// ```
-/// use attention_core::Positions;
+/// use attention_core::position::Positions;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -8,9 +8,9 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
 use crate::functional::project;
 use crate::parameter::{column, normalized_column};
+use crate::position::Positions;
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]
@@ -60,7 +60,7 @@ impl AdditiveScoreConfig {
 /// `a(q, k) = w_v . tanh(W_q q + W_k k)`, for queries and keys of any two sizes.
 ///
 /// Equal to a perceptron with one hidden layer on the concatenation `[q; k]`, without ever concatenating; see
-/// [`ConcatScore`](crate::ConcatScore) for one with the parameters of that form.
+/// [`ConcatScore`](crate::score::ConcatScore) for one with the parameters of that form.
 ///
 /// With a bias the hidden units are `tanh(W_q q + W_k k + b)`. With [`normalize`](AdditiveScoreConfig::normalize) their
 /// weights are `g w_v / |w_v|`: length and direction are learnt apart (Salimans & Kingma 2016, "Weight Normalization").

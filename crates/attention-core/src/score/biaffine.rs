@@ -8,8 +8,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
 use crate::functional::project;
+use crate::position::Positions;
 
 /// Configuration of [`BiaffineScore`].
 #[derive(Config, Debug)]
@@ -38,8 +38,8 @@ impl BiaffineScoreConfig {
 
 /// `a(q, k) = q^T M k + u . q + v . k + b`, for queries and keys of any two sizes.
 ///
-/// A [`BilinearScore`](crate::BilinearScore) with a score for each key alone, `v . k`: how often it is attended to,
-/// whatever the query. `u . q + b` is the same for all keys of a query: softmax ignores it, the sigmoid does not.
+/// A [`BilinearScore`](crate::score::BilinearScore) with a score for each key alone, `v . k`: how often it is attended
+/// to, whatever the query. `u . q + b` is the same for all keys of a query: softmax ignores it, the sigmoid does not.
 ///
 /// Computed as the dot product of `[M^T q + v, u . q + b]` and `[k, 1]`, of one feature more than a key has.
 ///
@@ -50,7 +50,8 @@ impl BiaffineScoreConfig {
 /// `[k, 1]`; its `weight[0]` is `[[M, u], [v, b]]`.
 ///
 /// ```
-/// use attention_core::{Attention, BiaffineScoreConfig, Mask, Normalizer};
+/// use attention_core::{Attention, Mask, Normalizer};
+/// use attention_core::score::BiaffineScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -8,8 +8,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
 use crate::functional::project;
+use crate::position::Positions;
 use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`BilinearScore`].
@@ -51,7 +51,8 @@ impl BilinearScoreConfig {
 /// PyTorch equivalent: `torch.nn.Bilinear(query_size, key_size, 1, bias=False)` on all pairs; its `weight[0]` is `M`.
 ///
 /// ```
-/// use attention_core::{Attention, BilinearScoreConfig, Mask};
+/// use attention_core::{Attention, Mask};
+/// use attention_core::score::BilinearScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

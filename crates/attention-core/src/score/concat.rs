@@ -8,9 +8,9 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
 use crate::functional::project;
 use crate::parameter::column;
+use crate::position::Positions;
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]
@@ -59,7 +59,8 @@ impl ConcatScoreConfig {
 /// PyTorch equivalent: `v(torch.tanh(hidden(torch.cat([q, k], -1))))`.
 ///
 /// ```
-/// use attention_core::{Attention, ConcatScoreConfig, Mask};
+/// use attention_core::{Attention, Mask};
+/// use attention_core::score::ConcatScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -9,7 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
+use crate::position::Positions;
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]

@@ -9,7 +9,9 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
-use crate::{Mask, Positions, functional};
+use crate::functional;
+use crate::mask::Mask;
+use crate::position::Positions;
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]
@@ -49,8 +51,8 @@ impl GaussianScoreConfig {
 /// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)`, of which softmax ignores the last term,
 /// so that it runs through the dot-product kernel. Far from the origin the terms are large and cancel: the score is
 /// wrong by about the rounding of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many
-/// times their distance from each other; [`KernelScore`](crate::KernelScore) takes differences where queries have few
-/// components. The terms of half precision are f32.
+/// times their distance from each other; [`KernelScore`](crate::score::KernelScore) takes differences where queries
+/// have few components. The terms of half precision are f32.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; as attention in *Dive into
 /// Deep Learning*, section 11.2, whose learned kernel, `softmax(-((q - k) w)^2 / 2)`, has `w = 1 / width`.

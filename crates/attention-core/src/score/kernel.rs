@@ -7,7 +7,8 @@ use burn::tensor::{Tensor, assert_shape};
 
 use super::ScoringFunction;
 use super::norms::{safe_sqrt, squared_norms, widened};
-use crate::{Mask, functional};
+use crate::functional;
+use crate::mask::Mask;
 
 /// Up to so many components, distances are sums of squared differences: exact to rounding, one pass over all pairs for
 /// each component. Beyond, they come from one matrix product, faster but subject to cancellation.
@@ -60,7 +61,7 @@ impl KernelScoreConfig {
 ///
 /// With [`Normalizer::SumNormalized`](crate::Normalizer::SumNormalized) this is the Nadaraya-Watson estimator,
 /// `f(q) = sum_j v_j K(q, k_j) / sum_j K(q, k_j)`, for any kernel. It stores scores and weights; a Gaussian kernel that
-/// streams is [`GaussianScore`](crate::GaussianScore) with softmax.
+/// streams is [`GaussianScore`](crate::score::GaussianScore) with softmax.
 ///
 /// A Gaussian kernel vanishes in f32 some 13 widths out, and a query that far from all keys has weights 0; the score
 /// with softmax has no such end. Distances of up to 8 components are taken by differences, others as `|q|^2 + |k|^2 - 2
@@ -70,7 +71,8 @@ impl KernelScoreConfig {
 /// section 11.2.
 ///
 /// ```
-/// use attention_core::{Attention, Kernel, KernelScoreConfig, Mask, Normalizer};
+/// use attention_core::{Attention, Mask, Normalizer};
+/// use attention_core::score::{Kernel, KernelScoreConfig};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -30,7 +30,8 @@ use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::functional::{self, additive_score, dot_product_score, repeat_key_heads};
-use crate::{Mask, Positions};
+use crate::mask::Mask;
+use crate::position::Positions;
 
 /// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
 #[derive(Clone, Debug)]
@@ -93,7 +94,8 @@ impl PositionTerm {
 /// Without heads (`[batch, queries or keys, size]`), the heads axis has size 1.
 ///
 /// ```
-/// use attention_core::{Attention, Mask, ScoreKernel, ScoringFunction};
+/// use attention_core::{Attention, Mask, ScoringFunction};
+/// use attention_core::score::ScoreKernel;
 /// use burn::module::Module;
 /// use burn::prelude::*;
 ///

@@ -8,8 +8,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
 use crate::functional::project;
+use crate::position::Positions;
 
 /// Configuration of [`ProjectedScore`].
 #[derive(Config, Debug)]
@@ -43,14 +43,16 @@ impl ProjectedScoreConfig {
 }
 
 /// `a(q, k) = (W_q q) . (W_k k) / sqrt(num_hiddens)`, for queries and keys of any two sizes: the score of a
-/// Transformer's head, and a [`BilinearScore`](crate::BilinearScore) whose matrix has rank `num_hiddens` at most.
+/// Transformer's head, and a [`BilinearScore`](crate::score::BilinearScore) whose matrix has rank `num_hiddens` at
+/// most.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
 ///
 /// PyTorch equivalent: `W_q(q) @ W_k(k).mT / num_hiddens ** 0.5`.
 ///
 /// ```
-/// use attention_core::{Attention, Mask, ProjectedScoreConfig};
+/// use attention_core::{Attention, Mask};
+/// use attention_core::score::ProjectedScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

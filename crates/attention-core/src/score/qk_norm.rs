@@ -9,7 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::Positions;
+use crate::position::Positions;
 use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`QkNormScore`].
@@ -58,8 +58,8 @@ impl QkNormScoreConfig {
 /// Scores stay within `sqrt(size)` times the gains, however large the activations grow: what keeps the softmax of large
 /// models from saturating in training.
 ///
-/// Around it, [`Rotary`](crate::Rotary) turns vectors before their normalization, or after it:
-/// [`RotaryConfig::after_projection`](crate::RotaryConfig::after_projection).
+/// Around it, [`Rotary`](crate::position::Rotary) turns vectors before their normalization, or after it:
+/// [`RotaryConfig::after_projection`](crate::position::RotaryConfig::after_projection).
 ///
 /// Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section 2, which normalizes by layer
 /// normalization; by the root mean square in OLMo 2, Qwen 3 and Gemma 3.

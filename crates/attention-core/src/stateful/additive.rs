@@ -8,7 +8,8 @@ use burn_fused_layers::harness::parameter::of_linear;
 
 use super::step;
 use crate::functional::project;
-use crate::{Mask, Memory};
+use crate::mask::Mask;
+use crate::memory::Memory;
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///

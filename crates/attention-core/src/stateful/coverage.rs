@@ -8,8 +8,11 @@ use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::linear;
 
 use super::{AttentionState, StatefulAttention, additive, selected, step};
+use crate::attention::AttentionOutput;
+use crate::functional;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::parameter::column;
-use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Configuration of [`CoverageAttention`].
 #[derive(Config, Debug)]
@@ -56,7 +59,8 @@ impl CoverageAttentionConfig {
 /// equations 10 to 13. The loss enters theirs with a factor, 1 in the paper, after training without it.
 ///
 /// ```
-/// use attention_core::{StatefulAttention, CoverageAttentionConfig, Mask};
+/// use attention_core::Mask;
+/// use attention_core::stateful::{CoverageAttentionConfig, StatefulAttention};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -12,8 +12,11 @@ use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
 use super::{AttentionState, StatefulAttention, additive, selected, step};
+use crate::attention::AttentionOutput;
+use crate::functional;
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::parameter::column;
-use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
@@ -98,7 +101,8 @@ impl LocationAttentionConfig {
 /// PyTorch equivalent of `F`: `torch.nn.Conv1d(channels, filters, kernel_size, padding="same", bias=False)`.
 ///
 /// ```
-/// use attention_core::{StatefulAttention, LocationAttentionConfig, Mask};
+/// use attention_core::Mask;
+/// use attention_core::stateful::{LocationAttentionConfig, StatefulAttention};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

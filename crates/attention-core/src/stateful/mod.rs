@@ -18,10 +18,11 @@ use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::{
-    Attention, AttentionOutput, Mask, Memory, MultiHeadAttention, MultiHeadAttentionOutput,
-    ScoringFunction,
-};
+use crate::attention::{Attention, AttentionOutput};
+use crate::mask::Mask;
+use crate::memory::Memory;
+use crate::multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
+use crate::score::ScoringFunction;
 
 /// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the
 /// module.
@@ -30,7 +31,8 @@ use crate::{
 /// [`CoverageAttention`] and [`MonotonicAttention`] know what the steps before attended to.
 ///
 /// ```
-/// use attention_core::{AdditiveAttentionConfig, StatefulAttention, Mask};
+/// use attention_core::{AdditiveAttentionConfig, Mask};
+/// use attention_core::stateful::StatefulAttention;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -8,11 +8,12 @@ use burn_fused_layers::harness::sigmoid::sigmoid;
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, selected, step};
-use crate::score::widened;
-use crate::{
-    AdditiveScore, AdditiveScoreConfig, AttentionOutput, Mask, Memory, Positions, ScoreKernel,
-    ScoringFunction, functional,
-};
+use crate::attention::AttentionOutput;
+use crate::functional;
+use crate::mask::Mask;
+use crate::memory::Memory;
+use crate::position::Positions;
+use crate::score::{AdditiveScore, AdditiveScoreConfig, ScoreKernel, ScoringFunction, widened};
 use burn_fused_layers::harness::checks::assert_finite;
 
 const NAME: &str = "MonotonicAttention";
@@ -89,13 +90,15 @@ impl MonotonicAttentionConfig {
 ///
 /// TensorFlow Addons' `BahdanauMonotonicAttention(normalize=True)` is that of
 /// [`init_additive`](MonotonicAttentionConfig::init_additive), without `normalize` one around an [`AdditiveScore`], and
-/// `LuongMonotonicAttention` one around a [`BilinearScore`](crate::BilinearScore), whose matrix is the layer of the
-/// memory. Its mode `recursive` computes the expectation that `step_soft` is. `parallel`, its default, loses weight
+/// `LuongMonotonicAttention` one around a [`BilinearScore`](crate::score::BilinearScore), whose matrix is the layer of
+/// the memory. Its mode `recursive` computes the expectation that `step_soft` is. `parallel`, its default, loses weight
 /// behind a key whose probability rounds to 1, where its divisor is clamped. `hard` is `step_hard`, but for a
 /// probability of exactly 1/2, at which it walks on.
 ///
 /// ```
-/// use attention_core::{BilinearScoreConfig, Mask, MonotonicAttentionConfig, StatefulAttention};
+/// use attention_core::Mask;
+/// use attention_core::score::BilinearScoreConfig;
+/// use attention_core::stateful::{MonotonicAttentionConfig, StatefulAttention};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -5,9 +5,11 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
+use crate::attention::AttentionOutput;
 use crate::functional::{drop_weights, fill_keyless, fill_padding, weighted_sum};
+use crate::mask::Mask;
+use crate::memory::Memory;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
-use crate::{AttentionOutput, Mask, Memory};
 
 /// Keys, through `project` after padding is cleared, and values, for an `A` to read.
 pub(super) fn setup<A: 'static>(

@@ -1,9 +1,9 @@
 //! Additive attention with bias and normalised weight, and concat attention: parameters, records, bad input.
 
 use attention_core::import::load_additive_attention;
+use attention_core::score::{AdditiveScoreConfig, ConcatScoreConfig};
 use attention_core::{
-    AdditiveAttention, AdditiveAttentionConfig, AdditiveScore, AdditiveScoreConfig, Attention,
-    ConcatScoreConfig, Mask, ScoringFunction,
+    AdditiveAttention, AdditiveAttentionConfig, AdditiveScore, Attention, Mask, ScoringFunction,
 };
 use attention_tests::{
     Array, assert_close, assert_same, assert_says, device, panic_message, reference_path,

@@ -1,6 +1,8 @@
 //! Scoring functions of a user: the default methods of `ScoringFunction`.
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, Positions, ScoringFunction};
+use attention_core::position::Positions;
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
     Array, Concatenation, MaskSpec, Path, Problem, SIZES, assert_close, assert_zero, device, masks,
 };

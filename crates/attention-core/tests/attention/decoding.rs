@@ -155,7 +155,7 @@ fn steps_and_other_readers_of_a_memory_add_up() {
             let contexts = (3..6).map(|seed| dot.attend(query(seed, 1), &memory));
             let steps = Tensor::cat(contexts.collect(), 1);
             let queries = Tensor::cat((3..6).map(|seed| query(seed, 1)).collect(), 1);
-            let whole = dot.forward(queries, keys, values, &mask());
+            let whole = dot.forward(queries, keys, values, mask());
             let [steps, whole] = [steps, whole].map(|contexts| {
                 let gradients = contexts.powi_scalar(2).sum().backward();
                 Array::read(tracked.grad(&gradients).unwrap())

@@ -1,10 +1,11 @@
 //! Bilinear, biaffine, projected, cosine and Gaussian scores, and the one with query-key normalization.
 
-use attention_core::{
-    Attention, BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
-    GaussianScoreConfig, Mask, Normalizer, Positions, ProjectedScoreConfig, QkNormScoreConfig,
-    ScoringFunction,
+use attention_core::position::Positions;
+use attention_core::score::{
+    BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
+    GaussianScoreConfig, ProjectedScoreConfig, QkNormScoreConfig,
 };
+use attention_core::{Attention, Mask, Normalizer, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
     panic_message, parameters,
@@ -345,12 +346,12 @@ fn bad_input_says_what_was_expected() {
         let queries = || Array::draw(1, &[1, 2, 3]).f32::<3>(device);
         let keys = || Array::draw(2, &[1, 4, 5]).f32::<3>(device);
         let gaussian = attention(GaussianScoreConfig::new().init(device));
-        panic_message(|| gaussian.forward(queries(), keys(), keys(), &Mask::none()));
+        panic_message(|| gaussian.forward(queries(), keys(), keys(), Mask::none()));
         let cosine = attention(CosineScoreConfig::new().init(device));
-        panic_message(|| cosine.forward(queries(), keys(), keys(), &Mask::none()));
+        panic_message(|| cosine.forward(queries(), keys(), keys(), Mask::none()));
         let qk_norm = attention(QkNormScoreConfig::new(3).init(device));
-        panic_message(|| qk_norm.forward(queries(), keys(), keys(), &Mask::none()));
+        panic_message(|| qk_norm.forward(queries(), keys(), keys(), Mask::none()));
         let bilinear = attention(BilinearScoreConfig::new(3, 4).init(device));
-        panic_message(|| bilinear.forward(queries(), keys(), keys(), &Mask::none()));
+        panic_message(|| bilinear.forward(queries(), keys(), keys(), Mask::none()));
     });
 }

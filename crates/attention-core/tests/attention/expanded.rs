@@ -1,6 +1,7 @@
 //! Inputs that are one tensor repeated many times, with strides of 0.
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};
 use burn::tensor::{DType, Device, Tensor};
 

@@ -1,12 +1,12 @@
 //! Scores and logits at the ends of the range of their type: what they have in common must not count, nor take the rest
 //! with it.
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, Normalizer, ScoringFunction,
-    masked_softmax,
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Attention, Mask, Normalizer, ScoringFunction, masked_softmax};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_same, assert_zero, device,
+    parameters,
 };
-use attention_tests::{Array, Path, Problem, Sizes, assert_close, assert_same, device, parameters};
-use attention_tests::{MaskSpec, assert_zero};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::{ClassTargets, linear_cross_entropy};
 

@@ -1,6 +1,7 @@
 //! Queries whose keys are all masked.
 
-use attention_core::{LocationAttentionConfig, Mask, MultiHeadAttentionConfig, StatefulAttention};
+use attention_core::stateful::{LocationAttentionConfig, StatefulAttention};
+use attention_core::{Mask, MultiHeadAttentionConfig};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, assert_outcomes_same, assert_same, assert_zero, device,
     parameters,

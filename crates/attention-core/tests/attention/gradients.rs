@@ -1,6 +1,7 @@
 //! Gradients against finite differences, in f64, of every input and parameter.
 
-use attention_core::{Attention, DotProductScoreConfig, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
     masks, oracle,
@@ -134,12 +135,12 @@ fn check_shared<S: ScoringFunction>(
     let (input, received) = (Array::draw(1, &[2, 5, 3]), Array::draw(2, &[2, 5, 3]));
     for mask in [MaskSpec::None, MaskSpec::lens(&[2, 4]), MaskSpec::Causal] {
         let x = input.tensor::<3>(&training, DType::F64).require_grad();
-        let context = attention.forward(x.clone(), x.clone(), x.clone(), &mask.mask(&training));
+        let context = attention.forward(x.clone(), x.clone(), x.clone(), mask.mask(&training));
         let loss = (context * received.tensor(&training, DType::F64)).sum();
         let actual = Array::read(x.grad(&loss.backward()).unwrap());
         let expected = oracle::differences(&input, 1e-5, |moved| {
             let x = moved.tensor::<3>(device, DType::F64);
-            let context = plain.forward(x.clone(), x.clone(), x, &mask.mask(device));
+            let context = plain.forward(x.clone(), x.clone(), x, mask.mask(device));
             Array::read(context).dot(&received)
         });
         assert_close(what, &actual, &expected, 1e-8);

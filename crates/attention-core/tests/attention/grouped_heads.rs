@@ -1,9 +1,8 @@
 //! Heads of queries that share heads of keys and values: the same as with these repeated.
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
-    Memory, MultiHeadAttentionConfig, RelativePositionBiasConfig, ScoringFunction,
-};
+use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig};
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::heads::{HIDDENS, On, SHAPE, inputs, roundings, run};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, device, parameters, refuses,
@@ -130,7 +129,7 @@ fn a_memory_of_projected_keys_has_a_mask_of_the_heads_of_queries() {
             let projected = project(&module.key, k.clone());
             let values = project(&module.value, v.clone());
             let memory = Memory::of_projected(projected, values, mask.mask(device));
-            let expected = module.forward(q.clone(), k.clone(), v.clone(), &mask.mask(device));
+            let expected = module.forward(q.clone(), k.clone(), v.clone(), mask.mask(device));
             let context = module.attend(q.clone(), &memory);
             assert_close("context", context, expected, 2e-6);
             let chosen = memory.select(Array::full(&[1], 1.0).int(device)).expand(2);

@@ -2,12 +2,13 @@
 //! in the last place of the largest element. Hardmax is not among them: which of two scores is larger may depend on any
 //! rounding before.
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, BiaffineScoreConfig, Biased, BilinearScoreConfig,
-    ConcatScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Normalizer,
-    ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig, RotaryConfig,
-    ScoringFunction,
+use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
+    CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, ProjectedScoreConfig,
+    QkNormScoreConfig,
 };
+use attention_core::{Attention, Normalizer, ScoringFunction};
 use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
 use burn::tensor::{DType, Device};
 

@@ -1,8 +1,7 @@
 //! Kernels of the distance with sum-normalized weights: Nadaraya-Watson regression.
 
-use attention_core::{
-    Attention, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, Mask, Normalizer,
-};
+use attention_core::score::{GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig};
+use attention_core::{Attention, Mask, Normalizer};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_close,
     assert_same, assert_zero, contract, device, masks, near_reference, panic_message, reference,
@@ -292,7 +291,7 @@ fn bad_input_says_what_was_expected() {
         let queries = Array::draw(1, &[1, 2, 3]).f32::<3>(device);
         let keys = Array::draw(2, &[1, 4, 5]).f32::<3>(device);
         let box_kernel = smoothing(Kernel::Box, 1.0);
-        panic_message(|| box_kernel.forward(queries, keys.clone(), keys, &Mask::none()));
+        panic_message(|| box_kernel.forward(queries, keys.clone(), keys, Mask::none()));
     });
 }
 

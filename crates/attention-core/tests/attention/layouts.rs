@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction, masked_softmax};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, ScoringFunction, masked_softmax};
 use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 

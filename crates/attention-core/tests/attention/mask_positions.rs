@@ -1,6 +1,7 @@
 //! Masks of positions, aligned bottom-right and top-left.
 
-use attention_core::{Attention, DotProductScoreConfig, Mask};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask};
 use attention_tests::{Array, MaskSpec, assert_close, assert_same, device};
 
 use crate::masks::{check, kept};

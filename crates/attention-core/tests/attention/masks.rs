@@ -1,6 +1,7 @@
 //! Masks against plain loops, through `Mask`'s own constructors and combinators.
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, masked_softmax};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, Memory, masked_softmax};
 use attention_tests::{Array, MaskSpec, assert_same, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 

@@ -2,12 +2,16 @@
 
 use std::any::type_name;
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, Biased, CoverageAttention,
-    CoverageAttentionConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
-    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
-    RotaryConfig, ScoringFunction, StatefulAttention,
+use attention_core::functional::AttentionOptions;
+use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
 };
+use attention_core::stateful::{
+    CoverageAttention, CoverageAttentionConfig, LocationAttention, LocationAttentionConfig,
+    StatefulAttention,
+};
+use attention_core::{Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::{
     Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks, panic_message,
 };
@@ -319,5 +323,46 @@ fn keys_that_came_projected_are_for_any_score() {
         for reader in readers.iter().filter(|r| r.memory.keys().dims()[1] == 1) {
             (reader.read)(&memory);
         }
+    });
+}
+
+/// What a call says beside its memory is what it says beside keys and values, masks of both joined.
+#[test]
+fn options_of_a_call_go_with_the_memory() {
+    device::each(|device| {
+        let draw = |seed, rows| Array::draw(seed, &[2, rows, 8]).f32::<3>(device);
+        let rows = || (draw(1, 5), draw(2, 7), draw(3, 7));
+        let lens = || Mask::valid_lens(Tensor::from_ints([6, 4], device));
+        let options = |mask| AttentionOptions {
+            mask,
+            bias: Some(Array::draw(4, &[2, 1, 5, 7]).f32(device)),
+            soft_cap: Some(2.0),
+            ..Default::default()
+        };
+        macro_rules! check {
+            ($what:literal, $attention:expr) => {
+                let attention = $attention;
+                for known in [Mask::none(), lens(), Mask::causal()] {
+                    for own in [Mask::none(), Mask::window(2, 1)] {
+                        let (queries, keys, values) = rows();
+                        let both = options(known.clone() & own.clone());
+                        let whole =
+                            attention.forward(queries.clone(), keys.clone(), values.clone(), both);
+                        let memory = attention.prepare(keys, values, known.clone());
+                        let context = attention.attend_with(queries, &memory, options(own));
+                        assert_close($what, context, &Array::read(whole), 1e-6);
+                    }
+                }
+            };
+        }
+        check!(
+            "dot",
+            Attention::new(DotProductScoreConfig::new().init(), 0.0)
+        );
+        check!(
+            "additive",
+            Attention::new(AdditiveScoreConfig::new(8, 8, 6).init(device), 0.0)
+        );
+        check!("heads", MultiHeadAttentionConfig::new(8, 2).init(device));
     });
 }

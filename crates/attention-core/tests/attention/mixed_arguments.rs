@@ -1,10 +1,11 @@
 //! Arguments of different types or devices are refused in a sentence that names both.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::score::{CosineScoreConfig, GaussianScoreConfig, QkNormScoreConfig};
+use attention_core::stateful::{CoverageAttentionConfig, StatefulAttention};
 use attention_core::{
-    AdditiveAttentionConfig, Attention, CosineScoreConfig, CoverageAttentionConfig,
-    GaussianScoreConfig, Mask, Memory, MultiHeadAttentionConfig, QkNormScoreConfig,
-    ScoringFunction, StatefulAttention, functional,
+    AdditiveAttentionConfig, Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction,
+    functional,
 };
 use attention_tests::{device, panic_message};
 use burn::nn::LinearConfig;
@@ -96,7 +97,7 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
         heads.forward(row(5, 4), row(7, 4), three(7, 4), &none);
     });
     fn rows_of<S: ScoringFunction>(score: S, of: &dyn Fn() -> Tensor<4>) {
-        Attention::new(score, 0.0).forward(of(), of(), of(), &Mask::none());
+        Attention::new(score, 0.0).forward(of(), of(), of(), Mask::none());
     }
     refused("temperature", "queries", &|| {
         rows_of(CosineScoreConfig::new().init(device), &|| four(5, 3));

@@ -1,9 +1,10 @@
 //! Monotonic attention: expected walks, hard walks, and when which is taken.
 
-use attention_core::{
-    AdditiveScore, AttentionOutput, Mask, MonotonicAttention, MonotonicAttentionConfig,
-    MonotonicState, StatefulAttention, expected_alignment,
+use attention_core::stateful::{
+    MonotonicAttention, MonotonicAttentionConfig, MonotonicState, StatefulAttention,
+    expected_alignment,
 };
+use attention_core::{AdditiveScore, AttentionOutput, Mask};
 use attention_tests::{Array, MaskSpec, assert_close, assert_same, assert_zero, device};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};

@@ -1,9 +1,8 @@
 //! Monotonic attention around any scoring function: walks of plain loops over the formula of its score.
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, BilinearScoreConfig, DotProductScoreConfig, Mask,
-    MonotonicAttention, MonotonicAttentionConfig, ScoringFunction, StatefulAttention,
-};
+use attention_core::score::{AdditiveScoreConfig, BilinearScoreConfig, DotProductScoreConfig};
+use attention_core::stateful::{MonotonicAttention, MonotonicAttentionConfig, StatefulAttention};
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::heads::On;
 use attention_tests::{
     Array, MaskSpec, Outcome, assert_close, assert_outcomes_close, assert_outcomes_same,

@@ -1,8 +1,9 @@
 //! Heads around any scoring function: the same as one attention per head.
 
+use attention_core::score::AdditiveScoreConfig;
 use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, ScoringFunction,
+    AdditiveScore, DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
+    ScoringFunction,
 };
 use attention_tests::heads::{HEADS, HIDDENS, Inputs, On, SHAPE, inputs, roundings, run, tensors};
 use attention_tests::{
@@ -62,7 +63,7 @@ fn by_hand<S: ScoringFunction>(
     };
     let head = |head| {
         let [q, k, v] = [&queries, &keys, &values].map(|rows| part(rows, head));
-        module.attention.forward(q, k, v, &mask(head))
+        module.attention.forward(q, k, v, mask(head))
     };
     let heads = Tensor::cat((0..HEADS).map(head).collect(), 2);
     match &module.output {
@@ -86,7 +87,7 @@ fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHeadAttention
         };
         let expected = by_hand(module, tensors(&inputs, on), of_head);
         let [q, k, v] = tensors(&inputs, on);
-        let actual = module.forward(q, k, v, &mask.mask(device));
+        let actual = module.forward(q, k, v, mask.mask(device));
         let [actual, expected] = [actual, expected].map(Array::read);
         assert_close(name, &actual, &expected, roundings(24.0, on));
     }
@@ -126,7 +127,7 @@ fn heads_are_one_attention_each() {
             let config = config().with_output_size(None).with_output(false);
             let module = parameters::cast(config.init(on.0), on.1);
             let [q, k, v] = tensors(&inputs([4, 5, 6], 8), on);
-            let context = module.forward(q, k, v, &Mask::none());
+            let context = module.forward(q, k, v, Mask::none());
             assert_eq!(context.dims(), [2, 5, HEADS * size]);
             equals_one_attention_per_head(&module, on);
         }
@@ -171,7 +172,7 @@ fn every_parameter_is_trained() {
             assert!(gradient.magnitude() > 1e-6, "{name} is not trained");
         }
         let [q, k, v] = tensors(&inputs, on);
-        let gradients = module.forward(q, k, v, &Mask::none()).sum().backward();
+        let gradients = module.forward(q, k, v, Mask::none()).sum().backward();
         let score = &module.attention.score;
         for projection in [&score.query, &score.key, &score.value] {
             let gradient = Array::read(projection.weight.val().grad(&gradients).unwrap());
@@ -242,9 +243,9 @@ fn a_fully_masked_query_gets_the_bias_of_the_output() {
         // The same where there are no keys at all.
         let [batch, ..] = SHAPE;
         let empty = |size| Tensor::<3>::empty([batch, 0, size], on);
-        all(module.forward(q, empty(5), empty(6), &Mask::none()));
+        all(module.forward(q, empty(5), empty(6), Mask::none()));
         let q = Tensor::<3>::empty([batch, 0, 4], on);
-        let output = module.forward_with_weights(q, k, v, &Mask::none());
+        let output = module.forward_with_weights(q, k, v, Mask::none());
         assert_eq!(output.context.dims(), [batch, 0, 8]);
         assert_eq!(output.weights.dims(), [batch, HEADS, 0, 7]);
     }));
@@ -258,7 +259,7 @@ fn a_record_restores_every_parameter() {
         let inputs = inputs([4, 5, 6], 8);
         let context = |module: &MultiHeadAttention<_>| {
             let [q, k, v] = tensors(&inputs, on);
-            Array::read(module.forward(q, k, v, &Mask::none()))
+            Array::read(module.forward(q, k, v, Mask::none()))
         };
         let saved = additive(on);
         saved.clone().save_file(&path).unwrap();

@@ -207,7 +207,7 @@ fn a_record_of_burns_module_loads() {
                 .reshape(&[batch, queries, keys]);
             let input = MhaInput::new(q.clone(), k.clone(), v.clone());
             let expected = theirs.forward(input.mask_attn(masked.bool(device)));
-            let output = ours.forward_with_weights(q, k, v, &mask.mask(device));
+            let output = ours.forward_with_weights(q, k, v, mask.mask(device));
             let pairs = [
                 (Array::read(output.context), Array::read(expected.context)),
                 (Array::read(output.weights), Array::read(expected.weights)),

@@ -1,6 +1,7 @@
 //! Attention with each normalizer: every call, decoding, modules and records.
 
-use attention_core::{Attention, Normalizer, ScoringFunction, StatefulAttention};
+use attention_core::stateful::StatefulAttention;
+use attention_core::{Attention, Normalizer, ScoringFunction};
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, device, normalizers, oracle,
 };

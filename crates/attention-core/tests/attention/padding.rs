@@ -206,7 +206,7 @@ fn nan_scores_of_masked_pairs_reach_nothing() {
             queries.clone(),
             keys.clone(),
             values.clone(),
-            &Mask::causal(),
+            Mask::causal(),
         );
         for weights in Array::read(output.weights).data.chunks(7) {
             let sum: f64 = weights.iter().sum();
@@ -225,7 +225,7 @@ fn nan_scores_of_masked_pairs_reach_nothing() {
             line(5, 2.5).f32::<3>(device),
             line(7, 0.0).f32::<3>(device),
             Array::draw(1, &[2, 7, 11]).f32(device),
-            &Mask::none(),
+            Mask::none(),
         ));
         assert!(context.data.iter().any(|number| number.is_nan()));
     });

@@ -1,9 +1,10 @@
 //! Bad biases of positions and bad rotations are refused, in words that name them.
 
-use attention_core::{
-    Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig, Mask,
-    MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary, RotaryConfig,
+use attention_core::position::{
+    Alibi, AlibiConfig, Biased, RelativePositionBiasConfig, Rotary, RotaryConfig,
 };
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, DotProductScore, Mask, MultiHeadAttentionConfig};
 use attention_tests::{Array, assert_says, device, panic_message};
 use burn::tensor::{Device, Tensor};
 
@@ -28,11 +29,11 @@ fn bad_input_is_named() {
     let attend = |queries, keys| {
         let attention = Attention::new(rotary(6, device), 0.0);
         let (queries, keys) = (rows(1, queries), rows(1, keys));
-        panic_message(|| attention.forward(queries, keys.clone(), keys, &Mask::none()))
+        panic_message(|| attention.forward(queries, keys.clone(), keys, Mask::none()))
     };
     let heads = panic_message(|| {
         let attention = Attention::new(Biased::new(dot(), alibi(3)), 0.0);
-        attention.forward(rows(2, 4), rows(2, 4), rows(2, 4), &Mask::none())
+        attention.forward(rows(2, 4), rows(2, 4), rows(2, 4), Mask::none())
     });
     for (message, parts) in [
         (panic_message(|| alibi(0)), ["num_heads", "got 0"]),
@@ -67,8 +68,8 @@ fn a_bias_of_the_heads_of_keys_is_refused() {
     let rows = || Array::draw(1, &[2, 3, 16]).f32::<3>(device);
     let none = || Mask::none();
     for message in [
-        panic_message(|| module.forward(rows(), rows(), rows(), &none())),
-        panic_message(|| module.forward_with_weights(rows(), rows(), rows(), &none())),
+        panic_message(|| module.forward(rows(), rows(), rows(), none())),
+        panic_message(|| module.forward_with_weights(rows(), rows(), rows(), none())),
         panic_message(|| module.attend(rows(), &module.prepare(rows(), rows(), none()))),
     ] {
         for part in ["4 heads expected for", "got one of 2"] {

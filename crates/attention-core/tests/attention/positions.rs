@@ -1,9 +1,12 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
 
+use attention_core::position::{
+    Alibi, AlibiConfig, Biased, PositionBias, Positions, RelativePositionBias,
+    RelativePositionBiasConfig, Rotary, RotaryConfig,
+};
+use attention_core::score::{DotProductScoreConfig, PositionTerm, ScoreKernel};
 use attention_core::{
-    AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
-    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, Positions,
-    RelativePositionBias, RelativePositionBiasConfig, Rotary, RotaryConfig, ScoreKernel,
+    AdditiveScore, Attention, DotProductScore, Mask, MultiHeadAttentionConfig, Normalizer,
     ScoringFunction,
 };
 use attention_tests::{
@@ -319,7 +322,7 @@ fn another_normalizer_gets_the_whole_bias() {
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3)) / 6f64.sqrt();
         let bias = alibi(3).bias(5, 7, device, DType::F32);
         let expected = activation::sigmoid(scores + bias).matmul(v.clone());
-        let actual = attention.forward(q, k, v, &Mask::none());
+        let actual = attention.forward(q, k, v, Mask::none());
         assert_close("sigmoid", actual, expected, 2e-6);
     });
 }
@@ -338,7 +341,7 @@ fn heads_with_positions_are_saved_and_trained() {
         let module = new();
         let rows = Array::draw(1, &[2, 5, 12]).f32::<3>(device);
         let context = |module: &attention_core::MultiHeadAttention<_>| {
-            module.forward(rows.clone(), rows.clone(), rows.clone(), &Mask::causal())
+            module.forward(rows.clone(), rows.clone(), rows.clone(), Mask::causal())
         };
         let received = Array::draw(4, &[2, 5, 12]).f32::<3>(device);
         let gradients = (context(&module) * received).sum().backward();
@@ -353,7 +356,7 @@ fn heads_with_positions_are_saved_and_trained() {
         let plain = device.clone().inner();
         let rows = Array::draw(1, &[2, 5, 12]).f32::<3>(&plain);
         let valid = module.valid();
-        let actual = valid.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+        let actual = valid.forward(rows.clone(), rows.clone(), rows, Mask::causal());
         assert_close("valid", actual, &expected, 1e-6);
     });
 }

@@ -1,8 +1,7 @@
 //! Half precision: no worse than twice the plain composition of Burn's operations.
 
-use attention_core::{
-    Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Normalizer, masked_softmax,
-};
+use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Attention, Mask, Normalizer, masked_softmax};
 use attention_tests::{Array, MaskSpec, Path, Problem, SIZES, device};
 use burn::tensor::{DType, Device, Tensor};
 
@@ -120,12 +119,12 @@ fn a_gaussian_in_half_precision_does_not_overflow() {
             queries.clone(),
             keys.clone(),
             values.clone(),
-            &Mask::none(),
+            Mask::none(),
         );
         let context =
-            attention.forward(queries.clone(), keys.clone(), values.clone(), &Mask::none());
+            attention.forward(queries.clone(), keys.clone(), values.clone(), Mask::none());
         let sparse = attention.with_normalizer(Normalizer::Sparsemax);
-        let sparse = sparse.forward_with_weights(queries, keys, values, &Mask::none());
+        let sparse = sparse.forward_with_weights(queries, keys, values, Mask::none());
         let bound = 4.0 * device::epsilon(dtype);
         let close = |what: &str, actual: Tensor<3>, expected: &[f64]| {
             let actual = Array::read(actual).data;
@@ -154,7 +153,7 @@ fn weights_that_jump_are_those_of_f32() {
             };
             let inputs = [rows(1, 7), rows(2, 11), rows(3, 11)];
             let run = |[queries, keys, values]: [Tensor<3>; 3]| {
-                attention.forward_with_weights(queries, keys, values, &Mask::none())
+                attention.forward_with_weights(queries, keys, values, Mask::none())
             };
             let half = run(inputs.clone()).weights;
             let wide = run(inputs.map(|input| input.cast(DType::F32))).weights;

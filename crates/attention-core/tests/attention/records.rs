@@ -20,7 +20,7 @@ fn run(attention: &AdditiveAttention, device: &Device) -> [Array; 2] {
     let case = &reference("additive_state_dict")[0];
     let [queries, keys, values] =
         ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
-    let output = attention.forward_with_weights(queries, keys, values, &case.mask.mask(device));
+    let output = attention.forward_with_weights(queries, keys, values, case.mask.mask(device));
     [Array::read(output.context), Array::read(output.weights)]
 }
 

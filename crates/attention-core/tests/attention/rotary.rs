@@ -1,9 +1,8 @@
 //! Rotary embedding: both layouts, partial, around normalized rows, at any positions.
 
-use attention_core::{
-    Attention, DotProductScore, DotProductScoreConfig, Mask, Positions, QkNormScore,
-    QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
-};
+use attention_core::position::{Positions, Rotary, RotaryConfig, RotaryLayout};
+use attention_core::score::{DotProductScoreConfig, QkNormScore, QkNormScoreConfig};
+use attention_core::{Attention, DotProductScore, Mask, ScoringFunction};
 use attention_tests::{
     Array, assert_close, assert_same, assert_says, device, oracle, panic_message,
 };
@@ -303,8 +302,8 @@ fn contexts_are_those_of_turned_rows() {
         };
         let (turned_q, turned_k) = (turn(&q, at(2.0, 5)), turn(&k, at(0.0, 7)));
         let plain = Attention::new(attention.score.score.clone(), 0.0);
-        let expected = plain.forward(turned_q, turned_k, v.clone(), &Mask::causal());
-        let context = attention.forward(q, k, v, &Mask::causal());
+        let expected = plain.forward(turned_q, turned_k, v.clone(), Mask::causal());
+        let context = attention.forward(q, k, v, Mask::causal());
         assert_close("context", context, expected, 2e-6);
     });
 }

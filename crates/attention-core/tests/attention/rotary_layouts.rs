@@ -1,9 +1,8 @@
 //! Parameters, taken from one layout of rotary embedding to the other.
 
-use attention_core::{
-    Mask, MultiHeadAttention, MultiHeadAttentionConfig, QkNormScore, QkNormScoreConfig, Rotary,
-    RotaryConfig, RotaryLayout,
-};
+use attention_core::position::{Rotary, RotaryConfig, RotaryLayout};
+use attention_core::score::{QkNormScore, QkNormScoreConfig};
+use attention_core::{Mask, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_tests::{Array, assert_close, assert_same, device, parameters};
 use burn::tensor::Device;
 
@@ -58,7 +57,7 @@ fn layouts_agree_after_parameters_are_reordered() {
                 let rows = |seed, len, size| Array::draw(seed, &[2, len, size]).f32::<3>(device);
                 let context = |module: &MultiHeadAttention<_>| {
                     let (queries, memory) = (rows(1, 5, 7), rows(2, 9, 5));
-                    Array::read(module.forward(queries, memory.clone(), memory, &Mask::causal()))
+                    Array::read(module.forward(queries, memory.clone(), memory, Mask::causal()))
                 };
                 let expected = context(&given);
                 assert_close("reordered", &context(&taken), &expected, 4e-6);

@@ -2,10 +2,11 @@
 
 use std::f64::consts::PI;
 
-use attention_core::{
-    DotProductScoreConfig, Llama3ScalingConfig, Positions, RotaryConfig, RotaryLayout,
-    RotaryScaling, ScoringFunction, YarnScalingConfig,
+use attention_core::ScoringFunction;
+use attention_core::position::{
+    Llama3ScalingConfig, Positions, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
 };
+use attention_core::score::DotProductScoreConfig;
 use attention_tests::{Array, assert_close, assert_says, device, oracle, panic_message};
 
 const THETA: f64 = 10_000.0;

@@ -1,7 +1,7 @@
 //! Pairs of features turned by given angles.
 
-use attention_core::RotaryLayout;
 use attention_core::functional::rotate;
+use attention_core::position::RotaryLayout;
 use attention_tests::{Array, assert_close, assert_says, device, oracle, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 

@@ -1,10 +1,12 @@
 //! Attention by every further score beside PyTorch's: normalised additive, concat, bilinear, projected, cosine,
 //! Gaussian, and that with query-key normalization.
 
-use attention_core::{
-    AdditiveScoreConfig, Attention, BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig,
-    GaussianScoreConfig, Mask, Positions, ProjectedScoreConfig, QkNormScoreConfig, ScoringFunction,
+use attention_core::position::Positions;
+use attention_core::score::{
+    AdditiveScoreConfig, BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig,
+    GaussianScoreConfig, ProjectedScoreConfig, QkNormScoreConfig,
 };
+use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
     Array, Concatenation, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close,
     device, masks, near_reference, parameters, reference,

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS, Inputs};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_says,
@@ -172,6 +173,30 @@ fn heads_attend_to_each_segment_alone() {
             }
         }
     }));
+}
+
+#[test]
+fn causal_segments_end_at_their_last_key() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = |seed, len| Array::draw(seed, &[2, len, 3]).f32::<3>(device);
+        let run = |mask: Mask| {
+            let (queries, keys, values) = (rows(1, 6), rows(2, 7), rows(3, 7));
+            attention.forward(queries, keys, values, mask).into_data()
+        };
+        // The first segment of row 1 has more queries than keys; a query after the last segment is padding.
+        let mask = Mask::segments_causal(&[[2, 3], [3, 2]], &[[3, 4], [2, 4]]);
+        let row_0 = [[0, 2], [0, 3], [3, 5], [3, 6], [3, 7], [0, 0]];
+        let row_1 = [[0, 0], [0, 1], [0, 2], [2, 5], [2, 6], [0, 0]];
+        assert_eq!(run(mask.clone()), run(Mask::intervals(&[row_0, row_1])));
+        let mut narrower = mask;
+        narrower &= Mask::intervals(&[[[1, 7]; 6]]);
+        let cut = |of: [[usize; 2]; 6]| of.map(|[start, end]| [start.max(1), end]);
+        assert_eq!(
+            run(narrower),
+            run(Mask::intervals(&[cut(row_0), cut(row_1)]))
+        );
+    });
 }
 
 #[test]

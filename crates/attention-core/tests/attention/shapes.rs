@@ -23,7 +23,7 @@ fn types_must_agree() {
             [DType::F32, DType::F64].map(|dtype| zeros([2, 5, 11], device).cast(dtype));
         let forward = |queries: &Tensor<3>, keys: &Tensor<3>| {
             let [queries, keys] = [queries, keys].map(Tensor::clone);
-            attention.forward(queries, keys, single.clone(), &Mask::none())
+            attention.forward(queries, keys, single.clone(), Mask::none())
         };
         refuses(["queries", "expected of type F32", "got F64"], || {
             forward(&double, &single)
@@ -45,7 +45,7 @@ fn keys_and_values_must_pair() {
                 queries,
                 zeros([2, 3, 7, 11], device),
                 zeros(values, device),
-                &Mask::none(),
+                Mask::none(),
             )
         };
         refuses("axis 0 expected 2, got 4", || forward([4, 3, 7, 13]));

@@ -3,9 +3,10 @@
 
 use std::thread;
 
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig};
 use attention_core::{
-    AdditiveScoreConfig, Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Memory,
-    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ScoringFunction,
+    Attention, Mask, Memory, MultiHeadAttention, MultiHeadAttentionConfig, Normalizer,
+    ScoringFunction,
 };
 use attention_tests::{Array, Outcome, assert_close, assert_outcomes_close, device, parameters};
 use burn::module::Module;
@@ -193,7 +194,7 @@ impl Check for Layers {
                 if by_memory {
                     outer.attend(query(step), &memory)
                 } else {
-                    outer.forward(query(step), rows.clone(), rows.clone(), &Mask::none())
+                    outer.forward(query(step), rows.clone(), rows.clone(), Mask::none())
                 }
             };
             (4..7).map(attend).collect()
@@ -368,7 +369,7 @@ fn check_heads<S: ScoringFunction>(name: &str, module: &MultiHeadAttention<S>, d
     let memory = module.prepare(keys.clone(), values.clone(), mask());
     let step = |at| module.attend(queries.clone().narrow(1, at, 1), &memory);
     let actual = gradients(Tensor::cat((0..4).map(step).collect(), 1));
-    let whole = module.forward(queries.clone(), keys.clone(), values.clone(), &mask());
+    let whole = module.forward(queries.clone(), keys.clone(), values.clone(), mask());
     assert_outcomes_close(name, &actual, &gradients(whole), 4.0 * CLOSE);
 
     // The attention inside reads the same memory, with a head of queries for each of keys.

@@ -142,12 +142,12 @@ fn heads_may_be_empty() {
     device::each_both_ways(|device| {
         let attention = DotProductAttentionConfig::new().init();
         let input = |rows: usize| Tensor::<4>::zeros([2, 0, rows, 11], device);
-        let output = attention.forward_with_weights(input(5), input(7), input(7), &Mask::causal());
+        let output = attention.forward_with_weights(input(5), input(7), input(7), Mask::causal());
         assert_eq!(output.context.dims(), [2, 0, 5, 11]);
         assert_eq!(output.weights.dims(), [2, 0, 5, 7]);
         assert_eq!(
             attention
-                .forward(input(5), input(7), input(7), &Mask::none())
+                .forward(input(5), input(7), input(7), Mask::none())
                 .dims(),
             [2, 0, 5, 11]
         );

@@ -1,6 +1,6 @@
 //! Alignments: steps that know which keys the steps before attended to.
 
-use attention_core::{
+use attention_core::stateful::{
     AttentionState, CoverageAttentionConfig, LocationAttentionConfig, MonotonicAttentionConfig,
     StatefulAttention,
 };

@@ -1,9 +1,8 @@
 //! A model of many operations, and the gradients of a training step.
 
-use attention_core::{
-    AdditiveAttentionConfig, Attention, DotProductScore, DotProductScoreConfig, Mask, Rotary,
-    RotaryConfig,
-};
+use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{AdditiveAttentionConfig, Attention, DotProductScore, Mask};
 use attention_tests::{Outcome, parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};

@@ -1,12 +1,13 @@
 //! The scores among the attentions: what the heads of a Transformer can attend with.
 
-use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, BiaffineScore, BiaffineScoreConfig, BilinearScore,
-    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
-    DotProductScore, DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Mask, PositionTerm,
-    Positions, ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel,
-    ScoringFunction,
+use attention_core::position::Positions;
+use attention_core::score::{
+    AdditiveScoreConfig, BiaffineScore, BiaffineScoreConfig, BilinearScore, BilinearScoreConfig,
+    ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScoreConfig,
+    GaussianScore, GaussianScoreConfig, PositionTerm, ProjectedScore, ProjectedScoreConfig,
+    QkNormScore, QkNormScoreConfig, ScoreKernel,
 };
+use attention_core::{AdditiveScore, DotProductScore, Mask, ScoringFunction};
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
 };

@@ -25,6 +25,12 @@ pub trait Decoding {
     /// # Panics
     /// If one is no row.
     fn select(&mut self, rows: &[usize]);
+
+    /// Begins again, with a row for each of these examples, which are counted as at first.
+    ///
+    /// # Panics
+    /// If one is no example.
+    fn restart(&mut self, examples: &[usize]);
 }
 
 /// The output of [`Decoding::step`].
@@ -108,6 +114,12 @@ impl RowExamples {
             tokens == rows,
             "Decoding: a token for each of {rows} rows expected, got {tokens}"
         );
+    }
+
+    /// Begins again, with a row for each of these examples; their indices.
+    pub(super) fn restart(&mut self, examples: &[usize], device: &Device) -> Tensor<1, Int> {
+        self.0 = examples.to_vec();
+        on_device(self.iter().map(|example| example as i64), device)
     }
 
     /// Selects rows. Beams of one example read the same memory: as long as each example keeps as many rows as it has,

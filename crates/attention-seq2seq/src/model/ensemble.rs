@@ -104,6 +104,12 @@ impl Decoding for EnsembleDecoding<'_> {
             member.decoding.select(rows);
         }
     }
+
+    fn restart(&mut self, examples: &[usize]) {
+        for member in &mut self.members {
+            member.decoding.restart(examples);
+        }
+    }
 }
 
 /// The logarithm of the mean of probabilities, of their logarithms; NaN if one is.

@@ -23,8 +23,8 @@ use crate::run::{Epoch, Figures, Journal, RunDir, Select, TrainConfig};
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
 /// The loss is that of [`Seq2SeqModel::loss`]: the mean cross-entropy over target tokens. The attention of a
-/// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::StatefulAttention::penalty): the sum over
-/// examples, divided by the number of target tokens.
+/// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::stateful::StatefulAttention::penalty): the sum
+/// over examples, divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;

@@ -72,7 +72,11 @@ impl Translator {
         ] {
             if expected != found {
                 let what = format!("the {side} tokens of the model to compare with");
-                return Err(Error::config(what, format!("{expected}, as in the first"), found));
+                return Err(Error::config(
+                    what,
+                    format!("{expected}, as in the first"),
+                    found,
+                ));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 pub(crate) mod oracle;
 
-use attention_core::StatefulAttention;
+use attention_core::stateful::StatefulAttention;
 use attention_seq2seq::{
     AnyAttention, AttentionKind, Batch, Example, Seq2Seq, Seq2SeqConfig, StepOutput, Vocab,
     compiled_in_devices, open_device,

@@ -11,7 +11,7 @@ use burn::tensor::{Bool, Device, Tensor};
 
 use super::encoder::{Masks, check_layers};
 use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
-use crate::Norm;
+use crate::norm::Norm;
 
 /// Burn's `TransformerDecoderConfig`, field by field.
 #[derive(Config, Debug)]
@@ -31,7 +31,7 @@ pub struct TransformerDecoderConfig {
     /// Whether normalization comes before a sublayer, and not after the sum.
     #[config(default = false)]
     pub norm_first: bool,
-    /// Refused if true: there is none here.
+    /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
     #[config(default = false)]
     pub quiet_softmax: bool,
     /// The distribution of new parameters.
@@ -51,7 +51,7 @@ impl TransformerDecoderConfig {
     /// The decoder, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If `n_heads` does not divide `d_model`, a size is 0, `dropout` is not in `[0, 1]`, or `quiet_softmax` is true.
+    /// If `n_heads` does not divide `d_model`, a size is 0, or `dropout` is not in `[0, 1]`.
     pub fn init(&self, device: &Device) -> TransformerDecoder {
         let layers = (0..self.n_layers).map(|_| TransformerDecoderLayer::new(self, device));
         TransformerDecoder {

@@ -11,7 +11,7 @@ use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::{Activation as Function, dropout_beside, linear};
 
 use crate::feed_forward::activated_output;
-use crate::{Norm, NormConfig};
+use crate::norm::{Norm, NormConfig};
 
 /// The settings that the layers of encoder and decoder have in common.
 pub(super) struct LayerSettings<'a> {

@@ -1,7 +1,7 @@
 //! Activations by their names.
 
 use super::fields::Fields;
-use crate::FeedForwardActivation;
+use crate::feed_forward::FeedForwardActivation;
 
 /// The activation in the field `name`, of a feed-forward network with a gate or without one.
 pub(super) fn activation(

@@ -5,18 +5,24 @@ use std::path::Path;
 use attention_core::DotProductScore;
 use attention_core::import::{ImportError, Place, StateDict};
 use burn::tensor::Device;
+use tensor_files::shown;
 
 use super::activation::activation;
 use super::decoder::divides;
 use super::fields::Fields;
-use super::folder::load_model;
+use super::folder::{load_model, load_part, refuse_packed};
 use super::head::{IS_TIED, check_copy};
-use crate::state_dict::ReadNorm;
-use crate::{
-    MaskedLanguageModel, MaskedLanguageModelConfig, Norm, NormConfig, NormOrder, PositionEmbedding,
-    PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerEncoderLayer, TransformerLayerConfig,
+use crate::embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
 };
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::layer_config::TransformerLayerConfig;
+use crate::masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
+use crate::norm::{Norm, NormConfig};
+use crate::residual::NormOrder;
+use crate::state_dict::ReadNorm;
+use crate::text_encoder::TextEncoder;
 
 /// The tensors of other heads, which models of both pretraining tasks have, and buffers of older files.
 const LEFT_ALONE: [&str; 4] = [
@@ -25,6 +31,9 @@ const LEFT_ALONE: [&str; 4] = [
     "bert.embeddings.position_ids",
     "bert.embeddings.token_type_ids",
 ];
+
+/// The beginning of the names of a model that has a head.
+const WITH_HEAD: &str = "bert.";
 
 const EMBEDDING: &str = "bert.embeddings.word_embeddings";
 const BIAS: &str = "cls.predictions.bias";
@@ -77,6 +86,70 @@ pub fn load_bert(
     )
 }
 
+/// Loads a BERT without a head (`model_type` `bert`) from a folder of Hugging Face's, such as the models of sentences
+/// MiniLM, BGE and E5 are: for [features](TextEncoder::features), and [embeddings](TextEncoder::mean_features) of
+/// texts.
+///
+/// The names are those of [`load_bert`], with or without `bert.` before them. The pooler and heads are left alone.
+///
+/// # Errors
+/// As [`hub`](super) says.
+///
+/// ```no_run
+/// use attention_core::NewRows;
+/// use attention_transformers::hub::load_bert_encoder;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let model = load_bert_encoder("all-MiniLM-L6-v2", &device)?;
+/// // Two texts by its tokenizer, which is not ours, the second shorter: "[CLS] .. [SEP]" and padding.
+/// let tokens = Tensor::from_ints([[101, 2023, 2003, 102], [101, 2204, 102, 0]], &device);
+/// let embeddings = model.mean_features(tokens, None, NewRows::First(&[4, 3]));
+/// let similarities = embeddings.clone().matmul(embeddings.transpose());
+/// assert_eq!(similarities.dims(), [2, 2]);
+/// # Ok::<(), attention_core::import::ImportError>(())
+/// ```
+pub fn load_bert_encoder(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    load_part(
+        folder.as_ref(),
+        "bert",
+        |fields| {
+            refuse_packed(fields)?;
+            let MaskedLanguageModelConfig {
+                embedding, stack, ..
+            } = config(fields)?;
+            Ok(TextEncoder {
+                embedding: embedding.init(device),
+                stack: stack.init(device),
+            })
+        },
+        |model, file| {
+            let has_prefix = file.contains(&format!("{EMBEDDING}.weight"));
+            let prefix = if has_prefix { WITH_HEAD } else { "" };
+            let TextEncoder { embedding, stack } = model;
+            let model = TextEncoder {
+                embedding: load_embedding(embedding, file, prefix)?,
+                stack: load_stack(stack, file, prefix)?,
+            };
+            let encoder = format!("{prefix}encoder.");
+            let left = file
+                .unread()
+                .into_iter()
+                .find(|name| name.starts_with(&encoder));
+            match left {
+                None => Ok(model),
+                Some(name) => Err(format!(
+                    "expected no tensor `{}`, for which the config has no layer",
+                    shown(name)
+                )),
+            }
+        },
+    )
+}
+
 fn config(fields: &Fields) -> Result<MaskedLanguageModelConfig, String> {
     fields.refuse_flag("is_decoder", "rows attend to all rows")?;
     fields.refuse_flag("add_cross_attention", "there is no memory to attend to")?;
@@ -117,30 +190,40 @@ fn load(
     mut model: MaskedLanguageModel<DotProductScore>,
     file: &StateDict,
 ) -> Result<MaskedLanguageModel<DotProductScore>, String> {
-    model.embedding = load_embedding(model.embedding, file)?;
-    let layers = model.stack.layers.into_iter().enumerate();
-    let layers =
-        layers.map(|(at, layer)| load_layer(layer, file, &format!("bert.encoder.layer.{at}.")));
-    model.stack.layers = layers.collect::<Result<_, _>>()?;
+    model.embedding = load_embedding(model.embedding, file, WITH_HEAD)?;
+    model.stack = load_stack(model.stack, file, WITH_HEAD)?;
     load_head(&mut model, file)?;
     Ok(model)
+}
+
+fn load_stack(
+    mut stack: TransformerEncoder<DotProductScore>,
+    file: &StateDict,
+    prefix: &str,
+) -> Result<TransformerEncoder<DotProductScore>, String> {
+    let layers = stack.layers.into_iter().enumerate();
+    let layers =
+        layers.map(|(at, layer)| load_layer(layer, file, &format!("{prefix}encoder.layer.{at}.")));
+    stack.layers = layers.collect::<Result<_, _>>()?;
+    Ok(stack)
 }
 
 fn load_embedding(
     mut embedding: TokenEmbedding,
     file: &StateDict,
+    prefix: &str,
 ) -> Result<TokenEmbedding, String> {
-    const AT: &str = "bert.embeddings.";
-    embedding.tokens = file.embedding(embedding.tokens, EMBEDDING)?;
+    let name = |name: &str| format!("{prefix}embeddings.{name}");
+    embedding.tokens = file.embedding(embedding.tokens, &name("word_embeddings"))?;
     if let Some(PositionEmbedding::Learned(positions)) = embedding.positions {
-        let positions = file.embedding(positions, &format!("{AT}position_embeddings"))?;
+        let positions = file.embedding(positions, &name("position_embeddings"))?;
         embedding.positions = Some(PositionEmbedding::Learned(positions));
     }
     let types = embedding.types;
-    let types = types.map(|types| file.embedding(types, &format!("{AT}token_type_embeddings")));
+    let types = types.map(|types| file.embedding(types, &name("token_type_embeddings")));
     embedding.types = types.transpose()?;
     let norm = embedding.norm;
-    let norm = norm.map(|norm| load_norm(norm, file, &format!("{AT}LayerNorm")));
+    let norm = norm.map(|norm| load_norm(norm, file, &name("LayerNorm")));
     embedding.norm = norm.transpose()?;
     Ok(embedding)
 }

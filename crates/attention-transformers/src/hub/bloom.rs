@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use attention_core::import::{ImportError, Place, StateDict};
-use attention_core::{
-    Alibi, AlibiConfig, Biased, DotProductScore, DotProductScoreConfig, MultiHeadAttention,
-};
+use attention_core::position::{Alibi, AlibiConfig, Biased};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, MultiHeadAttention};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
@@ -15,11 +15,14 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::load_head;
+use crate::embedding::TokenEmbeddingConfig;
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::feed_forward::FeedForwardActivation;
+use crate::language_model::{LanguageModel, LanguageModelConfig};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
 use crate::state_dict::ReadNorm;
-use crate::{
-    FeedForwardActivation, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
-    TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
-};
 
 /// The names of the sizes, which have others in other families and in the files of BigScience.
 const NUM_HIDDENS: [&str; 2] = ["hidden_size", "n_embed"];

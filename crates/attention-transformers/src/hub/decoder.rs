@@ -6,11 +6,14 @@ use attention_core::{MultiHeadAttention, ScoringFunction};
 use super::activation::activation;
 use super::fields::Fields;
 use super::head::load_head;
+use crate::embedding::TokenEmbeddingConfig;
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::feed_forward::FeedForward;
+use crate::language_model::{LanguageModel, LanguageModelConfig};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
 use crate::state_dict::ReadNorm;
-use crate::{
-    FeedForward, LanguageModel, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
-    TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
-};
 
 /// The sizes of attention, as the fields say them.
 pub(super) struct Heads {

@@ -128,6 +128,14 @@ impl Fields {
         self.value(name).map(size).transpose()
     }
 
+    /// The size in the field `name`, or 0.
+    pub(super) fn size_or_0(&self, name: &str) -> Result<usize, String> {
+        match self.value(name).and_then(Value::as_u64) {
+            Some(0) => Ok(0),
+            _ => self.size(name),
+        }
+    }
+
     /// The number above 0 in the field `name`.
     pub(super) fn positive(&self, name: &str) -> Result<f64, String> {
         let number = self.optional_positive(name)?;

@@ -8,7 +8,7 @@ use tensor_files::shown;
 use super::fields::Fields;
 
 /// The file of the sizes.
-const CONFIG: &str = "config.json";
+pub(super) const CONFIG: &str = "config.json";
 
 /// The files of the parameters, the one that is preferred first.
 const WEIGHTS: [&str; 4] = [
@@ -28,10 +28,7 @@ pub(super) fn load_model<M>(
     is_buffer: fn(&str) -> bool,
 ) -> Result<M, ImportError> {
     let init = |fields: &Fields| {
-        fields.refuse(
-            "quantization_config",
-            "parameters that are packed are not read",
-        )?;
+        refuse_packed(fields)?;
         init(fields)
     };
     let load = |model: M, file: &StateDict| {
@@ -50,6 +47,13 @@ pub(super) fn load_model<M>(
         ))
     };
     load_part(folder, model_type, init, load)
+}
+
+/// # Errors
+/// If parameters are quantized.
+pub(super) fn refuse_packed(fields: &Fields) -> Result<(), String> {
+    let reason = "parameters that are packed are not read";
+    fields.refuse("quantization_config", reason)
 }
 
 /// [`load_model`] of a part, which leaves the other parameters alone.

@@ -2,7 +2,8 @@
 
 use super::decoder::{Heads, layer_config, model_config};
 use super::fields::Fields;
-use crate::{LanguageModelConfig, NormOrder};
+use crate::language_model::LanguageModelConfig;
+use crate::residual::NormOrder;
 
 /// The gains of normalizations, which files have as their differences from it.
 pub(super) const GAIN: f64 = 1.0;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use attention_core::DotProductScore;
 use attention_core::import::ImportError;
-use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::DotProductScoreConfig;
 use burn::tensor::Device;
 
 use super::decoder::{Heads, load_decoder};
@@ -12,7 +14,7 @@ use super::gemma::{GAIN, gemma_config, scale};
 use super::layer_types::{has_window, with_windows};
 use super::llama::is_buffer;
 use super::rotary::rotary;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;

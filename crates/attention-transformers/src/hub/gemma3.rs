@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use attention_core::import::ImportError;
-use attention_core::{QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig};
+use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, load_decoder};
@@ -14,7 +15,7 @@ use super::layer_types::{FULL, SLIDING, has_window, with_windows};
 use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
 use super::rotary::rotary_of;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles of layers with a window, where a config has none.
 const LOCAL_THETA: f64 = 10_000.0;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use attention_core::import::{ImportError, Place, StateDict};
-use attention_core::{DotProductScore, DotProductScoreConfig, MultiHeadAttention};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, MultiHeadAttention};
 use burn::tensor::Device;
 use burn_fused_layers::harness::parameter::shape;
 
@@ -12,12 +13,13 @@ use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::load_head;
+use crate::embedding::{PositionEmbedding, PositionEmbeddingConfig, TokenEmbeddingConfig};
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::language_model::{LanguageModel, LanguageModelConfig};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
 use crate::state_dict::ReadNorm;
-use crate::{
-    LanguageModel, LanguageModelConfig, NormConfig, PositionEmbedding, PositionEmbeddingConfig,
-    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerEncoderLayer,
-    TransformerLayerConfig,
-};
 
 /// The names of the sizes, which have others in other families.
 const NUM_HIDDENS: [&str; 2] = ["n_embd", "hidden_size"];

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use attention_core::functional::AttentionOptions;
 use attention_core::import::{ImportError, StateDict};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention, NewRows,
-    Rotary,
-};
+use attention_core::position::Rotary;
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, KeyValueCache, Mask, MultiHeadAttention, NewRows};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
@@ -17,9 +16,11 @@ use super::fields::Fields;
 use super::folder::load_part;
 use super::layer_types::{has_window, window};
 use super::rotary::rotary;
-use crate::encoder_layer::within;
+use crate::encoder_layer::{TransformerEncoderLayer, within};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
+use crate::residual::Residual;
 use crate::state_dict::ReadNorm;
-use crate::{NormConfig, Residual, TransformerEncoderLayer, TransformerLayerConfig};
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 150_000.0;

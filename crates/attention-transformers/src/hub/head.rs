@@ -3,7 +3,7 @@
 use attention_core::ScoringFunction;
 use attention_core::import::{Place, StateDict};
 
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 const WEIGHT: &str = "lm_head.weight";
 

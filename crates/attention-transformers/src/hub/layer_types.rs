@@ -3,7 +3,7 @@
 use attention_core::ScoringFunction;
 
 use super::fields::Fields;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The names of layers with a window and without one.
 pub(super) const LAYER_TYPES: [&str; 2] = [SLIDING, FULL];
@@ -31,6 +31,16 @@ pub(super) fn has_window(
         other => Err(fields.unknown("layer_types", &LAYER_TYPES, other)),
     };
     types.into_iter().map(is_sliding).collect()
+}
+
+/// Whether each layer of a Qwen attends to a window: with `use_sliding_window` those from `max_window_layers` on.
+pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+    let first = if fields.flag("use_sliding_window", false)? {
+        fields.size_or_0("max_window_layers")?
+    } else {
+        num_layers
+    };
+    has_window(fields, num_layers, |at| at >= first)
 }
 
 /// The window of a layer that has one: `sliding_window` rows, its own included.

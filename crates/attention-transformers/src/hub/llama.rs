@@ -1,15 +1,19 @@
-//! Llama.
+//! Llama, and the families that differ from it in a bias or a window.
 
 use std::path::Path;
 
+use attention_core::DotProductScore;
 use attention_core::import::ImportError;
-use attention_core::{DotProductScore, DotProductScoreConfig, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::DotProductScoreConfig;
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
+use super::fields::Fields;
 use super::folder::load_model;
+use super::layer_types::{last_windows, with_windows};
 use super::rotary::rotary;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;
@@ -43,16 +47,84 @@ pub fn load_llama(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load(folder.as_ref(), device, &LLAMA)
+}
+
+/// Loads a Mistral (`model_type` `mistral`: Mistral, Nemo) from a folder of Hugging Face's: a [Llama](load_llama) whose
+/// layers all attend to a window of `sliding_window` tokens, unless it is null.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_mistral(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load(folder.as_ref(), device, &MISTRAL)
+}
+
+/// Loads a dense Qwen 2 or 2.5 (`model_type` `qwen2`) from a folder of Hugging Face's: a [Llama](load_llama) whose
+/// queries, keys and values have a bias, and whose last layers may attend to a window (`use_sliding_window`).
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_qwen2(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load(folder.as_ref(), device, &QWEN2)
+}
+
+/// What tells a family from Llama.
+struct Family {
+    model_type: &'static str,
+    /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
+    has_input_bias: bool,
+    /// Which of so many layers have a window.
+    windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
+}
+
+const LLAMA: Family = Family {
+    model_type: "llama",
+    has_input_bias: false,
+    windows: |_, num_layers| Ok(vec![false; num_layers]),
+};
+
+const MISTRAL: Family = Family {
+    model_type: "mistral",
+    has_input_bias: false,
+    windows: |fields, num_layers| Ok(vec![fields.value("sliding_window").is_some(); num_layers]),
+};
+
+const QWEN2: Family = Family {
+    model_type: "qwen2",
+    has_input_bias: true,
+    windows: last_windows,
+};
+
+fn load(
+    folder: &Path,
+    device: &Device,
+    family: &Family,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
     load_model(
-        folder.as_ref(),
-        "llama",
+        folder,
+        family.model_type,
         |fields| {
             let heads = Heads::of_llama(fields)?;
             let rotary = rotary(fields, heads.head_size, THETA)?;
-            let layer = layer_config(fields, &heads, "hidden_act")?;
+            let mut layer = layer_config(fields, &heads, "hidden_act")?;
+            layer.attention_bias |= family.has_input_bias;
             let config = model_config(fields, layer, false)?;
+            let has_window = (family.windows)(fields, config.stack.num_layers)?;
             let rotary = rotary.init_with(DotProductScoreConfig::new().init(), device);
-            Ok(config.init_with(|_| rotary.clone(), device))
+            let mut model = config.init_with(|_| rotary.clone(), device);
+            if family.has_input_bias {
+                let layers = model.stack.layers.iter_mut();
+                for output in layers.filter_map(|layer| layer.attention.output.as_mut()) {
+                    output.bias = None;
+                }
+            }
+            with_windows(model, fields, &has_window)
         },
         |model, file| load_decoder(model, file, 0.0, |score, _| Ok(score)),
         is_buffer,

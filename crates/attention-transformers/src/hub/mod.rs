@@ -7,6 +7,8 @@
 //! | family | `model_type` | function | positions | peculiar |
 //! | --- | --- | --- | --- | --- |
 //! | Llama 1 to 3 | `llama` | [`load_llama`] | rotary | grouped heads |
+//! | Mistral, Nemo | `mistral` | [`load_mistral`] | rotary | a window in all layers |
+//! | Qwen 2 and 2.5 | `qwen2` | [`load_qwen2`] | rotary | biases of queries, keys and values |
 //! | Qwen 3 | `qwen3` | [`load_qwen3`] | rotary | normalized queries and keys |
 //! | Gemma 2 | `gemma2` | [`load_gemma2`] | rotary | soft-caps, windows, norms on both sides of a sublayer |
 //! | Gemma 3 | `gemma3_text` | [`load_gemma3`] | rotary, of two kinds | normalized queries and keys, windows |
@@ -14,7 +16,10 @@
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
 //! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
 //! | BERT | `bert` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
+//! | BERT without its head, as MiniLM, BGE and E5 | `bert` | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
 //! | T5 1.0 and 1.1 | `t5` | [`load_t5`] | relative bias | an encoder and a decoder, a bias that layers share |
+//!
+//! [`open`] takes any of them that is a model of one text.
 //!
 //! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
 //! one of autodiff.
@@ -84,17 +89,19 @@ mod gpt_oss;
 mod head;
 mod layer_types;
 mod llama;
+mod open;
 mod qk_norm;
 mod qwen3;
 mod rotary;
 mod t5;
 
-pub use bert::load_bert;
+pub use bert::{load_bert, load_bert_encoder};
 pub use bloom::load_bloom;
 pub use gemma2::load_gemma2;
 pub use gemma3::load_gemma3;
 pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
 pub use gpt2::load_gpt2;
-pub use llama::load_llama;
+pub use llama::{load_llama, load_mistral, load_qwen2};
+pub use open::{OpenModel, open};
 pub use qwen3::load_qwen3;
 pub use t5::load_t5;

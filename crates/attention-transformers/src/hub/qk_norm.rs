@@ -1,7 +1,8 @@
 //! Gains of normalized queries and keys.
 
 use attention_core::import::StateDict;
-use attention_core::{QkNormScore, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::QkNormScore;
 
 /// `rotary` with the gains `q_norm.weight` and `k_norm.weight` after `prefix`, to which `offset` is added.
 pub(super) fn load_qk_norm(

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use attention_core::import::ImportError;
-use attention_core::{QkNormScore, QkNormScoreConfig, Rotary};
+use attention_core::position::Rotary;
+use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, layer_config, load_decoder, model_config};
 use super::folder::load_model;
-use super::layer_types::{has_window, with_windows};
+use super::layer_types::{last_windows, with_windows};
 use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
 use super::rotary::rotary;
-use crate::LanguageModel;
+use crate::language_model::LanguageModel;
 
 /// The base of the angles, where a config has none.
 const THETA: f64 = 10_000.0;
@@ -38,13 +39,7 @@ pub fn load_qwen3(
             let layer = layer_config(fields, &heads, "hidden_act")?;
             let epsilon = fields.positive("rms_norm_eps")?;
             let config = model_config(fields, layer, false)?;
-            let num_layers = config.stack.num_layers;
-            let first = if fields.flag("use_sliding_window", false)? {
-                fields.size("max_window_layers")?
-            } else {
-                num_layers
-            };
-            let has_window = has_window(fields, num_layers, |at| at >= first)?;
+            let has_window = last_windows(fields, config.stack.num_layers)?;
             let score = QkNormScoreConfig::new(heads.head_size).with_epsilon(epsilon);
             let rotary = rotary.init_with(score.init(device), device);
             let score = |_| rotary.with_score(score.init(device));

@@ -1,6 +1,6 @@
 //! Rotary position embedding, as the fields of a config say it.
 
-use attention_core::{
+use attention_core::position::{
     Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
 };
 

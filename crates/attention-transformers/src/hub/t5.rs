@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use attention_core::import::{ImportError, Place, StateDict};
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, MultiHeadAttention, RelativePositionBias,
-    RelativePositionBiasConfig,
-};
+use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, MultiHeadAttention};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 
@@ -14,12 +13,17 @@ use super::activation::activation_pair;
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::check_copy;
+use crate::decoder::TransformerDecoderConfig;
+use crate::decoder_layer::TransformerDecoderLayer;
+use crate::embedding::TokenEmbeddingConfig;
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
+use crate::encoder_layer::TransformerEncoderLayer;
+use crate::feed_forward::{FeedForward, FeedForwardActivation};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
+use crate::residual::Residual;
 use crate::state_dict::ReadNorm;
-use crate::{
-    EncoderDecoder, EncoderDecoderConfig, FeedForward, FeedForwardActivation, NormConfig, Residual,
-    TokenEmbeddingConfig, TransformerDecoderConfig, TransformerDecoderLayer,
-    TransformerEncoderConfig, TransformerEncoderLayer, TransformerLayerConfig,
-};
 
 const EMBEDDING: &str = "shared.weight";
 const HEAD: &str = "lm_head.weight";

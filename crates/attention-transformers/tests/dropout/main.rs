@@ -61,7 +61,7 @@ fn forward<S: ScoringFunction>(
     device: &Device,
 ) -> Array {
     let [queries, keys, values] = inputs(problem, device);
-    Array::read(attention.forward(queries, keys, values, &problem.mask.mask(device)))
+    Array::read(attention.forward(queries, keys, values, problem.mask.mask(device)))
 }
 
 fn with_weights<S: ScoringFunction>(
@@ -71,7 +71,7 @@ fn with_weights<S: ScoringFunction>(
 ) -> [Array; 2] {
     let [queries, keys, values] = inputs(problem, device);
     let AttentionOutput { context, weights } =
-        attention.forward_with_weights(queries, keys, values, &problem.mask.mask(device));
+        attention.forward_with_weights(queries, keys, values, problem.mask.mask(device));
     [Array::read(context), Array::read(weights)]
 }
 

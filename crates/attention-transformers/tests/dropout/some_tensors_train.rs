@@ -1,9 +1,12 @@
 //! A module trains if one of its tensors does: a batch from a loader is on no training device.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::stateful::{
+    CoverageAttentionConfig, LocationAttentionConfig, StatefulAttention,
+};
 use attention_core::{
-    AdditiveAttentionConfig, Attention, CoverageAttentionConfig, DotProductAttentionConfig,
-    LocationAttentionConfig, Mask, Normalizer, ScoringFunction, StatefulAttention,
+    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, Mask, Normalizer,
+    ScoringFunction,
 };
 use attention_tests::{Array, Check, MaskSpec, Problem, assert_same, device};
 use attention_transformers::burn_nn as drop_in;
@@ -278,7 +281,7 @@ fn layers_drop_if_the_linear_layer_or_norm_behind_trains() {
                 .with_dropout(0.5);
             let mut stack = TransformerEncoderConfig::new(layer, 1).init(plain);
             stack.layers[0].feed_forward_residual.norm = NormConfig::layer().init(6, device);
-            let run = || Array::read(stack.forward(rows.clone(), &Mask::none()));
+            let run = || Array::read(stack.forward(rows.clone(), Mask::none()));
             assert_eq!(run() != run(), trains, "residual");
         }
     });

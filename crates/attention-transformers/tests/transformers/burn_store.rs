@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attention_core::QkNormScoreConfig;
+use attention_core::score::QkNormScoreConfig;
 use attention_tests::{device, parameters};
 use attention_transformers::burn_nn as ours;
 use attention_transformers::{

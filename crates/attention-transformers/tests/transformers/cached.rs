@@ -1,6 +1,8 @@
 //! A cache gives what the whole text gives: in chunks, for rows of any lengths, for beams, in every layer.
 
-use attention_core::{AdditiveScoreConfig, DotProductScoreConfig, Mask, NewRows, RotaryConfig};
+use attention_core::position::RotaryConfig;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::{Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device};
 use attention_transformers::{
     NormOrder, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,
@@ -163,8 +165,8 @@ fn a_window_is_that_of_its_layer() {
         let mut plain = stack.clone();
         plain.layers[0].window = None;
         let rows = Array::draw(1, &[2, 9, HIDDENS]).f32::<3>(device);
-        let got = stack.forward(rows.clone(), &Mask::causal());
-        let expected = plain.forward(rows, &Mask::window(2, 0));
+        let got = stack.forward(rows.clone(), Mask::causal());
+        let expected = plain.forward(rows, Mask::window(2, 0));
         assert_close("layer", got, expected, 1e-6);
     });
 }

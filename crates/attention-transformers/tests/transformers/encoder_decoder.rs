@@ -1,8 +1,8 @@
 //! Encoder-decoder models: what they are made of, padding, caches and generation.
 
-use attention_core::{
-    DotProductScore, DotProductScoreConfig, Mask, NewRows, RelativePositionBiasConfig,
-};
+use attention_core::position::RelativePositionBiasConfig;
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device, parameters};
 use attention_transformers::{
     EncoderDecoder, EncoderDecoderConfig, FeedForwardActivation, GenerateConfig, NormConfig,
@@ -251,7 +251,7 @@ fn a_head_is_the_embedding_or_its_own() {
             let scale = if name == "T5" { SCALE } else { 1.0 };
             // What the stack gives, which ends with a normalization of gains near 1.
             let embedded = model.embedding.tokens.forward(target());
-            let rows = model.decoder.forward(embedded, &Mask::none(), &memory);
+            let rows = model.decoder.forward(embedded, Mask::none(), &memory);
             assert_close(name, features.clone(), rows * scale, TOLERANCE);
             let (weight, bias) = match &model.head {
                 Some(head) => (head.weight.val(), head.bias.as_ref().unwrap().val()),

@@ -1,6 +1,7 @@
 //! Language models: embeddings of positions, heads, and what padding holds.
 
-use attention_core::{NewRows, Positions};
+use attention_core::NewRows;
+use attention_core::position::Positions;
 use attention_tests::{Array, assert_close, assert_same, assert_zero, device, parameters};
 use attention_transformers::{
     LanguageModelConfig, PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig,

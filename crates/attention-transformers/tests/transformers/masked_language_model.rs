@@ -1,6 +1,7 @@
 //! Masked language models: types of tokens, padding and the head.
 
-use attention_core::{DotProductScore, NewRows, Positions};
+use attention_core::position::Positions;
+use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, assert_same, assert_zero, device, parameters};
 use attention_transformers::{
     FeedForwardActivation, MaskedLanguageModel, MaskedLanguageModelConfig, NormConfig, NormOrder,

@@ -1,10 +1,11 @@
 //! Language models and stacks around every kind of score, with parameters that are the same in each run.
 
-use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, BilinearScoreConfig, CosineScoreConfig,
-    DotProductScore, DotProductScoreConfig, GaussianScoreConfig, Kernel, KernelScoreConfig, Mask,
-    NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
+use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
+    GaussianScoreConfig, Kernel, KernelScoreConfig,
 };
+use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use attention_tests::{Array, Outcome, parameters};
 use attention_transformers::{
     GenerateConfig, Generated, LanguageModel, LanguageModelConfig, PositionEmbeddingConfig,

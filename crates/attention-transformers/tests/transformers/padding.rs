@@ -1,6 +1,7 @@
 //! Padding is ignored through whole stacks, and an example has the same answer in any batch.
 
-use attention_core::{DotProductScoreConfig, Mask, NewRows, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Mask, NewRows, ScoringFunction};
 use attention_tests::{Array, Outcome, assert_close, assert_same, assert_zero, device, parameters};
 use attention_transformers::{
     NormConfig, NormOrder, TransformerDecoderConfig, TransformerEncoderConfig,
@@ -136,7 +137,7 @@ fn nan_in_the_padding_of_a_decoder_reaches_nothing() {
             let [targets, encoded] = leaves.map(|of| of.leaf::<3>(device, DType::F32));
             let mask = || Mask::valid_lens(lens(&[5, 3], device));
             let memory = stack.prepare(encoded.clone(), mask());
-            let output = stack.forward(targets.clone(), &mask(), &memory);
+            let output = stack.forward(targets.clone(), mask(), &memory);
             let received = rows(2, padding).f32::<3>(device);
             let gradients = (output.clone() * received).sum().backward();
             let mut outcome = parameters::gradients(&stack, Some(&gradients));

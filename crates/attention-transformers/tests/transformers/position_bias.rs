@@ -1,9 +1,8 @@
 //! A position bias that all layers of a stack share.
 
-use attention_core::{
-    Biased, DotProductScore, DotProductScoreConfig, Mask, RelativePositionBias,
-    RelativePositionBiasConfig,
-};
+use attention_core::position::{Biased, RelativePositionBias, RelativePositionBiasConfig};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, Mask};
 use attention_tests::{Array, Outcome, assert_close, assert_same, device, parameters};
 use attention_transformers::{
     TransformerDecoder, TransformerDecoderConfig, TransformerEncoder, TransformerEncoderConfig,

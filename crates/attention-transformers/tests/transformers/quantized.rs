@@ -1,12 +1,18 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
 use attention_core::import::load_additive_attention;
+use attention_core::position::{Biased, RelativePositionBiasConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
+    CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, ProjectedScoreConfig,
+    QkNormScoreConfig,
+};
+use attention_core::stateful::{
+    CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, MonotonicAttentionConfig,
+    StatefulAttention,
+};
 use attention_core::{
-    AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
-    BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig,
-    DotProductScoreConfig, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
-    MonotonicAttentionConfig, MultiHeadAttentionConfig, NewRows, ProjectedScoreConfig,
-    QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
+    AdditiveAttentionConfig, Attention, Mask, MultiHeadAttentionConfig, NewRows, ScoringFunction,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
 use attention_transformers::{
@@ -62,10 +68,10 @@ fn score<S: ScoringFunction>(what: &str, score: S, device: &Device) {
     agrees(what, Attention::new(score, 0.0), device, |attention| {
         let [q, k, v] = [(1, 5), (2, 7), (3, 7)].map(|(seed, len)| rows(seed, len, 4, device));
         let mask = || Mask::causal();
-        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask());
+        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), mask());
         let memory = attention.prepare(k.clone(), v.clone(), mask());
         vec![
-            Array::read(attention.forward(q.clone(), k, v, &mask())),
+            Array::read(attention.forward(q.clone(), k, v, mask())),
             Array::read(output.context),
             Array::read(output.weights),
             Array::read(attention.attend(q, &memory)),
@@ -133,7 +139,7 @@ fn heads() {
                 let [q, k] = [(1, 5), (2, 7)].map(|(seed, len)| rows(seed, len, 12, device));
                 let memory = heads.prepare(k.clone(), k.clone(), Mask::none());
                 vec![
-                    Array::read(heads.forward(q.clone(), k.clone(), k, &Mask::none())),
+                    Array::read(heads.forward(q.clone(), k.clone(), k, Mask::none())),
                     Array::read(heads.attend(q, &memory)),
                 ]
             });

@@ -1,6 +1,7 @@
 //! Inputs that do not fit are refused in words that name both sides.
 
-use attention_core::{KeyValueCache, Mask, NewRows, Positions, RelativePositionBiasConfig};
+use attention_core::position::{Positions, RelativePositionBiasConfig};
+use attention_core::{KeyValueCache, Mask, NewRows};
 use attention_tests::{device, refuses};
 use attention_transformers::{
     EncoderDecoderConfig, FeedForwardActivation, FeedForwardConfig, LanguageModelConfig,
@@ -165,7 +166,7 @@ fn rows_that_do_not_fit() {
     device::each(|device| {
         let stack = TransformerEncoderConfig::new(layer(), 2).init(device);
         let rows = |shape: [usize; 3]| Tensor::<3>::zeros(shape, device);
-        refuses("11", || stack.forward(rows([2, 5, 11]), &Mask::none()));
+        refuses("11", || stack.forward(rows([2, 5, 11]), Mask::none()));
         refuses("axis `batch` expected 2 or 1, got 3", || {
             let mask = Mask::valid_lens(Tensor::from_ints([1, 2, 3], device));
             stack.forward(rows([2, 5, HIDDENS]), &mask)
@@ -191,7 +192,7 @@ fn rows_that_do_not_fit() {
             "a memory of 2 layers expected, as many as the stack has, got one of 3",
             || {
                 let memory = other.prepare(rows([2, 7, HIDDENS]), Mask::none());
-                decoder.forward(rows([2, 5, HIDDENS]), &Mask::none(), &memory)
+                decoder.forward(rows([2, 5, HIDDENS]), Mask::none(), &memory)
             },
         );
         refuses("a cache of 2 layers expected", || {
@@ -201,7 +202,7 @@ fn rows_that_do_not_fit() {
         });
         refuses("got queries of 2 examples and keys of 3", || {
             let memory = decoder.prepare(rows([3, 7, HIDDENS]), Mask::none());
-            decoder.forward(rows([2, 5, HIDDENS]), &Mask::none(), &memory)
+            decoder.forward(rows([2, 5, HIDDENS]), Mask::none(), &memory)
         });
     });
 }
@@ -243,7 +244,7 @@ fn nothing_comes_of_nothing() {
         let stack = TransformerEncoderConfig::new(layer(), 2).init(device);
         for shape in [[0, 3, HIDDENS], [2, 0, HIDDENS]] {
             let rows = || Tensor::<3>::zeros(shape, device);
-            assert_eq!(stack.forward(rows(), &Mask::causal()).dims(), shape);
+            assert_eq!(stack.forward(rows(), Mask::causal()).dims(), shape);
         }
         for (name, model) in models(device, burn::tensor::DType::F32) {
             let tokens = tensor(&text(1, [2, 3]), device);

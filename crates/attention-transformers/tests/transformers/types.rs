@@ -39,8 +39,8 @@ fn half_precision_is_near() {
                 let single = parameters::cast(half.clone(), DType::F32);
                 let rows = Array::draw(1, &[2, 5, HIDDENS]);
                 let mask = || Mask::valid_lens(lens(&[5, 3], device)) & Mask::causal();
-                let expected = single.forward(rows.f32::<3>(device), &mask());
-                let got = half.forward(rows.tensor::<3>(device, dtype), &mask());
+                let expected = single.forward(rows.f32::<3>(device), mask());
+                let got = half.forward(rows.tensor::<3>(device, dtype), mask());
                 assert_eq!(got.dtype(), dtype);
                 let tolerance = 8.0 * device::epsilon(dtype);
                 let what = format!("{dtype:?}");
@@ -89,7 +89,7 @@ fn dropout_is_for_training() {
         let training = device.clone().autodiff();
         let stack = |layer| drawn(TransformerEncoderConfig::new(layer, 2).init(&training));
         let rows = |device: &Device| Array::draw(1, &[2, 5, HIDDENS]).f32::<3>(device);
-        let expected = stack(layer()).valid().forward(rows(device), &Mask::none());
+        let expected = stack(layer()).valid().forward(rows(device), Mask::none());
         let expected = Array::read(expected);
         let layers = [
             layer().with_dropout(0.5),
@@ -98,9 +98,9 @@ fn dropout_is_for_training() {
         ];
         for layer in layers {
             let stack = stack(layer);
-            let dropped = Array::read(stack.forward(rows(&training), &Mask::none()));
+            let dropped = Array::read(stack.forward(rows(&training), Mask::none()));
             assert_ne!(dropped, expected, "nothing was dropped");
-            let whole = stack.valid().forward(rows(device), &Mask::none());
+            let whole = stack.valid().forward(rows(device), Mask::none());
             assert_same("without training", whole, &expected);
         }
     });

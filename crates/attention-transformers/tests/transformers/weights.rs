@@ -1,6 +1,7 @@
 //! The weights with which a decoder attends to its memory.
 
-use attention_core::{AdditiveScoreConfig, DotProductScoreConfig, Mask};
+use attention_core::Mask;
+use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
 use attention_tests::{Array, assert_close, device};
 use attention_transformers::TransformerDecoderConfig;
 
@@ -19,15 +20,15 @@ fn weights_are_those_of_each_layer_and_change_no_row() {
         let mask = Mask::valid_lens(lens(&[7, 4], device));
         let memory = stack.prepare(encoded, mask);
 
-        let output = stack.forward_with_weights(rows.clone(), &Mask::none(), &memory);
-        let expected = stack.forward(rows.clone(), &Mask::none(), &memory);
+        let output = stack.forward_with_weights(rows.clone(), Mask::none(), &memory);
+        let expected = stack.forward(rows.clone(), Mask::none(), &memory);
         assert_close("rows", output.rows, expected, 1e-5);
 
         assert_eq!(output.weights.len(), 2);
         let first = &stack.layers[0];
         let rows = first.attention_residual.forward(rows, |rows| {
             let attention = &first.attention;
-            attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal())
+            attention.forward(rows.clone(), rows.clone(), rows, Mask::causal())
         });
         let queries = first.cross_attention_residual.norm.forward(rows);
         let attention = &first.cross_attention;

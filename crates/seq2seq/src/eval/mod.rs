@@ -12,10 +12,10 @@ use attention_seq2seq::{
 };
 use clap::{Args, ValueEnum};
 
-use crate::page::{self, EvaluatedModel, Page, ReportConfig};
 use crate::machine::among_threads;
 use crate::model::Model;
 use crate::output::{note, say, tokens};
+use crate::page::{self, EvaluatedModel, Page, ReportConfig};
 use crate::pairs::read_file;
 use crate::unknown::{MOST_UNKNOWN, reading};
 use crate::values;

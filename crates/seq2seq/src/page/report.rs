@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use attention_seq2seq::explain::{ExplainConfig, Explanation};
 use attention_seq2seq::{
-    Corpus, Error, Evaluation, Result, SourceErrors, SourceGroup, Translator, UnknownTokens, group_by_source,
+    Corpus, Error, Evaluation, Result, SourceErrors, SourceGroup, Translator, UnknownTokens,
+    group_by_source,
 };
 
 use super::{Figure, Item, Page, PageModel};

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::response::Response;
 use tokio::task::block_in_place;
 
-use crate::page::{Item, Page};
 use super::answer::json;
 use super::failure::Failure;
 use super::metrics::Kind;
@@ -16,6 +15,7 @@ use super::queue::{Job, Text};
 use super::request::ExplainRequest;
 use super::server::Server;
 use crate::output::one_line;
+use crate::page::{Item, Page};
 
 /// The title of the live page.
 pub(super) const TITLE: &str = "Attention";

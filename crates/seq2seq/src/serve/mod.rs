@@ -23,10 +23,10 @@ use std::time::Duration;
 use attention_seq2seq::{DataSource, Error, PairFileOptions, Result, Translator};
 use clap::Args;
 
-use crate::page::PageModel;
 use crate::listening::{listen, refused};
 use crate::model::Model;
 use crate::output::{note, say_to_anyone};
+use crate::page::PageModel;
 use batcher::Batcher;
 use metrics::Metrics;
 use server::{Limits, Server};

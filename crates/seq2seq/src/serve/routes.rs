@@ -11,11 +11,11 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 
-use crate::page::{LivePage, Page};
 use super::explain::{TITLE, explain};
 use super::failure::Failure;
 use super::server::Server;
 use super::translate::translate;
+use crate::page::{LivePage, Page};
 
 /// The policy of a page: it may run the script of this server, ask this server, and make no markup of texts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \

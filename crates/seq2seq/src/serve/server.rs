@@ -12,13 +12,13 @@ use http_body_util::LengthLimitError;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::page::PageModel;
 use super::batcher::Batcher;
 use super::failure::Failure;
 use super::metrics::{Kind, Metrics};
 use super::queue::{Awaited, Job};
 use super::request::Request;
 use crate::output::one_line;
+use crate::page::PageModel;
 
 /// The most of what a request may ask for.
 #[derive(Clone, Copy)]

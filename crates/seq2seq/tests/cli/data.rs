@@ -7,7 +7,9 @@ use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{device, epochs, fail, manifest, resume_args, run_with_usage_error, self, succeed, train_args};
+use crate::program::{
+    self, device, epochs, fail, manifest, resume_args, run_with_usage_error, succeed, train_args,
+};
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
 fn word_files(folder: &Path) {

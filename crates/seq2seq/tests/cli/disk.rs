@@ -5,7 +5,9 @@ use std::path::Path;
 
 use attention_seq2seq::{RunDir, Translator};
 
-use crate::program::{copied, device, epochs, fail, files, resume_args, run, succeed, text, train_args};
+use crate::program::{
+    copied, device, epochs, fail, files, resume_args, run, succeed, text, train_args,
+};
 
 /// Numbers that look random.
 fn mixed(number: usize) -> usize {

@@ -13,7 +13,11 @@ use crate::resume::contents;
 /// `seq2seq` on flex under a limit of the shell's `ulimit`. A GPU's driver hangs where its allocation fails, and Burn
 /// restores an optimizer on its default device, whatever `--device` says.
 fn limited(folder: &Path, limit: &str, args: &str) -> Output {
-    let device = if args == "--version" { "" } else { " --device flex" };
+    let device = if args == "--version" {
+        ""
+    } else {
+        " --device flex"
+    };
     let args = format!("{args}{device}");
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     Command::new("sh")

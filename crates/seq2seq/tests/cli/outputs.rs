@@ -9,7 +9,9 @@ use attention_seq2seq::{
 use attention_tests::parameters;
 use tempfile::TempDir;
 
-use crate::program::{device, ended, fail, first_line, run_with_usage_error, self, succeed, text, translate_lines};
+use crate::program::{
+    self, device, ended, fail, first_line, run_with_usage_error, succeed, text, translate_lines,
+};
 
 /// The most tokens of an output.
 const MAX_LEN: usize = 14;

@@ -7,7 +7,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 use super::scaling::Angles;
 use super::tables::Tables;
 use super::{Rotary, RotaryScaling};
-use crate::{RotaryLayout, ScoringFunction};
+use crate::ops::RotaryLayout;
+use crate::score::ScoringFunction;
 
 const NAME: &str = "RotaryConfig";
 
@@ -84,7 +85,8 @@ impl RotaryConfig {
     /// // 2, 2, -1).transpose(1, 2).reshape(heads * size, -1)`, by which Hugging Face converts Llama.
     ///
     /// ```
-    /// use attention_core::{MultiHeadAttentionConfig, RotaryConfig, RotaryLayout};
+    /// use attention_core::MultiHeadAttentionConfig;
+    /// use attention_core::position::{RotaryConfig, RotaryLayout};
     /// use burn::prelude::*;
     ///
     /// let device = Device::flex();

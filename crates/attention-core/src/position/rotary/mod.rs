@@ -13,9 +13,11 @@ use burn_fused_layers::harness::wide::wide;
 
 use tables::Tables;
 
-use crate::{
-    Mask, PositionTerm, Positions, RotaryLayout, ScoreKernel, ScoringFunction, functional,
-};
+use crate::functional;
+use crate::mask::Mask;
+use crate::ops::RotaryLayout;
+use crate::position::Positions;
+use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(position_j) k_j)`, where `R(p)` turns each pair `n` of the features of a
 /// row by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two alone. Values are
@@ -41,7 +43,9 @@ use crate::{
 /// `RotaryEncoding`, which makes its angles in the float type of the device.
 ///
 /// ```
-/// use attention_core::{Attention, Mask, QkNormScoreConfig, RotaryConfig, RotaryLayout};
+/// use attention_core::{Attention, Mask};
+/// use attention_core::position::{RotaryConfig, RotaryLayout};
+/// use attention_core::score::QkNormScoreConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

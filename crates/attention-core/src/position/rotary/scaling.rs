@@ -7,8 +7,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 
 use burn_fused_layers::harness::checks::assert_finite;
 
-/// The change of the angles of [`Rotary`](crate::Rotary) for longer contexts than those of the training. Below `f_n` is
-/// `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.
+/// The change of the angles of [`Rotary`](crate::position::Rotary) for longer contexts than those of the training.
+/// Below `f_n` is `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.
 #[derive(Config, Debug, PartialEq)]
 pub enum RotaryScaling {
     /// `f_n`.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use super::scaling::Angles;
-use crate::Positions;
+use crate::position::Positions;
 
 /// The number of positions of the first table: a text grows by single tokens.
 const FIRST: usize = 64;

@@ -2,10 +2,9 @@
 
 mod models;
 
-use attention_core::{
-    Attention, DotProductScoreConfig, GaussianScoreConfig, KeyValueCache, Mask, NewRows,
-    RotaryConfig,
-};
+use attention_core::position::RotaryConfig;
+use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Attention, KeyValueCache, Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device, refuses};
 use burn::tensor::{Int, Tensor};
 

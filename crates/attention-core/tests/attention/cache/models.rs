@@ -1,9 +1,12 @@
 //! Attentions that a text goes through whole or by a cache.
 
+use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Kernel, KernelScoreConfig,
+};
 use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, Biased, DotProductScoreConfig,
-    GaussianScoreConfig, Kernel, KernelScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
+    Attention, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
+    ScoringFunction,
 };
 use attention_tests::Array;
 use burn::module::Param;

@@ -1,7 +1,7 @@
 //! ONNX's operator `RotaryEmbedding`.
 
 use attention_core::functional::rotate;
-use attention_core::{Positions, RotaryLayout};
+use attention_core::position::{Positions, RotaryLayout};
 use attention_tests::conformance::{Case, OnnxRotaryEmbedding};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor};

@@ -52,7 +52,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
             options.bias = Some(leaf.clone().repeat_dim(3, copies));
             float_mask = Some(leaf);
         } else {
-            options.mask = options.mask & Mask::keep(array.bool::<4>(device));
+            options.mask &= Mask::keep(array.bool::<4>(device));
         }
     }
     let [query, key, value] = leaves.clone();

@@ -80,7 +80,7 @@ impl Masks {
                 });
                 masks.leaves.push((name, leaf));
             } else {
-                masks.mask = masks.mask & Mask::drop(array.bool::<4>(device));
+                masks.mask &= Mask::drop(array.bool::<4>(device));
             }
         }
         masks

@@ -1,7 +1,8 @@
 //! Options that do not fit, and sizes of 0.
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
-use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{Attention, Mask, Normalizer};
 use attention_tests::{Array, assert_close, assert_zero, device, refuses};
 use burn::tensor::Tensor;
 
@@ -12,7 +13,7 @@ fn options_that_do_not_fit_are_refused() {
         let none = AttentionOptions::default;
         for (expected, options) in [
             (
-                "bias expected [2 or 1, 6 or 1, 5 or 1, 7], got [2, 3, 5, 7]",
+                "bias expected [2 or 1, 6 or 1, 5 or 1, 7 or 1], got [2, 3, 5, 7]",
                 AttentionOptions {
                     bias: Some(zeros([2, 3, 5, 7])),
                     ..none()
@@ -129,6 +130,32 @@ fn sizes_of_zero_are_answered() {
             let context = dot_product_attention(rows(queries), rows(keys), rows(keys), &options);
             assert_eq!(context.dims(), [2, 3, queries, 4]);
             assert_zero("context", context);
+        }
+    });
+}
+
+/// Beside a sink it counts, as the keys' scores all move.
+#[test]
+fn a_bias_of_a_query_is_that_of_each_of_its_keys() {
+    device::each_training(|device| {
+        let draw = |seed, shape: [usize; 4]| Array::draw(seed, &shape).f32::<4>(device);
+        let run = |keys_of_bias: usize| {
+            let bias = draw(4, [2, 1, 5, 1]).require_grad();
+            let options = AttentionOptions {
+                mask: Mask::causal(),
+                bias: Some(bias.clone().repeat_dim(3, keys_of_bias)),
+                sinks: Some(Array::draw(5, &[6]).f32::<1>(device)),
+                ..Default::default()
+            };
+            let (keys, values) = (draw(2, [2, 3, 7, 4]), draw(3, [2, 3, 7, 4]));
+            let context = dot_product_attention(draw(1, [2, 6, 5, 4]), keys, values, &options);
+            let gradients = (context.clone() * draw(6, [2, 6, 5, 4])).sum().backward();
+            let gradient = bias.grad(&gradients).expect("a leaf has a gradient");
+            [Array::read(context), Array::read(gradient)]
+        };
+        for (one, each) in run(1).iter().zip(&run(7)) {
+            assert!(one.magnitude() > 1e-2);
+            assert_close("a bias of each query", one, each, 1e-6);
         }
     });
 }

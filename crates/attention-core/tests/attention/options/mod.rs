@@ -8,10 +8,9 @@ use attention_core::functional::{
     AttentionOptions, additive_attention, additive_attention_steps, dot_product_attention,
     dot_product_attention_steps,
 };
-use attention_core::{
-    AlibiConfig, Attention, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
-    MultiHeadAttentionConfig, ScoringFunction,
-};
+use attention_core::position::{AlibiConfig, Biased};
+use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::{Attention, Mask, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::{Array, MaskSpec, assert_close, assert_zero, device, oracle};
 use burn::tensor::Tensor;
 
@@ -290,7 +289,7 @@ fn further_keys_have_the_bias_of_keys() {
         let joined = [(&keys, &extra[0]), (&values, &extra[1])]
             .map(|(own, extra)| Tensor::cat(vec![own.clone(), extra.clone()], 2));
         let [all_keys, all_values] = joined;
-        let expected = attention.forward(queries.clone(), all_keys, all_values, &Mask::none());
+        let expected = attention.forward(queries.clone(), all_keys, all_values, Mask::none());
         let options = AttentionOptions {
             extra_keys: Some(extra),
             ..Default::default()
@@ -309,7 +308,7 @@ fn further_keys_have_the_bias_of_keys() {
         };
         let context = attention.forward(queries.clone(), none.clone(), none, &options);
         let [keys, values] = options.extra_keys.expect("there are some");
-        let expected = attention.forward(queries, keys, values, &Mask::none());
+        let expected = attention.forward(queries, keys, values, Mask::none());
         assert_close("alone", context, expected, 1e-5);
     });
 }

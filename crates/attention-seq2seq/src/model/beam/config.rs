@@ -26,9 +26,11 @@ const MOST_BEAM: usize = 10_000;
 /// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
 /// beginnings are kept is decided among those of one length.
 ///
-/// An example is done as soon as none of its hypotheses can still pass the last of the `n_best`: log-probabilities only
-/// fall, and `lp` grows up to that of `max_len`. So the first of `n_best` outputs is the output of the same search for
-/// one. Outputs that reach `max_len` without an end come after those that ended.
+/// With a beam of two or more the greedy output is found first, and is one of the outputs if it ends, so that none is
+/// less likely. A hypothesis that cannot pass the last of the `n_best` any more is dropped: log-probabilities only fall,
+/// and `lp` grows up to that of `max_len`. Dropping it changes no output: whatever it crowded out of the beam is less
+/// likely, at the same length, and could not pass either. So the first of `n_best` outputs is the output of the same
+/// search for one. Outputs that reach `max_len` without an end come after those that ended.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
     /// The most tokens of an output; one that has so many and no end is cut off.

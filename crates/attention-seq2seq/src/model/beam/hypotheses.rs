@@ -32,8 +32,8 @@ impl Scoring {
 
     /// The highest score that a hypothesis can still reach: with tokens of probability 1 up to the greatest length, and
     /// a source that is covered.
-    fn reach(&self, hypothesis: &Hypothesis) -> f64 {
-        self.normalized(hypothesis.log_probability, self.max_len)
+    fn reach(&self, log_probability: f64) -> f64 {
+        self.normalized(log_probability, self.max_len)
     }
 
     fn normalized(&self, log_probability: f64, len: usize) -> f64 {
@@ -49,9 +49,20 @@ struct Hypothesis {
     log_probability: f64,
     /// The sum of the attention weights of each source token, if they count.
     coverage: Vec<f64>,
+    /// Whether it is the beginning of the greedy output.
+    is_greedy: bool,
 }
 
 impl Hypothesis {
+    fn beginning() -> Self {
+        Self {
+            node: None,
+            log_probability: 0.0,
+            coverage: Vec::new(),
+            is_greedy: true,
+        }
+    }
+
     /// The coverage after a step of these weights.
     fn covering(&self, weights: &[f32]) -> Vec<f64> {
         let before = self.coverage.iter().copied().chain(repeat(0.0));
@@ -74,9 +85,31 @@ struct Node {
 #[derive(Clone, Debug)]
 struct Found {
     node: Option<usize>,
+    /// The number of its tokens, the end included.
+    len: usize,
     ended: bool,
     log_probability: f64,
     score: f64,
+}
+
+/// The greedy output of an example, which was found first.
+#[derive(Debug)]
+struct Greedy {
+    /// Its tokens, the end included.
+    tokens: Vec<u32>,
+    /// The highest score that any other extension of its beginning of each length can reach.
+    others: Vec<f64>,
+}
+
+/// Which extensions go on.
+#[derive(Debug)]
+enum Phase {
+    /// All.
+    Beam,
+    /// The best alone.
+    FindsGreedy(Greedy),
+    /// All, with the greedy output among those that ended.
+    AfterGreedy(Greedy),
 }
 
 /// The hypotheses of one example.
@@ -91,23 +124,51 @@ pub(super) struct Hypotheses {
     ended: Vec<Found>,
     /// Those that no token can extend.
     cut_off: Vec<Hypothesis>,
+    phase: Phase,
 }
 
 impl Hypotheses {
     /// Before the first token.
     pub(super) fn new() -> Self {
-        let beginning = Hypothesis {
-            node: None,
-            log_probability: 0.0,
-            coverage: Vec::new(),
-        };
         Self {
             nodes: Vec::new(),
-            live: vec![beginning],
+            live: vec![Hypothesis::beginning()],
             len: 0,
             ended: Vec::new(),
             cut_off: Vec::new(),
+            phase: Phase::Beam,
         }
+    }
+
+    /// Before the first token, for the greedy output: of extensions, the best alone goes on.
+    pub(super) fn of_greedy() -> Self {
+        let greedy = Greedy {
+            tokens: Vec::new(),
+            others: Vec::new(),
+        };
+        Self {
+            phase: Phase::FindsGreedy(greedy),
+            ..Self::new()
+        }
+    }
+
+    /// Before the first token again, with the greedy output as the first that ended; done if no other can pass it. As
+    /// [`new`](Self::new) if it was cut off.
+    pub(super) fn after_greedy(self, scoring: &Scoring) -> Self {
+        let greedy = match self.phase {
+            Phase::FindsGreedy(greedy) if !self.ended.is_empty() => greedy,
+            _ => return Self::new(),
+        };
+        let mut again = Self {
+            live: vec![Hypothesis::beginning()],
+            len: 0,
+            phase: Phase::AfterGreedy(greedy),
+            ..self
+        };
+        if again.is_done(scoring) {
+            again.live.clear();
+        }
+        again
     }
 
     /// The number of hypotheses that go on.
@@ -147,6 +208,18 @@ impl Hypotheses {
             return Vec::new();
         }
         self.len += 1;
+        let extensions = match &mut self.phase {
+            Phase::FindsGreedy(greedy) => {
+                let (best, others) = extensions.split_at(1);
+                greedy.tokens.push(token(&best[0]));
+                let reach = others
+                    .first()
+                    .map(|other| scoring.reach(other.log_probability));
+                greedy.others.push(reach.unwrap_or(f64::NEG_INFINITY));
+                best
+            }
+            Phase::Beam | Phase::AfterGreedy(_) => extensions,
+        };
         let mut parents = Vec::with_capacity(extensions.len());
         for extension in extensions {
             let parent = &before[extension.parent];
@@ -157,10 +230,16 @@ impl Hypotheses {
                     Some(weights) => parent.covering(&weights[extension.parent]),
                     None => Vec::new(),
                 },
+                is_greedy: false,
             };
             let token = token(extension);
+            if let Phase::AfterGreedy(greedy) = &self.phase {
+                extended.is_greedy = parent.is_greedy && greedy.tokens[self.len - 1] == token;
+            }
             if token == Vocab::EOS {
-                self.end(&extended, scoring);
+                if !extended.is_greedy {
+                    self.end(&extended, scoring);
+                }
                 continue;
             }
             extended.node = Some(self.nodes.len());
@@ -171,33 +250,54 @@ impl Hypotheses {
             self.live.push(extended);
             parents.push(extension.parent);
         }
+        let live = std::mem::take(&mut self.live);
+        let pairs = live.into_iter().zip(parents);
+        let (live, parents) = pairs
+            .filter(|(hypothesis, _)| {
+                let reach = scoring.reach(hypothesis.log_probability);
+                self.can_pass(reach, self.len + 1, scoring)
+            })
+            .unzip();
+        self.live = live;
         if self.is_done(scoring) {
             self.live.clear();
-            parents.clear();
+            return Vec::new();
         }
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, behind those of its score.
+    /// Takes up a hypothesis that the end has extended, behind those of its score that are no longer.
     fn end(&mut self, hypothesis: &Hypothesis, scoring: &Scoring) {
         let found = self.found(hypothesis, true, scoring);
-        let place = self.ended.partition_point(|it| it.score >= found.score);
+        let comes_first =
+            |it: &Found| it.score > found.score || it.score == found.score && it.len <= found.len;
+        let place = self.ended.partition_point(comes_first);
         self.ended.insert(place, found);
         self.ended.truncate(scoring.n_best);
     }
 
-    /// Whether no hypothesis can pass the last of the outputs that are kept: it would come behind those of its score.
+    /// Whether an output of `len` tokens or more, whose score is `reach` at most, can pass the last of those that are
+    /// kept: of equals the shorter comes first.
+    fn can_pass(&self, reach: f64, len: usize, scoring: &Scoring) -> bool {
+        let worst = self.ended.get(scoring.n_best - 1);
+        worst.is_none_or(|worst| reach > worst.score || reach == worst.score && len < worst.len)
+    }
+
+    /// Whether nothing that goes on can pass the last of the outputs that are kept. The greedy output is there already,
+    /// so that its beginning goes on for its other extensions alone.
     fn is_done(&self, scoring: &Scoring) -> bool {
-        self.ended.len() == scoring.n_best
-            && self.ended.last().is_some_and(|worst| {
-                let mut live = self.live.iter();
-                live.all(|hypothesis| scoring.reach(hypothesis) <= worst.score)
-            })
+        let Phase::AfterGreedy(greedy) = &self.phase else {
+            return self.live.is_empty();
+        };
+        let mut others = greedy.others.iter().zip(1..).skip(self.len);
+        self.live.iter().all(|hypothesis| hypothesis.is_greedy)
+            && others.all(|(&reach, len)| !self.can_pass(reach, len, scoring))
     }
 
     fn found(&self, hypothesis: &Hypothesis, ended: bool, scoring: &Scoring) -> Found {
         Found {
             node: hypothesis.node,
+            len: self.len,
             ended,
             log_probability: hypothesis.log_probability,
             score: scoring.score(hypothesis, self.len),

@@ -30,16 +30,51 @@ impl BeamSearchConfig {
         stop: StopSignal<'_>,
     ) -> Result<Vec<Vec<BeamOutput>>> {
         self.check()?;
-        let tokens = decoding.candidates().to_vec();
-        let prefix = self.columns_of_prefix(&tokens)?;
+        let prefix = self.columns_of_prefix(decoding.candidates())?;
         let scoring = Scoring {
             length_penalty: self.length_penalty,
             coverage_penalty: self.coverage_penalty,
             max_len: self.max_len,
             n_best: self.n_best,
         };
-        let mut examples: Vec<Hypotheses> =
-            (0..decoding.rows()).map(|_| Hypotheses::new()).collect();
+        let all = 0..decoding.rows();
+        let mut examples: Vec<Hypotheses>;
+        if self.beam == 1 {
+            examples = all.map(|_| Hypotheses::new()).collect();
+            self.steps(decoding, &mut examples, &prefix, &scoring, stop)?;
+        } else {
+            examples = all.map(|_| Hypotheses::of_greedy()).collect();
+            self.steps(decoding, &mut examples, &prefix, &scoring, stop)?;
+            let found = examples.into_iter();
+            examples = found
+                .map(|example| example.after_greedy(&scoring))
+                .collect();
+            let going_on = examples
+                .iter()
+                .zip(0..)
+                .filter(|(example, _)| example.live() > 0);
+            let going_on: Vec<usize> = going_on.map(|(_, index)| index).collect();
+            if !going_on.is_empty() {
+                decoding.restart(&going_on);
+                self.steps(decoding, &mut examples, &prefix, &scoring, stop)?;
+            }
+        }
+        let outputs = examples.into_iter();
+        Ok(outputs
+            .map(|example| example.into_outputs(&scoring))
+            .collect())
+    }
+
+    /// Steps from the beginning until no example goes on.
+    fn steps(
+        &self,
+        decoding: &mut dyn Decoding,
+        examples: &mut [Hypotheses],
+        prefix: &[usize],
+        scoring: &Scoring,
+        stop: StopSignal<'_>,
+    ) -> Result<()> {
+        let tokens = decoding.candidates().to_vec();
         for len in 0..self.max_len {
             stop.check()?;
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
@@ -48,7 +83,7 @@ impl BeamSearchConfig {
             let mut rows = next.log_probabilities.chunks_exact(tokens.len());
             let mut first = 0;
             let mut kept = Vec::new();
-            for example in &mut examples {
+            for example in &mut *examples {
                 let count = example.live();
                 let rows: Vec<&[f64]> = rows.by_ref().take(count).collect();
                 // A row without probabilities is NaN in all of its elements.
@@ -66,7 +101,7 @@ impl BeamSearchConfig {
                     .as_ref()
                     .map(|weights| &weights[first..first + count]);
                 let token = |extension: &Extension| tokens[extension.column];
-                let parents = example.extend(&extensions, token, weights, &scoring);
+                let parents = example.extend(&extensions, token, weights, scoring);
                 kept.extend(parents.into_iter().map(|parent| first + parent));
                 first += count;
             }
@@ -75,10 +110,7 @@ impl BeamSearchConfig {
             }
             decoding.select(&kept);
         }
-        let outputs = examples.into_iter();
-        Ok(outputs
-            .map(|example| example.into_outputs(&scoring))
-            .collect())
+        Ok(())
     }
 
     fn columns_of_prefix(&self, candidates: &[u32]) -> Result<Vec<usize>> {

@@ -102,8 +102,87 @@ fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
     // The empty output has .5 at once, and `a` cannot pass it; with a penalty it can, up to the limit.
     assert_eq!(steps(40, 0.0, 1), 1);
     assert!(steps(40, 1.0, 1) > 30);
-    // A second output is kept: what goes on is more likely than all that end.
-    assert_eq!(steps(40, 0.0, 2), 40);
+    // A second output is kept: what goes on is more likely than all that end. The greedy output took a step.
+    assert_eq!(steps(40, 0.0, 2), 41);
+}
+
+/// The outputs of a beam search that drops no hypothesis and knows no greedy output.
+fn unbounded(config: &BeamSearchConfig, table: &impl Fn(&[u32]) -> Vec<f64>) -> Vec<BeamOutput> {
+    let mut live = vec![(Vec::new(), 0.0)];
+    let mut ended = Vec::new();
+    for len in 1..=config.max_len {
+        let mut extended = Vec::new();
+        for (tokens, sum) in &live {
+            for (token, probability) in [Vocab::EOS].into_iter().chain(A..).zip(table(tokens)) {
+                let tokens: Vec<u32> = tokens.iter().copied().chain([token]).collect();
+                extended.push((tokens, sum + probability.ln()));
+            }
+        }
+        extended.sort_by(|(_, a), (_, b)| f64::total_cmp(b, a));
+        extended.truncate(config.beam);
+        live.clear();
+        for (mut tokens, sum) in extended {
+            if tokens.last() != Some(&Vocab::EOS) {
+                live.push((tokens, sum));
+                continue;
+            }
+            tokens.pop();
+            let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty);
+            ended.push(BeamOutput {
+                tokens,
+                ended: true,
+                log_probability: sum,
+                score: sum / penalty,
+            });
+        }
+    }
+    ended.sort_by(|a, b| b.score.total_cmp(&a.score));
+    ended
+}
+
+#[test]
+fn dropping_what_cannot_pass_loses_no_output() {
+    let mut by_greedy = 0;
+    for seed in 0..300 {
+        // The end is likely after a few tokens, so that greedy outputs end.
+        let scrambled = scrambled(4, seed);
+        let table = |row: &[u32]| {
+            let mut probabilities = scrambled(row);
+            probabilities[0] *= row.len() as f64 * 0.5;
+            let sum: f64 = probabilities.iter().sum();
+            probabilities.into_iter().map(|it| it / sum).collect()
+        };
+        for (beam, penalty) in [(2, 0.0), (3, 0.7), (5, 0.0)] {
+            let config = BeamSearchConfig::new(12)
+                .with_beam(beam)
+                .with_length_penalty(penalty);
+            let outputs = search(&config, &mut Table::new(1, table)).remove(0);
+            let greedy = search(&config.clone().with_beam(1), &mut Table::new(1, table)).remove(0);
+            let mut expected: Vec<_> = unbounded(&config, &table);
+            if greedy[0].ended && expected.first().is_none_or(|it| it.score < greedy[0].score) {
+                by_greedy += 1;
+                expected = greedy;
+            }
+            assert_eq!(outputs, expected[..1], "{seed} {config}");
+        }
+    }
+    assert!(by_greedy > 0, "the beam lost no greedy output");
+}
+
+#[test]
+fn an_output_that_no_other_can_pass_costs_no_row_but_its_own() {
+    // `a a` is certain enough at each step.
+    let sure = |row: &[u32]| match row.len() {
+        0 | 1 => vec![0.01, 0.98, 0.01],
+        _ => vec![0.98, 0.01, 0.01],
+    };
+    let config = BeamSearchConfig::new(9).with_beam(5);
+    let mut model = Table::new(1, sure);
+    let output = search(&config, &mut model).remove(0).remove(0);
+    assert_eq!((output.tokens, model.computed), (vec![A, A], 3));
+    let mut model = Table::new(1, sure);
+    search(&config.with_n_best(2), &mut model);
+    assert!(model.computed > 3);
 }
 
 #[test]

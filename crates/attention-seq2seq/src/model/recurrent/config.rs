@@ -1,6 +1,6 @@
 //! The configuration of a recurrent model.
 
-use attention_core::StatefulAttention;
+use attention_core::stateful::StatefulAttention;
 use burn::config::Config;
 use burn::tensor::Device;
 use burn_fused_layers::recurrent::CellKind;

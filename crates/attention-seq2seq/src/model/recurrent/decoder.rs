@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use attention_core::{AttentionState, Memory, StatefulAttention};
+use attention_core::Memory;
+use attention_core::stateful::{AttentionState, StatefulAttention};
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};

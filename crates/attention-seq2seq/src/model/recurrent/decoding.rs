@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use attention_core::{Memory, StatefulAttention};
+use attention_core::Memory;
+use attention_core::stateful::StatefulAttention;
 use burn::tensor::{Device, Tensor};
 
 use super::decoder::{DecoderPass, DecoderState};
@@ -22,6 +23,8 @@ pub(super) struct RecurrentDecoding<'a, A: StatefulAttention> {
     pass: DecoderPass<'a, A>,
     /// The state of each row.
     state: DecoderState<A>,
+    /// The state of each example before its first token.
+    first: DecoderState<A>,
     /// The memory of each example.
     memory: Memory,
     /// The number of source tokens of each example.
@@ -44,6 +47,7 @@ impl<'a, A: StatefulAttention> RecurrentDecoding<'a, A> {
             model,
             tokens: candidates.ids(),
             pass: model.decoder.pass_of(Cow::Owned(memory.clone()), max_len),
+            first: state.clone(),
             state,
             memory,
             source_lens: source.lens().to_vec(),
@@ -95,5 +99,11 @@ impl<A: StatefulAttention> Decoding for RecurrentDecoding<'_, A> {
         if let Some(examples) = examples {
             self.pass.set_memory(self.memory.select(examples));
         }
+    }
+
+    fn restart(&mut self, examples: &[usize]) {
+        let examples = self.examples.restart(examples, &self.device);
+        self.state = self.first.select(&examples);
+        self.pass.set_memory(self.memory.select(examples));
     }
 }

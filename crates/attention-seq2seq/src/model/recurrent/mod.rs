@@ -10,7 +10,8 @@ pub use config::Seq2SeqConfig;
 pub use decoder::Decoder;
 pub use encoder::{Encoded, Encoder};
 
-use attention_core::{Mask, Memory, StatefulAttention};
+use attention_core::stateful::StatefulAttention;
+use attention_core::{Mask, Memory};
 use burn::module::Module;
 use burn::tensor::Tensor;
 

@@ -1,6 +1,7 @@
 //! The configuration of a Transformer.
 
-use attention_core::{DotProductScore, DotProductScoreConfig, ScoringFunction};
+use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, ScoringFunction};
 use attention_transformers::{
     TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig,
     TransformerLayerConfig,

@@ -80,4 +80,10 @@ impl<C: ScoringFunction> Decoding for TransformerDecoding<'_, C> {
             self.row_memory = self.memory.select(examples);
         }
     }
+
+    fn restart(&mut self, examples: &[usize]) {
+        let examples = self.examples.restart(examples, &self.device);
+        self.state = self.model.first_state();
+        self.row_memory = self.memory.select(examples);
+    }
 }

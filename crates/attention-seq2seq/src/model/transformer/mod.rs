@@ -6,7 +6,8 @@ mod positions;
 
 pub use config::TransformerConfig;
 
-use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
+use attention_core::position::Positions;
+use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use attention_transformers::{
     DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
@@ -267,7 +268,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let rows = self.embed(&self.target_embedding, inputs.narrow(1, 0, steps), 0);
         let output = self
             .decoder
-            .forward_with_weights(rows, &Mask::none(), memory);
+            .forward_with_weights(rows, Mask::none(), memory);
         output.weights
     }
 }

@@ -7,7 +7,7 @@ use attention_tests::{
     Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
 };
 use attention_transformers::GenerateConfig;
-use attention_transformers::hub::{load_bert, load_t5};
+use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5};
 use burn::tensor::Tensor;
 use serde_json::json;
 
@@ -72,6 +72,65 @@ fn check_t5(family: &str, folder: &Path) {
         let tokens = texts.run().into_iter().map(|of| of.tokens);
         assert_eq!(tokens.collect::<Vec<_>>(), expected.generated, "{family}");
     });
+}
+
+#[test]
+fn bert_without_a_head_embeds_texts() {
+    let expected = hugging_face_masked("bert_encoder");
+    let folder = original("bert_encoder");
+    device::each(|device| {
+        let model = load_bert_encoder(&folder, device).unwrap();
+        let inputs = || [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
+        let rows = NewRows::First(&expected.lens);
+        let [tokens, types] = inputs();
+        let features = Array::read(model.features(tokens, Some(types), rows));
+        let [got, wanted] =
+            [&features, &expected.logits].map(|features| of_tokens(features, &expected.lens));
+        assert_close("features", &got, &wanted, TOLERANCE);
+        let [tokens, types] = inputs();
+        let means = model.mean_features(tokens, Some(types), rows);
+        let wanted = expected.means.as_ref().unwrap();
+        assert_close("means", means, wanted, TOLERANCE);
+        // Of one with a head, the same features as with it.
+        let folder = original("bert");
+        let expected = hugging_face_masked("bert");
+        let tokens = || tensor(&expected.tokens, device);
+        let alone = load_bert_encoder(&folder, device)
+            .unwrap()
+            .features(tokens(), None, rows);
+        let whole = load_bert(&folder, device)
+            .unwrap()
+            .features(tokens(), None, rows);
+        assert_eq!(alone.into_data(), whole.into_data());
+    });
+}
+
+#[test]
+fn a_folder_that_is_no_bert_alone_is_refused() {
+    for (field, value, expected) in [
+        (
+            "num_hidden_layers",
+            json!(1),
+            "expected no tensor `encoder.layer.1.",
+        ),
+        ("num_hidden_layers", json!(3), "encoder.layer.2."),
+        (
+            "quantization_config",
+            json!({"bits": 4}),
+            "`quantization_config`: expected none",
+        ),
+    ] {
+        let folder = FolderCopy::of("bert_encoder");
+        folder.change_json("config.json", |config| {
+            config.insert(field.to_string(), value);
+        });
+        device::each(|device| {
+            let error = load_bert_encoder(folder.path(), device)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+        });
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use attention_core::import::ImportError;
 use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_close, device, hugging_face_attention, hugging_face_logits};
 use attention_transformers::hub::{
-    load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama, load_qwen3,
+    load_bert, load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama,
+    load_mistral, load_qwen2, load_qwen3, open,
 };
 use attention_transformers::{GenerateConfig, LanguageModel};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -88,11 +89,52 @@ macro_rules! families {
 families! {
     llama: "llama", |folder, device| load_llama(folder, device);
     llama_in_shards: "llama_sharded", |folder, device| load_llama(folder, device);
+    mistral: "mistral", |folder, device| load_mistral(folder, device);
+    qwen2: "qwen2", |folder, device| load_qwen2(folder, device);
+    qwen2_tied: "qwen2_tied", |folder, device| load_qwen2(folder, device);
     qwen3: "qwen3", |folder, device| load_qwen3(folder, device);
     gemma2: "gemma2", |folder, device| load_gemma2(folder, device);
     gemma3: "gemma3", |folder, device| load_gemma3(folder, device);
     gpt2: "gpt2", |folder, device| load_gpt2(folder, device);
     bloom: "bloom", |folder, device| load_bloom(folder, device);
+}
+
+/// Opened by the folder alone, each family has the features that it has by its name.
+#[test]
+fn any_family_is_opened() {
+    device::each(|device| {
+        let tokens = || tensor(&[vec![3, 1, 4, 1, 5]], device);
+        let rows = NewRows::All;
+        macro_rules! features {
+            ($load:ident, $family:literal $(, $types:ident)?) => {{
+                let model = $load(original($family), device).unwrap();
+                ($family, model.features(tokens() $(, $types)?, rows))
+            }};
+        }
+        let by_name = [
+            features!(load_llama, "llama"),
+            features!(load_mistral, "mistral"),
+            features!(load_qwen2, "qwen2"),
+            features!(load_qwen3, "qwen3"),
+            features!(load_gemma2, "gemma2"),
+            features!(load_gemma3, "gemma3"),
+            features!(load_gpt2, "gpt2"),
+            features!(load_bloom, "bloom"),
+            features!(load_bert, "bert", None),
+        ];
+        for (family, expected) in by_name {
+            let features = open(original(family), device)
+                .unwrap()
+                .features(tokens(), rows);
+            assert_eq!(features.into_data(), expected.into_data(), "{family}");
+        }
+        let error = open(original("t5"), device).unwrap_err().to_string();
+        let families = r#"`model_type`: expected "llama" or "mistral" or "qwen2""#;
+        assert!(
+            error.contains(families) && error.ends_with(r#"got "t5""#),
+            "{error}"
+        );
+    });
 }
 
 #[test]

@@ -13,6 +13,9 @@ pub(super) struct Table<F> {
     /// The tokens of each row.
     rows: Vec<Vec<u32>>,
     pub(super) steps: usize,
+    /// The rows of all steps.
+    pub(super) computed: usize,
+    is_new: bool,
 }
 
 impl<F: Fn(&[u32]) -> Vec<f64>> Table<F> {
@@ -23,6 +26,8 @@ impl<F: Fn(&[u32]) -> Vec<f64>> Table<F> {
             tokens: [Vocab::EOS].into_iter().chain(A..A + count).collect(),
             rows: vec![Vec::new(); examples],
             steps: 0,
+            computed: 0,
+            is_new: true,
         }
     }
 }
@@ -39,12 +44,14 @@ impl<F: Fn(&[u32]) -> Vec<f64>> Decoding for Table<F> {
     fn step(&mut self, previous: &[u32]) -> NextTokens {
         assert_eq!(previous.len(), self.rows.len());
         for (row, &token) in self.rows.iter_mut().zip(previous) {
-            match self.steps {
-                0 => assert_eq!(token, Vocab::BOS),
-                _ => row.push(token),
+            match self.is_new {
+                true => assert_eq!(token, Vocab::BOS),
+                false => row.push(token),
             }
         }
+        self.is_new = false;
         self.steps += 1;
+        self.computed += previous.len();
         let probabilities = self.rows.iter().flat_map(|row| (self.probabilities)(row));
         NextTokens {
             log_probabilities: probabilities.map(f64::ln).collect(),
@@ -55,6 +62,11 @@ impl<F: Fn(&[u32]) -> Vec<f64>> Decoding for Table<F> {
 
     fn select(&mut self, rows: &[usize]) {
         self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
+    }
+
+    fn restart(&mut self, examples: &[usize]) {
+        self.rows = vec![Vec::new(); examples.len()];
+        self.is_new = true;
     }
 }
 

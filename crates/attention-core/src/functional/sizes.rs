@@ -1,0 +1,78 @@
+//! The sizes of a call.
+
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use super::key_heads::assert_divides;
+use crate::memory::Memory;
+
+/// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) key_heads: usize,
+    pub(crate) num_queries: usize,
+    pub(crate) num_keys: usize,
+    pub(crate) value_size: usize,
+}
+
+impl Sizes {
+    /// Of queries that may have another size than the keys, if they are not projected yet.
+    ///
+    /// # Panics
+    /// If batch, heads, device or the type of the elements do not fit.
+    pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, memory: &Memory) -> Self {
+        let values = &memory.values;
+        let [batch, heads, num_queries, _] = queries.dims();
+        let [of_values, key_heads, num_keys, value_size] = values.dims();
+        assert!(
+            batch == of_values,
+            "queries, keys and values expected of one batch, got queries of {batch} examples and keys of {of_values}"
+        );
+        assert_divides(operation, key_heads, heads);
+        let others = [Argument::floats("queries", queries)];
+        assert_together(operation, Argument::floats("values", values), others);
+        Self {
+            batch,
+            heads,
+            key_heads,
+            num_queries,
+            num_keys,
+            value_size,
+        }
+    }
+
+    /// The same with another number of keys.
+    pub(super) fn with_keys(self, num_keys: usize) -> Self {
+        Self { num_keys, ..self }
+    }
+
+    /// The size of queries and keys as they are compared.
+    ///
+    /// # Panics
+    /// If the keys are not of these sizes.
+    pub(super) fn compared(&self, queries: &Tensor<4>, memory: &Memory) -> usize {
+        let [_, _, _, size] = queries.dims();
+        let keys = &memory.keys;
+        assert_shape!(keys, [self.batch, self.key_heads, self.num_keys, size]);
+        size
+    }
+
+    /// Whether there is no pair of query and key, or no element of a value.
+    pub(super) fn has_no_pairs(&self) -> bool {
+        self.scores().contains(&0) || self.value_size == 0
+    }
+
+    /// The context where [there are no pairs](Self::has_no_pairs): 0 or empty.
+    pub(crate) fn zeros(&self, memory: &Memory) -> Tensor<4> {
+        let shape = [self.batch, self.heads, self.num_queries, self.value_size];
+        let values = &memory.values;
+        Tensor::zeros(shape, (&values.device(), values.dtype()))
+    }
+
+    /// `[batch, heads, queries, keys]`
+    pub(crate) fn scores(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.num_queries, self.num_keys]
+    }
+}
