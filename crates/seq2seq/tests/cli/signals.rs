@@ -49,7 +49,7 @@ fn every_command_ends_quietly_in_a_pipe_to_head() {
     for (args, first) in [
         ("attend abc --model .", ""),
         ("eval --model .", "10 sources: "),
-        ("--help", "Sequence-to-sequence models"),
+        ("--help", "Trains sequence-to-sequence models"),
     ] {
         let mut child = command(run, args).spawn().unwrap();
         let line = first_of(&mut child);
