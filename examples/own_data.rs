@@ -12,9 +12,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
+use attention_seq2seq::data::{PairFileOptions, Source};
 use attention_seq2seq::{
-    Batch, Example, PairFileOptions, Seq2Seq, Seq2SeqConfig, Source, Tokenization, Trainee, Vocabs,
-    load_pairs, split_holdout,
+    Batch, Example, Seq2Seq, Seq2SeqConfig, Tokenization, Trainee, Vocabs, load_pairs,
+    split_holdout,
 };
 use burn::module::Module;
 use burn::optim::AdamConfig;

@@ -8,7 +8,8 @@
 use attention_core::position::Positions;
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
-use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;

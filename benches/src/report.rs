@@ -130,7 +130,7 @@ impl Report {
     pub fn write(&self, path: Option<&Path>) -> io::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = format!("{:#}\n", self.0);
-        attention_seq2seq::write_file(path, text.as_bytes()).map_err(io::Error::other)?;
+        attention_seq2seq::file::write_file(path, text.as_bytes()).map_err(io::Error::other)?;
         println!("written: {}", path.display());
         Ok(())
     }

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use attention_benches::memory::peak_extra;
 use attention_core::DotProductAttentionConfig;
-use attention_seq2seq::{
-    Columns, Corpus, Interrupter, PairFile, RunDir, Seq2SeqConfig, TrainConfig, Training,
-    TrainingEnd,
-};
+use attention_seq2seq::data::{Columns, Corpus, PairFile};
+use attention_seq2seq::train::TrainingEnd;
+use attention_seq2seq::{Interrupter, RunDir, Seq2SeqConfig, TrainConfig, Training};
 use burn::tensor::Device;
 
 /// The most bytes at once from the file in `folder` to the first step of a training, in the order of

@@ -12,7 +12,8 @@ use attention_benches::compare::{Candidate, Local};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
-use attention_seq2seq::{ScoredHypothesis, SearchConfig, Translator};
+use attention_seq2seq::translate::ScoredHypothesis;
+use attention_seq2seq::{SearchConfig, Translator};
 use serde_json::json;
 
 use model::Trained;

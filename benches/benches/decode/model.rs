@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use attention_seq2seq::data::PairFileOptions;
 use attention_seq2seq::{
-    AttentionKind, DataSource, Interrupter, Pair, PairFileOptions, Result, RunConfig, RunDir,
-    Seq2SeqConfig, Tokenization, TrainConfig, Trainee, Training, Translator, Vocabs,
+    AttentionKind, DataSource, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
+    Tokenization, TrainConfig, Trainee, Training, Translator, Vocabs,
 };
 use attention_tests::parameters;
 use burn::module::Module;

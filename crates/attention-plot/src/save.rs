@@ -61,5 +61,12 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
     written.map_err(failed("writing"))?;
     // Windows does not rename open files.
     let renamed = file.into_temp_path().persist(path);
-    renamed.map_err(|error| failed("renaming the temporary file")(error.error))
+    renamed.map_err(|error| failed("renaming the temporary file")(error.error))?;
+    // The rename itself survives a power cut where the system can flush a folder; one that cannot is no error.
+    if cfg!(unix)
+        && let Ok(folder) = File::open(folder)
+    {
+        let _ = folder.sync_all();
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@ const KNOWN: [&str; 8] = [
 /// The devices that this build has, by Burn's names; the first is the default of the program.
 ///
 /// ```
-/// assert!(attention_seq2seq::compiled_in_devices().contains(&"flex"));
+/// assert!(attention_seq2seq::device::compiled_in_devices().contains(&"flex"));
 /// ```
 pub fn compiled_in_devices() -> Vec<&'static str> {
     let built = [
@@ -140,7 +140,7 @@ pub(crate) fn open_default_device() -> Result<Device> {
 /// The adapters that a GPU backend reaches and that work, by Burn's name of the backend; none on the CPU.
 ///
 /// ```
-/// assert!(attention_seq2seq::adapters("flex").is_empty());
+/// assert!(attention_seq2seq::device::adapters("flex").is_empty());
 /// ```
 pub fn adapters(name: &str) -> Vec<Device> {
     let backends: Vec<(&str, DeviceType)> = vec![

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use crate::corpus::Corpus;
+use crate::data::corpus::Corpus;
 use crate::data::{Pair, SourceGroup, group_by_source};
 use crate::error::Result;
 use crate::metrics::{
     AlignedStep, Bleu, Bootstrap, ChrF, Closest, Interval, TokenErrors, aligned_steps, d2l_bleu,
 };
+use crate::text::unknown::{Distinct, UnknownTokens};
 use crate::translate::{Hypothesis, TokenScores, Translator};
-use crate::unknown::{Distinct, UnknownTokens};
 
 /// How a model is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl EvaluationSums {
     /// The most tokens of an n-gram in [`d2l_bleu`](Self::d2l_bleu), as in D2L.
     const D2L_ORDER: usize = 2;
 
-    /// The mean over outputs of [`d2l_bleu`](crate::d2l_bleu) with n-grams of up to two tokens, of several references
+    /// The mean over outputs of [`d2l_bleu`] with n-grams of up to two tokens, of several references
     /// the highest.
     pub fn d2l_bleu(&self) -> f64 {
         self.d2l_bleu / self.errors.sequences() as f64
@@ -142,7 +142,7 @@ pub struct WrongOutput {
 }
 
 impl WrongOutput {
-    /// The alignment of the output to its reference, as [`align`](crate::align) finds it.
+    /// The alignment of the output to its reference, as [`align`](crate::metrics::align) finds it.
     pub fn alignment(&self) -> Vec<AlignedStep> {
         aligned_steps(&self.output, &self.reference)
     }
@@ -151,7 +151,10 @@ impl WrongOutput {
 /// The figures of a model on pairs: error rates, BLEU, chrF, and the outputs that are far off.
 ///
 /// ```no_run
-/// use attention_seq2seq::{Bootstrap, Corpus, Evaluation, EvaluationConfig, RunDir, Translator};
+/// use attention_seq2seq::{Evaluation, RunDir, Translator};
+/// use attention_seq2seq::data::Corpus;
+/// use attention_seq2seq::evaluation::EvaluationConfig;
+/// use attention_seq2seq::metrics::Bootstrap;
 /// use burn::tensor::Device;
 ///
 /// let translator = Translator::load(&RunDir::new("runs/words"), &Device::flex())?;

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("loss.csv");
-/// attention_seq2seq::write_file(&path, b"1,0.5\n2,0.25\n")?;
+/// attention_seq2seq::file::write_file(&path, b"1,0.5\n2,0.25\n")?;
 /// assert_eq!(std::fs::read(&path).unwrap(), b"1,0.5\n2,0.25\n");
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use attention_core::stateful::{AttentionState, StatefulAttention};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, Mask, Memory};
-use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee};
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;

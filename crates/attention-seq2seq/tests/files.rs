@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use attention_seq2seq::{Error, write_file, write_file_if};
+use attention_seq2seq::Error;
+use attention_seq2seq::file::{write_file, write_file_if};
 
 /// The names in a folder, in order.
 fn names(folder: &Path) -> Vec<String> {

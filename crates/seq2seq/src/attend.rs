@@ -4,8 +4,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use attention_plot::{Heatmap, PlotError, TerminalColor};
-use attention_seq2seq::explain::ExplainConfig;
-use attention_seq2seq::{Attended, AttentionHead, Error, Result, SearchConfig, Translator};
+use attention_seq2seq::model::AttentionHead;
+use attention_seq2seq::translate::Attended;
+use attention_seq2seq::translate::explain::ExplainConfig;
+use attention_seq2seq::{Error, Result, SearchConfig, Translator};
 use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use attention_seq2seq::{Error, Result, write_file};
+use attention_seq2seq::file::write_file;
+use attention_seq2seq::{Error, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;

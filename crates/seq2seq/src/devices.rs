@@ -1,7 +1,8 @@
 //! `seq2seq devices`.
 
 use attention_core::backend::device_limits;
-use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
+use attention_seq2seq::device::{adapters, compiled_in_devices};
+use attention_seq2seq::{Error, Result, open_device};
 use burn::tensor::Device;
 use clap::Args;
 

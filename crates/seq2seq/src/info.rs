@@ -5,9 +5,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{
-    Epoch, Error, Figures, Result, RunConfig, RunDir, Vocab, compiled_in_devices, open_device,
-};
+use attention_seq2seq::device::compiled_in_devices;
+use attention_seq2seq::run::{Epoch, Figures};
+use attention_seq2seq::{Error, Result, RunConfig, RunDir, Vocab, open_device};
 use burn::module::Module;
 use clap::{Args, ValueEnum};
 use serde::Serialize;

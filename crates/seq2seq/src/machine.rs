@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::sync::mpsc;
 use std::thread;
 
-use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
+use attention_seq2seq::device::compiled_in_devices;
+use attention_seq2seq::{Error, Result, open_device};
 use burn::tensor::Device;
 use clap::Args;
 

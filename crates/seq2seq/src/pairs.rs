@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use attention_seq2seq::{Pair, PairFile, PairFileOptions, Result, Translator};
+use attention_seq2seq::data::{PairFile, PairFileOptions};
+use attention_seq2seq::{Pair, Result, Translator};
 
 use crate::output::note;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use attention_seq2seq::{Error, Pair, Result, TokenScores, Translator};
+use attention_seq2seq::translate::TokenScores;
+use attention_seq2seq::{Error, Pair, Result, Translator};
 use clap::Args;
 
 use crate::machine::among_threads;

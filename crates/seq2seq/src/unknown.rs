@@ -1,6 +1,6 @@
 //! Words for unknown tokens.
 
-use attention_seq2seq::UnknownTokens;
+use attention_seq2seq::text::UnknownTokens;
 
 /// The most unknown tokens that are named.
 pub(super) const MOST_UNKNOWN: usize = 20;

@@ -1,6 +1,10 @@
 //! Arguments whose values are enums of the library: their parsers, and the help of each value.
 
-use attention_seq2seq::{AttentionKind, ModelKind, Normalization, Select, Stress, UnknownTokens};
+use attention_seq2seq::AttentionKind;
+use attention_seq2seq::data::Stress;
+use attention_seq2seq::model::ModelKind;
+use attention_seq2seq::run::Select;
+use attention_seq2seq::text::{Normalization, UnknownTokens};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -15,7 +15,7 @@ use super::tokenize_13a::{tokenize_13a, words};
 /// [`of_tokens`](Self::of_tokens).
 ///
 /// ```
-/// use attention_seq2seq::Bleu;
+/// use attention_seq2seq::metrics::Bleu;
 ///
 /// let mut corpus = Bleu::default();
 /// corpus += Bleu::of_texts("the cat sat on the mat.", &["The cat sat on the mat.", "A cat is on the mat."]);

@@ -10,12 +10,12 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 /// are drawn with replacement, as many as there are, and the figure of each such sample is computed anew from the sums
 /// of its outputs' [`TokenErrors`], [`Bleu`] or [`ChrF`].
 ///
-/// [`TokenErrors`]: crate::TokenErrors
-/// [`Bleu`]: crate::Bleu
-/// [`ChrF`]: crate::ChrF
+/// [`TokenErrors`]: crate::metrics::TokenErrors
+/// [`Bleu`]: crate::metrics::Bleu
+/// [`ChrF`]: crate::metrics::ChrF
 ///
 /// ```
-/// use attention_seq2seq::{Bootstrap, TokenErrors};
+/// use attention_seq2seq::metrics::{Bootstrap, TokenErrors};
 ///
 /// let outputs = ["kat", "dog", "cow", "hen"].map(|output| {
 ///     let mut errors = TokenErrors::new();

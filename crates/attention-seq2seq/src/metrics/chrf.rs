@@ -13,7 +13,7 @@ use super::tokenize_13a::is_space;
 /// `case:mixed|eff:yes|nc:6|nw:0|space:no`.
 ///
 /// ```
-/// use attention_seq2seq::ChrF;
+/// use attention_seq2seq::metrics::ChrF;
 ///
 /// let mut corpus = ChrF::default();
 /// corpus += ChrF::of_texts("the cat sat", &["The cat sat", "A cat is sitting"]);

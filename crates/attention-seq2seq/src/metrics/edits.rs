@@ -50,7 +50,8 @@ pub enum Edit {
 /// `O(|output| + |reference|)` memory. Of alignments with equally few edits any may come, always the same one.
 ///
 /// ```
-/// use attention_seq2seq::{Edit::{Deletion, Insertion, Match, Substitution}, align};
+/// use attention_seq2seq::metrics::Edit::{Deletion, Insertion, Match, Substitution};
+/// use attention_seq2seq::metrics::align;
 ///
 /// let edits = align(&["K", "AA", "F", "AH"], &["K", "AE", "F", "IY"]);
 /// assert_eq!(edits, [Match, Substitution, Match, Substitution]);

@@ -10,7 +10,7 @@ use super::{
     Translation, forced_steps,
 };
 use crate::attention::{AnyAttention, AnyScore};
-use crate::batch::{Batch, Source};
+use crate::data::batch::{Batch, Source};
 use crate::error::{Error, Result};
 use crate::stop::StopSignal;
 use crate::variants::module_of_variants;

@@ -4,7 +4,7 @@ use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::PackedLinear;
 
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The output projection of decoding, to the logits of the tokens that may come next: the end, and those of the data.
 ///

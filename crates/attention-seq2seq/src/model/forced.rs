@@ -3,7 +3,7 @@
 use super::decoding::Decoding;
 use crate::error::Result;
 use crate::stop::StopSignal;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The steps of one given output.
 pub(crate) struct ForcedSteps {

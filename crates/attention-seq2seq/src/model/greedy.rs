@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 use super::Translation;
 use super::candidates::Candidates;
 use super::decoding::Decoding;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 impl Translation {
     /// Before the first step.

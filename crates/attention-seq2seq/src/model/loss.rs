@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Int, Tensor};
 use burn_fused_layers::ClassTargets;
 
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The target tokens `[targets]`, with a factor on the cross-entropy of each: the sum is the mean over `count` tokens,
 /// in which padding does not count. The loss is of parameters of type `dtype`.

@@ -16,6 +16,8 @@ mod transformer;
 
 pub use any::AnyModel;
 pub use beam::{BeamOutput, BeamSearchConfig};
+/// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
+pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
 pub use decoding::{Decoding, NextTokens};
 pub(crate) use ensemble::EnsembleDecoding;
 pub(crate) use forced::{each_forced_step, forced_steps};

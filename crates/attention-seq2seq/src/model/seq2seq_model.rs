@@ -4,11 +4,11 @@ use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 
 use super::decoding::Decoding;
-use crate::batch::{Batch, Source};
+use crate::data::batch::{Batch, Source};
 
 /// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
-/// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::AnyModel) is either of them, and a model of
-/// your own trains and is checkpointed by [`Training`](crate::Training) likewise.
+/// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::model::AnyModel) is either of them, and a
+/// model of your own trains and is checkpointed by [`Training`](crate::Training) likewise.
 pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// The loss of teacher forcing: each target token is predicted from the tokens before it. A share of each target,
     /// `label_smoothing`, is spread over all tokens.
@@ -21,9 +21,9 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
 
-    /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::BeamSearchConfig::search) to
-    /// ask: with a row for each source, and for at most so many steps. The weights of each step come with it, if they
-    /// are asked for and it has some.
+    /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search)
+    /// to ask: with a row for each source, and for at most so many steps. The weights of each step come with it, if
+    /// they are asked for and it has some.
     fn decoding<'a>(
         &'a self,
         source: &Source,

@@ -11,7 +11,7 @@ use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, ModelConfig, ModelKind};
-use crate::vocab_limits::VocabLimits;
+use crate::text::vocab_limits::VocabLimits;
 
 /// The most tokens of an output.
 const MOST_OUTPUT: usize = 1_000_000;
@@ -111,7 +111,7 @@ impl RunConfig {
         memory::check("the memory of the model", bytes)
     }
 
-    /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is
+    /// Checks that pairs of a [checksum](crate::data::Corpus::checksum) are those of the run in `folder`, where that is
     /// known; `expected` says which they are, and what to do about others.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::corpus::Corpus;
 use crate::data::Pairs;
+use crate::data::corpus::Corpus;
+use crate::data::pair_file::{PairFile, PairFileOptions};
+use crate::data::tasks::Task;
 use crate::error::Result;
 use crate::memory;
-use crate::pair_file::{PairFile, PairFileOptions};
-use crate::tasks::Task;
-use crate::tokenizer::Tokenizer;
+use crate::text::tokenizer::Tokenizer;
 
 /// The source of a run's pairs: a task or files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

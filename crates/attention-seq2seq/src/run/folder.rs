@@ -14,7 +14,7 @@ use super::{RunConfig, RunLock, Select};
 use crate::error::{Error, Result};
 use crate::file::write_file_if;
 use crate::model::ModelConfig;
-use crate::vocab::Vocabs;
+use crate::text::vocab::Vocabs;
 
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
 ///

@@ -28,8 +28,8 @@ pub struct Figures {
     /// The edits between outputs and targets for each target token, in percent.
     #[serde(deserialize_with = "number_or_nan")]
     pub token_errors: f64,
-    /// [BLEU](crate::Bleu) of outputs by tokens, each against the target of its pair, in percent, where training
-    /// [selects](crate::Select::Bleu) by it.
+    /// [BLEU](crate::metrics::Bleu) of outputs by tokens, each against the target of its pair, in percent, where
+    /// training [selects](crate::run::Select::Bleu) by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bleu: Option<f64>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RunConfig;
 use super::history::Epoch;
 use crate::error::{Error, Result};
-use crate::vocab::Vocabs;
+use crate::text::vocab::Vocabs;
 
 /// The number of the file's format. A run of any other is refused.
 const FORMAT: u32 = 4;

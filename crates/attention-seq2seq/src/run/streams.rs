@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{DataSource, RunConfig, RunDir};
+use crate::data::pair_file::PairFile;
 use crate::error::Result;
-use crate::pair_file::PairFile;
 
 /// How the name of a stream that is kept begins; its checksum follows.
 const STREAM: &str = "pairs-";

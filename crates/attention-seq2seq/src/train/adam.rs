@@ -18,7 +18,7 @@ const EPSILON: f32 = 1e-8;
 /// passes of one thread. Parameters, state and records are those of Burn's, bit for bit. Anywhere else it is Burn's.
 ///
 /// ```
-/// use attention_seq2seq::Adam;
+/// use attention_seq2seq::train::Adam;
 /// use burn::nn::LinearConfig;
 /// use burn::optim::{GradientsParams, ModuleOptimizer};
 /// use burn::tensor::{Device, Tensor};

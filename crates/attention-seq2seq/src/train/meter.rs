@@ -3,11 +3,11 @@
 use burn::tensor::{Tensor, TensorReadError};
 
 use super::{Split, StepOutput, TrainEvent};
-use crate::batch::stacked;
+use crate::data::batch::stacked;
 use crate::error::{Error, Result};
 use crate::metrics::{Bleu, TokenErrors};
 use crate::run::Figures;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The means over the steps so far: of the loss over target tokens, of the errors over all outputs together.
 pub(super) struct Meter {

@@ -6,10 +6,10 @@ use burn::tensor::{DType, Int, Tensor, TensorData};
 
 use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
 use super::meter::failed;
-use crate::batch::Batch;
+use crate::data::batch::Batch;
 use crate::error::Result;
 use crate::model::{LossOutput, Seq2SeqModel};
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
 /// program.

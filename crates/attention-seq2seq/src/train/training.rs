@@ -11,11 +11,11 @@ use super::meter::{Meter, failed};
 use super::schedule::Schedule;
 use super::state::State;
 use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
-use crate::batch::Batch;
-use crate::batches::Batches;
+use crate::data::batch::Batch;
+use crate::data::batches::Batches;
 use crate::data::check_counts;
+use crate::data::examples::Examples;
 use crate::error::{Error, Result};
-use crate::examples::Examples;
 use crate::metrics::Bleu;
 use crate::model::Seq2SeqModel;
 use crate::run::{Epoch, Figures, Journal, RunDir, Select, TrainConfig};
@@ -28,9 +28,8 @@ use crate::run::{Epoch, Figures, Journal, RunDir, Select, TrainConfig};
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{
-///     Example, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, TrainEvent, Training, TrainingEnd,
-/// };
+/// use attention_seq2seq::{Example, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, TrainEvent, Training};
+/// use attention_seq2seq::train::TrainingEnd;
 /// use burn::tensor::Device;
 ///
 /// let device = Device::flex().autodiff();
@@ -109,10 +108,10 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
-    /// out of its range, no target to validate on is long enough for [BLEU](crate::Select::check), the device fails or
-    /// a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there is nothing to train or validate on;
-    /// [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a checkpoint cannot be
-    /// written. The folder then holds the epochs before.
+    /// out of its range, no target to validate on is long enough for [BLEU](crate::run::Select::check), the device
+    /// fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there is nothing to train or
+    /// validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a
+    /// checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
         match self.all_epochs() {
             Err(Error::Stopped) => Ok(TrainingEnd::Interrupted),

@@ -3,7 +3,7 @@
 use super::batches::check_sources;
 use super::translator::Member;
 use super::{Attended, Hypothesis, Translator};
-use crate::batch::Source;
+use crate::data::batch::Source;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::AttentionHead;

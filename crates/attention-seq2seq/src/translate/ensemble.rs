@@ -3,8 +3,8 @@
 use super::Translator;
 use super::translator::Member;
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
-use crate::vocab::Vocab;
+use crate::text::tokenizer::Tokenizer;
+use crate::text::vocab::Vocab;
 
 impl Translator {
     /// Joins translators to one: at each step the probability of a token is the mean of theirs. Recurrent models and

@@ -1,8 +1,8 @@
 //! Translation by greedy search, and its errors.
 
 use super::{Hypothesis, Translator};
-use crate::batch::Source;
-use crate::corpus::Corpus;
+use crate::data::batch::Source;
+use crate::data::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
 use crate::error::Result;
 use crate::metrics::TokenErrors;

@@ -1,6 +1,6 @@
 //! The outputs of a translator.
 
-use crate::unknown::ReadTokens;
+use crate::text::unknown::ReadTokens;
 
 /// The translation of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,19 +4,19 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
-use crate::corpus::Corpus;
 use crate::data::Pair;
 use crate::data::Pairs;
+use crate::data::corpus::Corpus;
+use crate::data::tasks::Task;
 use crate::device::test_device as device;
 use crate::error::Result;
 use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
 use crate::run::{
     CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, Select,
 };
-use crate::tasks::Task;
-use crate::tokens::Tokenization::Chars;
+use crate::text::tokens::Tokenization::Chars;
+use crate::text::vocab::{Vocab, Vocabs};
 use crate::train::Trainee;
-use crate::vocab::{Vocab, Vocabs};
 
 mod explain;
 mod search;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::Translator;
+use crate::data::pair_file::PairFileOptions;
 use crate::error::{Error, Result};
-use crate::normalization::Normalization;
-use crate::pair_file::PairFileOptions;
 use crate::run::DataSource;
-use crate::tokens::trim;
-use crate::unknown::UnknownTokens;
+use crate::text::normalization::Normalization;
+use crate::text::tokens::trim;
+use crate::text::unknown::UnknownTokens;
 
 impl Translator {
     /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part

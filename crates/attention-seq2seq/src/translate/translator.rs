@@ -8,14 +8,14 @@ use burn::tensor::{Bytes, Device};
 
 use super::batches::{BATCH_SIZE, BATCH_TOKENS};
 use super::ensemble::MemberIds;
-use crate::batch::Source;
 use crate::data::Pair;
+use crate::data::batch::Source;
 use crate::device::open_default_device;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, Decoding, EnsembleDecoding, Seq2SeqModel};
 use crate::run::{Manifest, Part, RunConfig, RunDir, check_max_len};
-use crate::vocab::Vocabs;
+use crate::text::vocab::Vocabs;
 
 /// The bytes of a token of an output: its id, its string, and its share of the text.
 const BYTES_OF_TOKEN: f64 = 64.0;

@@ -1,8 +1,11 @@
 //! Beam search with real models.
 
+use attention_seq2seq::attention::AnyScore;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::model::{BeamOutput, BeamSearchConfig};
 use attention_seq2seq::{
-    AnyScore, AttentionKind, Batch, BeamOutput, BeamSearchConfig, Error, Example, Seq2SeqConfig,
-    Seq2SeqModel, Source, Transformer, TransformerConfig, Vocab,
+    AttentionKind, Batch, Error, Example, Seq2SeqConfig, Seq2SeqModel, Transformer,
+    TransformerConfig, Vocab,
 };
 use attention_tests::parameters;
 use burn::module::Module;

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 
 use attention_core::DotProductAttentionConfig;
-use attention_seq2seq::{Encoder, Seq2SeqConfig, Source};
+use attention_seq2seq::Seq2SeqConfig;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::model::Encoder;
 use attention_tests::{Array, RecurrentCase, recurrent_reference};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};

@@ -1,6 +1,8 @@
 //! Logits, states and gradients of a batch: those of plain loops, whatever the other examples of the batch are.
 
-use attention_seq2seq::{AnyAttention, AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source};
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig};
 use attention_tests::{Outcome, parameters};
 use burn::tensor::{Tensor, TensorData};
 use rand::RngExt;

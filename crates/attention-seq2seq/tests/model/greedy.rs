@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig, Source, Vocab};
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqConfig, Vocab};
 use attention_tests::parameters;
 
 use crate::models::{biased, config, constant, each_model};

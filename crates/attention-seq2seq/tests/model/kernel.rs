@@ -1,6 +1,8 @@
 //! The kernel attention, whose weights are all 0 where every key is farther from the query than its width.
 
-use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Source};
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{AttentionKind, Seq2Seq};
 use attention_tests::parameters;
 
 use crate::forward::logits_and_gradients;

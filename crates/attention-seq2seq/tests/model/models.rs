@@ -1,6 +1,7 @@
 //! Models to check, of every shape.
 
-use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqConfig};
 use attention_tests::parameters;
 use burn_fused_layers::recurrent::CellKind;
 

@@ -1,8 +1,8 @@
 //! Steps of training: their metrics, their gradients, dropout, and learning.
 
-use attention_seq2seq::{
-    AnyAttention, AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab,
-};
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::nn::DropoutConfig;

@@ -1,9 +1,9 @@
 //! Transformers: padding, greedy search and teacher forcing, weights, training.
 
-use attention_seq2seq::{
-    AnyScore, AttentionHead, AttentionKind, Example, Source, Trainee, Transformer,
-    TransformerConfig, Vocab,
-};
+use attention_seq2seq::attention::AnyScore;
+use attention_seq2seq::data::Source;
+use attention_seq2seq::model::AttentionHead;
+use attention_seq2seq::{AttentionKind, Example, Trainee, Transformer, TransformerConfig, Vocab};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::AdamConfig;

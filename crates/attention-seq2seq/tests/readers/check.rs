@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::{
-    Columns, Corpus, Error, JsonFields, Normalization, PairFile, PairFormat, RunDir, Task,
-    TokenErrors, Tokenization, Vocab, split_holdout,
-};
+use attention_seq2seq::data::{Columns, Corpus, JsonFields, PairFile, PairFormat};
+use attention_seq2seq::metrics::TokenErrors;
+use attention_seq2seq::text::Normalization;
+use attention_seq2seq::{Error, RunDir, Task, Tokenization, Vocab, split_holdout};
 
 /// The readers: the first byte of an input chooses one.
 pub(crate) const READERS: usize = 4;

@@ -4,9 +4,11 @@
 pub(crate) mod oracle;
 
 use attention_core::stateful::StatefulAttention;
+use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::device::compiled_in_devices;
+use attention_seq2seq::train::StepOutput;
 use attention_seq2seq::{
-    AnyAttention, AttentionKind, Batch, Example, Seq2Seq, Seq2SeqConfig, StepOutput, Vocab,
-    compiled_in_devices, open_device,
+    AttentionKind, Batch, Example, Seq2Seq, Seq2SeqConfig, Vocab, open_device,
 };
 use attention_tests::{Outcome, parameters};
 use burn::data::dataloader::Progress;

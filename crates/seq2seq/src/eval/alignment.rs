@@ -1,6 +1,7 @@
 //! A wrong output above its reference.
 
-use attention_seq2seq::{Edit, WrongOutput};
+use attention_seq2seq::evaluation::WrongOutput;
+use attention_seq2seq::metrics::Edit;
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::escaped;
@@ -84,7 +85,7 @@ mod tests {
             is_cut_off: false,
             reference_text: reference.join(" "),
             reference: tokens(reference),
-            edits: attention_seq2seq::align(output, reference)
+            edits: attention_seq2seq::metrics::align(output, reference)
                 .iter()
                 .filter(|edit| **edit != Edit::Match)
                 .count(),

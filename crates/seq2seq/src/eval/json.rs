@@ -1,6 +1,7 @@
 //! The figures as one JSON object.
 
-use attention_seq2seq::{AlignedStep, Bootstrap, Evaluation, Interval, Translator};
+use attention_seq2seq::metrics::{AlignedStep, Bootstrap, Interval};
+use attention_seq2seq::{Evaluation, Translator};
 use serde::Serialize;
 
 /// All figures. Rates are shares of 1, BLEU and chrF are in percent.
@@ -99,7 +100,7 @@ fn figures_of<'a>(
     }
 }
 
-fn wrong(wrong: &attention_seq2seq::WrongOutput) -> Wrong<'_> {
+fn wrong(wrong: &attention_seq2seq::evaluation::WrongOutput) -> Wrong<'_> {
     Wrong {
         source: &wrong.source,
         output: &wrong.output_text,

@@ -5,10 +5,13 @@ mod json;
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::explain::ExplainConfig;
+use attention_seq2seq::data::{Corpus, PairFormat};
+use attention_seq2seq::evaluation::EvaluationConfig;
+use attention_seq2seq::metrics::{Bleu, Bootstrap, Interval, TokenErrors};
+use attention_seq2seq::text::UnknownTokens;
+use attention_seq2seq::translate::explain::ExplainConfig;
 use attention_seq2seq::{
-    Bleu, Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
-    Result, RunConfig, RunDir, SearchConfig, TokenErrors, Translator, UnknownTokens,
+    DataSource, Error, Evaluation, Result, RunConfig, RunDir, SearchConfig, Translator,
 };
 use clap::{Args, ValueEnum};
 

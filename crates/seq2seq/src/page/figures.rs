@@ -1,6 +1,7 @@
 //! The figures of an evaluation.
 
-use attention_seq2seq::{Bootstrap, Evaluation, Interval};
+use attention_seq2seq::Evaluation;
+use attention_seq2seq::metrics::{Bootstrap, Interval};
 use serde::Serialize;
 
 /// A figure of an evaluation.

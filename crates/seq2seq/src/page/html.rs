@@ -1,6 +1,6 @@
 //! The page as HTML.
 
-use attention_seq2seq::explain::ExplainedOutput;
+use attention_seq2seq::translate::explain::ExplainedOutput;
 use attention_seq2seq::{Error, Result};
 
 use super::Page;
@@ -120,7 +120,7 @@ fn in_script(json: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use attention_seq2seq::explain::{AttentionOfHeads, Explanation};
+    use attention_seq2seq::translate::explain::{AttentionOfHeads, Explanation};
 
     use super::*;
     use crate::page::{Item, PageModel};

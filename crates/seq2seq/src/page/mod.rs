@@ -19,8 +19,10 @@ pub(crate) use report::{EvaluatedModel, ReportConfig};
 
 use std::path::Path;
 
-use attention_seq2seq::explain::Explanation;
-use attention_seq2seq::{AttentionHead, Result, Translator, write_file};
+use attention_seq2seq::file::write_file;
+use attention_seq2seq::model::AttentionHead;
+use attention_seq2seq::translate::explain::Explanation;
+use attention_seq2seq::{Result, Translator};
 use serde::Serialize;
 
 /// The content of a page.

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use attention_seq2seq::explain::{ExplainConfig, Explanation};
-use attention_seq2seq::{
-    Corpus, Error, Evaluation, Result, SourceErrors, SourceGroup, Translator, UnknownTokens,
-    group_by_source,
-};
+use attention_seq2seq::data::{Corpus, SourceGroup, group_by_source};
+use attention_seq2seq::evaluation::SourceErrors;
+use attention_seq2seq::text::UnknownTokens;
+use attention_seq2seq::translate::explain::{ExplainConfig, Explanation};
+use attention_seq2seq::{Error, Evaluation, Result, Translator};
 
 use super::{Figure, Item, Page, PageModel};
 

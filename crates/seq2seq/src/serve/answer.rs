@@ -1,6 +1,6 @@
 //! Answers to requests.
 
-use attention_seq2seq::ScoredHypothesis;
+use attention_seq2seq::translate::ScoredHypothesis;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;

@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use attention_seq2seq::explain::Explanation;
-use attention_seq2seq::{Error, ScoredHypothesis, Translator};
+use attention_seq2seq::translate::ScoredHypothesis;
+use attention_seq2seq::translate::explain::Explanation;
+use attention_seq2seq::{Error, Translator};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::metrics::Metrics;
@@ -164,10 +165,11 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
-    use attention_seq2seq::explain::ExplainConfig;
+    use attention_seq2seq::device::compiled_in_devices;
+    use attention_seq2seq::translate::explain::ExplainConfig;
     use attention_seq2seq::{
         DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, Training,
-        Vocabs, compiled_in_devices, open_device,
+        Vocabs, open_device,
     };
     use tokio::sync::oneshot::{Receiver, channel};
 

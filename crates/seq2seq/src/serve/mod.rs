@@ -20,7 +20,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attention_seq2seq::{DataSource, Error, PairFileOptions, Result, Translator};
+use attention_seq2seq::data::PairFileOptions;
+use attention_seq2seq::{DataSource, Error, Result, Translator};
 use clap::Args;
 
 use crate::listening::{listen, refused};

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use attention_seq2seq::explain::{ExplainConfig, Explanation};
-use attention_seq2seq::{Error, ScoredHypothesis, SearchConfig};
+use attention_seq2seq::translate::ScoredHypothesis;
+use attention_seq2seq::translate::explain::{ExplainConfig, Explanation};
+use attention_seq2seq::{Error, SearchConfig};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// The reason why a job has no result.

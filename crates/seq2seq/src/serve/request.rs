@@ -1,7 +1,8 @@
 //! Requests.
 
-use attention_seq2seq::explain::ExplainConfig;
-use attention_seq2seq::{SearchConfig, UnknownTokens};
+use attention_seq2seq::SearchConfig;
+use attention_seq2seq::text::UnknownTokens;
+use attention_seq2seq::translate::explain::ExplainConfig;
 
 use super::fields::{Fault, Fields, required};
 

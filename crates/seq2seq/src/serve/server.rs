@@ -4,7 +4,8 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attention_seq2seq::{ReadTokens, Translator, UnknownTokens};
+use attention_seq2seq::Translator;
+use attention_seq2seq::text::{ReadTokens, UnknownTokens};
 use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attention_seq2seq::ReadTokens;
+use attention_seq2seq::text::ReadTokens;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;

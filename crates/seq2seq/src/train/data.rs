@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{
-    Corpus, DataSource, Error, Examples, PairFile, Result, RunDir, Task, TrainConfig, Vocab, Vocabs,
-};
+use attention_seq2seq::data::{Corpus, Examples, PairFile};
+use attention_seq2seq::{DataSource, Error, Result, RunDir, Task, TrainConfig, Vocab, Vocabs};
 
 use super::TrainArgs;
 use super::settings::Settings;

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use attention_seq2seq::{
-    Error, Normalization, PairFile, PairFileOptions, PairFormat, Result, Subwords, TextKind,
-    Tokenization, VocabLimits,
-};
+use attention_seq2seq::data::{PairFile, PairFileOptions, PairFormat};
+use attention_seq2seq::text::{Normalization, Subwords, TextKind, VocabLimits};
+use attention_seq2seq::{Error, Result, Tokenization};
 
 use super::presets::Preset;
 use super::settings::Settings;

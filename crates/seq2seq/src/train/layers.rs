@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use attention_seq2seq::{DataSource, Error, ModelConfig, ModelKind, Result, RunConfig};
+use attention_seq2seq::model::{ModelConfig, ModelKind};
+use attention_seq2seq::{DataSource, Error, Result, RunConfig};
 
 use super::presets::Preset;
 use super::settings::Settings;

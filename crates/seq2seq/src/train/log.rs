@@ -4,9 +4,10 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Instant;
 
-use attention_seq2seq::{
-    Epoch, Result, RunConfig, TokenErrors, TrainEvent, TrainObserver, TrainingEnd,
-};
+use attention_seq2seq::metrics::TokenErrors;
+use attention_seq2seq::run::Epoch;
+use attention_seq2seq::train::{TrainObserver, TrainingEnd};
+use attention_seq2seq::{Result, RunConfig, TrainEvent};
 use clap::Args;
 use serde::Serialize;
 

@@ -20,9 +20,12 @@ pub(crate) use settings::Settings;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use attention_seq2seq::data::{Corpus, PairFile, group_by_source};
+use attention_seq2seq::model::AnyModel;
+use attention_seq2seq::run::RunLock;
+use attention_seq2seq::train::TrainingEnd;
 use attention_seq2seq::{
-    AnyModel, Corpus, Error, Interrupter, Pair, PairFile, Result, RunConfig, RunDir, RunLock,
-    Training, TrainingEnd, Translator, Vocabs, group_by_source,
+    Error, Interrupter, Pair, Result, RunConfig, RunDir, Training, Translator, Vocabs,
 };
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;

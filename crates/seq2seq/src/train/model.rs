@@ -1,8 +1,7 @@
 //! The settings of a model and its training.
 
-use attention_seq2seq::{
-    ModelConfig, ModelKind, Seq2SeqConfig, TrainConfig, TransformerConfig, Vocabs,
-};
+use attention_seq2seq::model::{ModelConfig, ModelKind};
+use attention_seq2seq::{Seq2SeqConfig, TrainConfig, TransformerConfig, Vocabs};
 
 use super::settings::Settings;
 

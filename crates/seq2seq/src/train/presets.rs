@@ -1,6 +1,6 @@
 //! Presets: settings for a kind of data. Those of pronunciations were tuned on CMUdict and Dutch.
 
-use attention_seq2seq::TextKind::{self, Any, Letters, Words};
+use attention_seq2seq::text::TextKind::{self, Any, Letters, Words};
 use clap::ValueEnum;
 
 use super::settings::Settings;

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use attention_seq2seq::{Epoch, Figures, Split, TrainEvent, TrainObserver};
+use attention_seq2seq::TrainEvent;
+use attention_seq2seq::run::{Epoch, Figures};
+use attention_seq2seq::train::{Split, TrainObserver};
 
 use crate::output::{note, say};
 

@@ -1,9 +1,10 @@
 //! The settings of `seq2seq train`, from the command line, a file, or a preset.
 
-use attention_seq2seq::{
-    AttentionKind, Columns, JsonFields, ModelKind, Normalization, PairFormat, Select, Stress,
-    Tokenization,
-};
+use attention_seq2seq::data::{Columns, JsonFields, PairFormat, Stress};
+use attention_seq2seq::model::ModelKind;
+use attention_seq2seq::run::Select;
+use attention_seq2seq::text::Normalization;
+use attention_seq2seq::{AttentionKind, Tokenization};
 use clap::{Arg, Args, Command, Id};
 use serde::{Deserialize, Serialize};
 

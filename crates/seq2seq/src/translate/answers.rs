@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use attention_seq2seq::{
-    Attended, AttentionHead, Hypothesis, ReadTokens, Result, ScoredHypothesis, SearchConfig,
-    Translator, UnknownTokens,
-};
+use attention_seq2seq::model::AttentionHead;
+use attention_seq2seq::text::{ReadTokens, UnknownTokens};
+use attention_seq2seq::translate::{Attended, Hypothesis, ScoredHypothesis};
+use attention_seq2seq::{Result, SearchConfig, Translator};
 
 use super::dictionary::Dictionary;
 use super::lines::Line;

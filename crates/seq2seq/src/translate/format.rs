@@ -1,6 +1,7 @@
 //! The forms of outputs.
 
-use attention_seq2seq::{Attended, Error, Result};
+use attention_seq2seq::translate::Attended;
+use attention_seq2seq::{Error, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 

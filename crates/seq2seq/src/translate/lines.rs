@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, StdinLock};
 
-use attention_seq2seq::{Error, ReadTokens, Result};
+use attention_seq2seq::text::ReadTokens;
+use attention_seq2seq::{Error, Result};
 
 use super::answers::Answerer;
 use crate::output::{one_line, without_mark};

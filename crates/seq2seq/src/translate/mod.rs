@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use attention_seq2seq::{Error, Result, Translator, UnknownTokens};
+use attention_seq2seq::text::UnknownTokens;
+use attention_seq2seq::{Error, Result, Translator};
 use clap::Args;
 
 use crate::machine::among_threads;

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use attention_seq2seq::data::Examples;
+use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::{
-    AnyModel, AttentionKind, DataSource, Error, Example, Examples, Interrupter, RunConfig, RunDir,
-    Seq2SeqConfig, Task, TrainConfig, Training, Vocab, Vocabs,
+    AttentionKind, DataSource, Error, Example, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task,
+    TrainConfig, Training, Vocab, Vocabs,
 };
 use attention_tests::parameters;
 

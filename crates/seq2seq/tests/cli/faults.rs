@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use attention_seq2seq::{Error, compiled_in_devices, open_device};
+use attention_seq2seq::device::compiled_in_devices;
+use attention_seq2seq::{Error, open_device};
 
 use crate::program::{
     self, bad, fail, files, rows, run_with_usage_error, succeed, text, train_args, trained,

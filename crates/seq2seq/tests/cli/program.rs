@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use attention_seq2seq::{RunDir, compiled_in_devices, open_device};
+use attention_seq2seq::device::compiled_in_devices;
+use attention_seq2seq::{RunDir, open_device};
 use burn::tensor::Device;
 use tempfile::TempDir;
 

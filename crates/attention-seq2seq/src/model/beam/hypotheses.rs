@@ -4,7 +4,7 @@ use std::iter::repeat;
 
 use super::BeamOutput;
 use super::candidates::Extension;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The least that the weights of a source token add up to in the coverage penalty, whose logarithm would not be finite.
 const LEAST_COVERAGE: f64 = 1e-6;

@@ -6,7 +6,7 @@ use super::{BeamOutput, BeamSearchConfig};
 use crate::error::{Error, Result};
 use crate::model::decoding::Decoding;
 use crate::stop::StopSignal;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 impl BeamSearchConfig {
     /// The best outputs of each example, the first one first: of those that ended, that of the highest score, of equals

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::Decoding;
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 use table::{A, Table, every_output, scrambled};
 
 mod table;

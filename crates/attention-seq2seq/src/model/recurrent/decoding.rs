@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::decoder::{DecoderPass, DecoderState};
 use super::{Encoding, Seq2Seq};
-use crate::batch::Source;
+use crate::data::batch::Source;
 use crate::model::candidates::Candidates;
 use crate::model::decoding::{
     Decoding, NextTokens, RowExamples, Selection, log_softmax, on_device,

@@ -10,7 +10,7 @@ use burn_fused_layers::recurrent::{
 
 use super::Seq2SeqConfig;
 use super::gates::token_gates;
-use crate::batch::Source;
+use crate::data::batch::Source;
 
 /// A recurrent encoder: embeddings through layers of GRUs or LSTMs, in one direction or both.
 #[derive(Module, Debug)]

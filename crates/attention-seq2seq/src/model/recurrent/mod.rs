@@ -18,7 +18,7 @@ use burn::tensor::Tensor;
 use super::greedy::greedy_search;
 use super::loss::class_targets;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
-use crate::batch::{Batch, Source};
+use crate::data::batch::{Batch, Source};
 
 use decoder::{DecoderState, Features};
 use decoding::RecurrentDecoding;

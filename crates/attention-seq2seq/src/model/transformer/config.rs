@@ -17,7 +17,8 @@ use crate::model::checks::{check_dropout, check_layers, check_parameters, check_
 /// Configuration of a [`Transformer`].
 ///
 /// ```
-/// use attention_seq2seq::{Source, TransformerConfig};
+/// use attention_seq2seq::TransformerConfig;
+/// use attention_seq2seq::data::Source;
 /// use burn::tensor::Device;
 ///
 /// let device = Device::flex();

@@ -5,7 +5,7 @@ use attention_transformers::{DecoderMemory, TransformerCache};
 use burn::tensor::Device;
 
 use super::Transformer;
-use crate::batch::Source;
+use crate::data::batch::Source;
 use crate::model::candidates::Candidates;
 use crate::model::decoding::{
     Decoding, NextTokens, RowExamples, Selection, log_softmax, on_device,

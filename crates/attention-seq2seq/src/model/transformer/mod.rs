@@ -21,7 +21,7 @@ use super::candidates::Candidates;
 use super::greedy::greedy_search;
 use super::loss::class_targets;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
-use crate::batch::{Batch, Source, decoder_inputs};
+use crate::data::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
 use decoding::{StepState, TransformerDecoding};
 use positions::sinusoids;

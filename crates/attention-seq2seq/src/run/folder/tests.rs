@@ -5,14 +5,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
+use crate::data::pair_file::{Columns, PairFile};
+use crate::data::tasks::Task;
 use crate::model::Seq2SeqConfig;
-use crate::pair_file::{Columns, PairFile};
 use crate::run::{CheckpointFiles, CheckpointState};
 use crate::run::{DataSource, Figures, TrainConfig};
-use crate::tasks::Task;
 use crate::test_table::rows;
-use crate::tokens::Tokenization::Chars;
-use crate::vocab::Vocab;
+use crate::text::tokens::Tokenization::Chars;
+use crate::text::vocab::Vocab;
 
 fn config() -> RunConfig {
     let data = DataSource::Task {

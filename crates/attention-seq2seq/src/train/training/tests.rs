@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use tempfile::TempDir;
 
 use super::*;
+use crate::data::examples::Example;
 use crate::device::test_device;
-use crate::examples::Example;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::train::order::optimizer_bytes;
 

@@ -23,16 +23,16 @@ use serde::Serialize;
 use super::align::{check_memory, count_of_keys};
 use super::batches::check_sources;
 use super::{ScoredHypothesis, SearchConfig, Translator};
-use crate::batch::Source;
+use crate::data::batch::Source;
 use crate::error::Result;
 use crate::stop::StopSignal;
-use crate::unknown::ReadTokens;
+use crate::text::unknown::ReadTokens;
 
 /// The outputs of a source, with all that is known of their tokens.
 ///
 /// ```no_run
 /// use attention_seq2seq::Translator;
-/// use attention_seq2seq::explain::ExplainConfig;
+/// use attention_seq2seq::translate::explain::ExplainConfig;
 ///
 /// let translator = Translator::open("runs/cmudict")?;
 /// let explanation = translator.explain("read", &ExplainConfig::default())?;

@@ -2,9 +2,9 @@
 
 use super::ExplainConfig;
 use crate::error::{Error, Result};
+use crate::text::vocab::Vocab;
 use crate::translate::align::count_of_keys;
 use crate::translate::{ScoredHypothesis, Translator};
-use crate::vocab::Vocab;
 
 impl Translator {
     /// Checks that the explanation of these outputs has no more numbers than the settings allow, before any is

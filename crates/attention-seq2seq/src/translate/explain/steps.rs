@@ -7,9 +7,9 @@ use super::rounded::{self, Rounded};
 use crate::error::{Error, Result};
 use crate::model::each_forced_step;
 use crate::stop::StopSignal;
+use crate::text::vocab::Vocab;
 use crate::translate::align::END;
 use crate::translate::{ScoredHypothesis, Translator};
-use crate::vocab::Vocab;
 
 /// The outputs that are decoded at once.
 const OUTPUTS: usize = 32;

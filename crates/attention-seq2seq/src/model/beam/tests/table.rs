@@ -1,7 +1,7 @@
 //! A model that is a table of probabilities, and all outputs that it can have.
 
 use crate::model::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// The first token of the data.
 pub(super) const A: u32 = Vocab::SPECIAL_TOKENS as u32;

@@ -48,7 +48,7 @@ pub struct JsonFields {
     pub source: String,
     /// The field of the target.
     pub target: String,
-    /// The field of tags, which are divided by `;` as those of [`Columns`](crate::Columns).
+    /// The field of tags, which are divided by `;` as [`Columns`](crate::data::Columns) have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<String>,
 }

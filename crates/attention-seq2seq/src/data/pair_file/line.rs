@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::tokens::trim;
+use crate::text::tokens::trim;
 
 /// The texts of a pair.
 pub(super) struct Texts<'a> {

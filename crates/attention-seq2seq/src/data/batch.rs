@@ -2,8 +2,8 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
-use crate::examples::Example;
-use crate::vocab::Vocab;
+use crate::data::examples::Example;
+use crate::text::vocab::Vocab;
 
 /// The sources of a batch, padded to the longest.
 #[derive(Clone, Debug)]
@@ -204,8 +204,8 @@ pub(crate) fn stacked(mut all: Vec<Tensor<2, Int>>) -> Tensor<2, Int> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::examples::example;
     use crate::device::test_device as device;
-    use crate::examples::example;
 
     fn rows(tokens: &Tensor<2, Int>) -> Vec<Vec<i64>> {
         let [_, width] = tokens.dims();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Pair, Pairs};
 use crate::error::{Error, Result};
-use crate::tokens::Tokenization;
+use crate::text::tokens::Tokenization;
 
 mod calendar;
 mod dates;

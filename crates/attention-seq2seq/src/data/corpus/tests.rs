@@ -1,7 +1,7 @@
 use super::*;
+use crate::data::tasks::Task;
 use crate::data::{group_by_source, split_holdout};
-use crate::tasks::Task;
-use crate::tokens::Tokenization;
+use crate::text::tokens::Tokenization;
 
 fn options(tokens: Tokenization) -> PairFileOptions {
     PairFileOptions {

@@ -1,6 +1,6 @@
 //! Examples: pairs as token ids.
 
-use crate::vocab::Vocab;
+use crate::text::vocab::Vocab;
 
 /// A pair of source and target as token ids: see [`Vocabs::encode`](crate::Vocabs::encode).
 #[derive(Clone, Debug, PartialEq)]

@@ -4,20 +4,21 @@ mod texts;
 
 use std::cmp::Ordering;
 
+use crate::data::examples::Examples;
+use crate::data::pair_file::{PairFile, PairFileOptions};
 use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
-use crate::examples::Examples;
-use crate::pair_file::{PairFile, PairFileOptions};
-use crate::subwords::Subwords;
-use crate::vocab::{TokenCounts, Vocab, Vocabs};
-use crate::vocab_limits::VocabLimits;
+use crate::text::subwords::Subwords;
+use crate::text::vocab::{TokenCounts, Vocab, Vocabs};
+use crate::text::vocab_limits::VocabLimits;
 use texts::Texts;
 
 /// The pairs of a run: to learn from, and to validate on. Those of files are texts until they are numbers, so that they
 /// take little more memory than the files; [`Pairs`] hold a string for each token.
 ///
 /// ```
-/// use attention_seq2seq::{Corpus, Task};
+/// use attention_seq2seq::Task;
+/// use attention_seq2seq::data::Corpus;
 ///
 /// let corpus = Corpus::from(Task::Copy.train_valid(100, 10, 1));
 /// let vocabs = corpus.vocabs();

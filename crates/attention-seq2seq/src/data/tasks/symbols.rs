@@ -34,7 +34,7 @@ fn letters(rng: &mut impl Rng) -> Vec<String> {
 mod tests {
     use std::collections::HashSet;
 
-    use crate::tasks::Task;
+    use crate::data::tasks::Task;
 
     #[test]
     fn targets_are_the_source_copied_or_reversed() {

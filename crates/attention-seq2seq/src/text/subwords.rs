@@ -28,7 +28,7 @@ const WORD: char = '▁';
 ///
 /// ```
 /// # #[cfg(feature = "subwords")] {
-/// use attention_seq2seq::Subwords;
+/// use attention_seq2seq::text::Subwords;
 ///
 /// let subwords = Subwords::learn(["low lower lowest", "new newer newest"], 16)?;
 /// let pieces = subwords.split("lowest news");

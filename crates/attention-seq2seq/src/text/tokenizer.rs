@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::normalization::Normalization;
-use crate::subwords::Subwords;
-use crate::tags;
-use crate::tokens::Tokenization;
+use crate::text::normalization::Normalization;
+use crate::text::subwords::Subwords;
+use crate::text::tags;
+use crate::text::tokens::Tokenization;
 
 /// How the texts of one side become tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl fmt::Display for Tokenizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::Tokenization::{Chars, Spaces};
+    use crate::text::tokens::Tokenization::{Chars, Spaces};
 
     fn tokenizer(tokens: Tokenization, normalization: Normalization, has_tags: bool) -> Tokenizer {
         Tokenizer {

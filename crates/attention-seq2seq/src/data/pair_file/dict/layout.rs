@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry::{Entry, fields, is_decimal, is_integer};
-use crate::pair_file::line::{LineError, LineResult};
+use crate::data::pair_file::line::{LineError, LineResult};
 
 /// The columns between words and phonemes, and the lines that are comments.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::pair_file) struct Layout {
+pub(in crate::data::pair_file) struct Layout {
     /// Whether a word may have spaces, and ends at a TAB.
     pub(super) has_long_words: bool,
     /// Whether a TAB stands behind the number of a pronunciation.
@@ -52,7 +52,7 @@ impl Layout {
     ///
     /// # Errors
     /// The line that can be read in two ways, and its fault.
-    pub(in crate::pair_file) fn of<'a>(
+    pub(in crate::data::pair_file) fn of<'a>(
         lines: impl Iterator<Item = (usize, &'a str)>,
     ) -> Result<Self, (usize, LineError)> {
         let mut layout = Self::default();
@@ -115,7 +115,7 @@ impl Layout {
     }
 
     /// The layout, as a person reads of it.
-    pub(in crate::pair_file) fn described(&self) -> String {
+    pub(in crate::data::pair_file) fn described(&self) -> String {
         let mut left_out = Vec::new();
         match (self.decimals, self.integers) {
             (0, 0) if !self.has_numbered_words => {}

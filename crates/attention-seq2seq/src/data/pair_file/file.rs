@@ -9,15 +9,16 @@ use super::line::{LineError, LineResult, Texts};
 use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, sniff, tsv};
 use crate::data::Pair;
 use crate::error::{Error, Result};
-use crate::normalization::Normalization;
-use crate::tags;
-use crate::tokenizer::Tokenizer;
-use crate::tokens::{TextKind, Tokenization, trim_end};
+use crate::text::normalization::Normalization;
+use crate::text::tags;
+use crate::text::tokenizer::Tokenizer;
+use crate::text::tokens::{TextKind, Tokenization, trim_end};
 
 /// Reads the pairs of a file, in order: [`PairFile::pairs`].
 ///
 /// ```
-/// use attention_seq2seq::{Columns, PairFileOptions, load_pairs};
+/// use attention_seq2seq::load_pairs;
+/// use attention_seq2seq::data::{Columns, PairFileOptions};
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let file = folder.path().join("words.tsv");

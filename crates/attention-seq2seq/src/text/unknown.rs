@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::text::vocab::Vocab;
 use crate::translate::Translator;
-use crate::vocab::Vocab;
 
 /// How source tokens are read that a model has not learned.
 ///
@@ -20,7 +20,8 @@ pub enum UnknownTokens {
     Error,
     /// A text is read without them.
     Skip,
-    /// Each is read as `<unk>`, which stands for rare tokens where [`VocabLimits`](crate::VocabLimits) left some out.
+    /// Each is read as `<unk>`, which stands for rare tokens where [`VocabLimits`](crate::text::VocabLimits) left some
+    /// out.
     Unk,
 }
 

@@ -1,6 +1,6 @@
 //! A line of a pronunciation dictionary in its fields.
 
-use crate::tokens::trim;
+use crate::text::tokens::trim;
 
 /// The fields of a line that is no comment.
 pub(super) struct Entry<'a> {
@@ -103,6 +103,6 @@ fn is_bracket(field: &str) -> bool {
 }
 
 /// Whether a field is none of a word before a TAB, nor a phoneme.
-pub(in crate::pair_file) fn is_column(field: &str) -> bool {
+pub(in crate::data::pair_file) fn is_column(field: &str) -> bool {
     is_decimal(field) || is_bracket(field)
 }

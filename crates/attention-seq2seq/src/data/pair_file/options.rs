@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Columns, PairFile, PairFormat};
 use crate::error::{Error, Result};
-use crate::normalization::Normalization;
-use crate::subwords::Subwords;
-use crate::tokenizer::Tokenizer;
-use crate::tokens::Tokenization;
+use crate::text::normalization::Normalization;
+use crate::text::subwords::Subwords;
+use crate::text::tokenizer::Tokenizer;
+use crate::text::tokens::Tokenization;
 
 /// How to read a file of pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::Columns;
 use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
-use crate::tags::with_tags;
-use crate::tokens::trim;
+use crate::text::tags::with_tags;
+use crate::text::tokens::trim;
 
 pub(super) fn texts(line: &str, columns: Columns) -> LineResult<Texts<'_>> {
     check_not_empty(line)?;

@@ -2,8 +2,8 @@
 
 use super::{PairFile, PairFileOptions};
 use crate::error::Result;
-use crate::subwords::Subwords;
-use crate::tags;
+use crate::text::subwords::Subwords;
+use crate::text::tags;
 
 impl PairFile {
     /// The options, with subwords learned from the sources and from the targets of the file, at most so many of either;
@@ -48,7 +48,7 @@ impl PairFile {
 #[cfg(all(test, feature = "subwords"))]
 mod tests {
     use super::*;
-    use crate::pair_file::Columns;
+    use crate::data::pair_file::Columns;
 
     #[test]
     fn each_side_has_its_own_and_tags_have_none() {

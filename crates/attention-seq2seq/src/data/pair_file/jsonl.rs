@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::JsonFields;
 use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
-use crate::tags::with_tags;
-use crate::tokens::trim;
+use crate::text::tags::with_tags;
+use crate::text::tokens::trim;
 
 pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<'a>> {
     check_not_empty(line)?;
@@ -61,10 +61,10 @@ fn kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::data::Pair;
+    use crate::data::pair_file::{Columns, PairFile, PairFormat};
     use crate::error::Result;
-    use crate::pair_file::{Columns, PairFile, PairFormat};
     use crate::test_table::rows;
-    use crate::tokens::Tokenization::{Chars, Spaces};
+    use crate::text::tokens::Tokenization::{Chars, Spaces};
 
     fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {
         let file = PairFile::from_bytes("pairs.jsonl", content);

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use crate::examples::{Example, Examples};
+use crate::data::examples::{Example, Examples};
 
 /// Examples, and which of them make a batch.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ mod tests {
     use rand::rngs::ChaCha8Rng;
 
     use super::*;
-    use crate::examples::example;
+    use crate::data::examples::example;
 
     #[test]
     fn batches_hold_every_example_once_by_length() {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Pair;
+use crate::data::examples::Example;
 use crate::error::{Error, Result};
-use crate::examples::Example;
-use crate::vocab_limits::VocabLimits;
+use crate::text::vocab_limits::VocabLimits;
 
 /// The first tokens of every vocabulary, in the order of their ids.
 const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
@@ -254,7 +254,7 @@ impl Vocabs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::Tokenization::Spaces;
+    use crate::text::tokens::Tokenization::Spaces;
 
     fn vocab() -> Vocab {
         let sequences = ["b a c", "b <eos> a", "d b"].map(|line| Spaces.split(line));

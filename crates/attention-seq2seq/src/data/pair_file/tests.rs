@@ -4,7 +4,7 @@ use super::*;
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::test_table::rows;
-use crate::tokens::Tokenization::{Chars, Spaces};
+use crate::text::tokens::Tokenization::{Chars, Spaces};
 
 fn options(columns: &str) -> PairFileOptions {
     PairFileOptions {

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use super::first_equals;
+use crate::data::examples::Examples;
+use crate::data::pair_file::{PairFile, PairFileOptions};
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
-use crate::examples::Examples;
-use crate::pair_file::{PairFile, PairFileOptions};
-use crate::tokenizer::Tokenizer;
+use crate::text::tokenizer::Tokenizer;
 
 /// The texts of pairs.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 use super::*;
+use crate::data::pair_file::{Columns, PairFile, PairFormat};
 use crate::error::Result;
-use crate::pair_file::{Columns, PairFile, PairFormat};
 use crate::test_table::rows;
 
 fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::PairFormat;
 use super::dict::is_column;
 use crate::error::{Error, Result};
-use crate::tokens::trim;
+use crate::text::tokens::trim;
 
 /// The format of these lines.
 ///

@@ -9,7 +9,7 @@ use super::languages::{
     DANISH, DUTCH, ENGLISH, FRENCH, GERMAN, ITALIAN, Language, POLISH, PORTUGUESE, SPANISH, SWEDISH,
 };
 use crate::data::Pair;
-use crate::tokens::Tokenization::Chars;
+use crate::text::tokens::Tokenization::Chars;
 
 const YEARS: RangeInclusive<u32> = 1900..=2099;
 
@@ -189,8 +189,8 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     use super::*;
-    use crate::tasks::Task;
-    use crate::vocab::Vocab;
+    use crate::data::tasks::Task;
+    use crate::text::vocab::Vocab;
 
     /// Every name of a month in any language, small and without the dot of an abbreviation.
     fn month_names() -> HashMap<String, u32> {
