@@ -7,12 +7,13 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::call::Call;
+use crate::extra_keys::ExtraKeys;
 use crate::functional::{self, AttentionOptions, SharedTensor};
 use crate::mask::Mask;
 use crate::memory::{Memory, PreparedKeys, SharedMemory};
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
-use crate::rank::{from_four_axes, to_four_axes};
+use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
 use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function:
@@ -34,6 +35,8 @@ pub struct Attention<S: ScoringFunction> {
     pub soft_cap: Option<f64>,
     /// Learned logits, `[heads]`, whose weights go to no value, where a call has none; see [`AttentionOptions::sinks`].
     pub sinks: Option<Param<Tensor<1>>>,
+    /// Learned keys and values that every query attends to, where a call has none.
+    pub extra_keys: Option<ExtraKeys>,
     /// Whether every call has one more key, whose score is 0, as its value; see [`AttentionOptions::zero_key`].
     pub zero_key: bool,
 }
@@ -82,6 +85,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: Normalizer::Softmax,
             soft_cap: None,
             sinks: None,
+            extra_keys: None,
             zero_key: false,
         }
     }
@@ -94,6 +98,7 @@ impl<S: ScoringFunction> Attention<S> {
             normalizer: self.normalizer,
             soft_cap: self.soft_cap,
             sinks: self.sinks,
+            extra_keys: self.extra_keys,
             zero_key: self.zero_key,
         }
     }
@@ -129,6 +134,14 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
+    /// The same with learned keys and values in every call that has none.
+    pub fn with_extra_keys(self, extra_keys: ExtraKeys) -> Self {
+        Self {
+            extra_keys: Some(extra_keys),
+            ..self
+        }
+    }
+
     /// The same with a learned sink of each of `heads` heads, whose logit is 0 at first. Calls with another number of
     /// heads panic.
     ///
@@ -150,7 +163,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`,
     ///   values `[batch, keys, value_size]`, or all with a heads axis after the batch, and then with as many heads of
-    ///   keys and values as queries have, or a divisor of that
+    ///   keys and values as queries have, or a divisor of that. A batch of 1 serves all examples
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
@@ -163,7 +176,8 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
+        let options = options.into();
         let memory = self.memory_of(&queries, keys, values, &options.mask);
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
@@ -176,7 +190,8 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         options: impl Into<AttentionOptions>,
     ) -> AttentionOutput<D> {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
+        let options = options.into();
         let memory = self.memory_of(&queries, keys, values, &options.mask);
         self.attend_heads_with_weights(queries, &memory, Call::with(&options))
             .map(from_four_axes)
@@ -197,8 +212,9 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         keys: Tensor<D>,
         values: Tensor<D>,
-        mask: Mask,
+        mask: impl Into<Mask>,
     ) -> Memory {
+        let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
         let [_, key_heads, _, _] = to_four_axes(keys.clone()).dims();
         let heads = match known.heads_over(key_heads) {
@@ -206,7 +222,8 @@ impl<S: ScoringFunction> Attention<S> {
             // The mask does not fit, and says so.
             _ => key_heads,
         };
-        let memory = self.memory(keys.clone(), values.clone(), &known, [heads, num_queries]);
+        let rows = [&keys, &values].map(|rows| to_four_axes(rows.clone()));
+        let memory = self.memory(rows, &known, [heads, num_queries]);
         let mut shared = SharedMemory::of(&memory);
         if keys.is_require_grad() && self.reads_as_given() {
             shared.keys = SharedTensor::new(keys);
@@ -289,10 +306,38 @@ impl<S: ScoringFunction> Attention<S> {
         rows: NewRows,
         cache: &mut KeyValueCache,
     ) -> Tensor<D> {
+        self.forward_cached_with(
+            queries,
+            keys,
+            values,
+            rows,
+            cache,
+            AttentionOptions::default(),
+        )
+    }
+
+    /// [`forward_cached`](Self::forward_cached) with options of this call. Their keys are those of the cache, as many as
+    /// its longest example has after the call; a query attends to a key where their mask says so, too.
+    ///
+    /// # Panics
+    /// As [`forward_cached`](Self::forward_cached), or if an option does not fit. A mask, a relative bias and a bias of
+    /// more than one key do not fit a cache with a window, whose keys move; nor do a relative bias and a mask that
+    /// depends on positions fit examples of different lengths.
+    pub fn forward_cached_with<const D: usize>(
+        &self,
+        queries: Tensor<D>,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<D> {
+        let options = options.into();
+        options.check_cached(cache);
         let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
         let [batch, _, num_queries, _] = queries.dims();
         let cached = self.append([batch, num_queries], keys, values, rows, cache);
-        from_four_axes(self.attend_cached(queries, cached))
+        from_four_axes(self.attend_cached(queries, cached, &options))
     }
 
     /// Projects keys and appends them to a cache; there are as many as queries, of as many examples.
@@ -318,27 +363,25 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// [`memory`](Self::memory), for these queries.
-    fn memory_of<const D: usize>(
+    fn memory_of(
         &self,
         queries: &Tensor<4>,
-        keys: Tensor<D>,
-        values: Tensor<D>,
+        keys: Tensor<4>,
+        values: Tensor<4>,
         mask: &Mask,
     ) -> Memory {
         let [_, heads, num_queries, _] = queries.dims();
-        self.memory(keys, values, mask, [heads, num_queries])
+        self.memory([keys, values], mask, [heads, num_queries])
     }
 
     /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may
     /// hold anything.
-    fn memory<const D: usize>(
+    fn memory(
         &self,
-        keys: Tensor<D>,
-        values: Tensor<D>,
+        [keys, values]: [Tensor<4>; 2],
         mask: &Mask,
         [heads, num_queries]: [usize; 2],
     ) -> Memory {
-        let [keys, values] = [to_four_axes(keys), to_four_axes(values)];
         let [batch, key_heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, key_heads, num_keys, _]);
         let scores = [batch, heads, num_queries, num_keys];

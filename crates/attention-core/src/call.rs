@@ -9,6 +9,8 @@ pub(crate) struct Call<'a> {
     pub(crate) options: &'a AttentionOptions,
     /// Where the queries stand; by default the last at the last key.
     pub(crate) positions: Option<&'a Positions>,
+    /// The key at which the first query of each example stands; by default `keys - queries` in all.
+    pub(crate) starts: Option<&'a [i64]>,
 }
 
 impl<'a> Call<'a> {
@@ -17,6 +19,7 @@ impl<'a> Call<'a> {
         Self {
             options,
             positions: None,
+            starts: None,
         }
     }
 

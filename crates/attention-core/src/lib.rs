@@ -19,6 +19,7 @@ mod call;
 mod checks;
 mod device_limits;
 pub mod drop_in;
+mod extra_keys;
 pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;
@@ -50,7 +51,8 @@ pub use normalizer::Normalizer;
 
 pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
 pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
-pub use cache::{KeyValueCache, NewRows};
+pub use cache::{CachedKeys, KeyValueCache, NewRows};
+pub use extra_keys::ExtraKeys;
 pub use memory::Memory;
 pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
 pub use multi_head_attention_config::MultiHeadAttentionConfig;

@@ -13,7 +13,7 @@ use crate::functional;
 use crate::functional::{AttentionOptions, project};
 use crate::mask::Mask;
 use crate::memory::{Memory, SharedMemory};
-use crate::rank::{reshape, to_four_axes};
+use crate::rank::{of_one_batch, reshape, to_four_axes};
 use crate::score::ScoringFunction;
 
 /// Multi-head attention around any scoring function:
@@ -75,6 +75,13 @@ pub struct MultiHeadAttentionOutput {
     pub weights: Tensor<4>,
 }
 
+impl MultiHeadAttentionOutput {
+    /// The mean of the weights over the heads, `[batch, queries, keys]`: PyTorch's `average_attn_weights`.
+    pub fn mean_weights(&self) -> Tensor<3> {
+        self.weights.clone().mean_dim(1).squeeze_dim(1)
+    }
+}
+
 impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// The number of heads of queries.
     pub fn num_heads(&self) -> usize {
@@ -101,7 +108,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// heads axis is `num_heads` or 1, extra keys are projected already.
     ///
     /// # Shapes
-    /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
+    /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`; a
+    ///   batch of 1 serves all examples
     /// - result `[batch, queries, output_size]`
     ///
     /// # Panics
@@ -113,6 +121,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         values: Tensor<3>,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
+        let [queries, keys, values] = of_one_batch([queries, keys, values]);
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
         self.context_of(queries, &memory, Call::with(&options))
@@ -126,6 +135,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         values: Tensor<3>,
         options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
+        let [queries, keys, values] = of_one_batch([queries, keys, values]);
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
         self.output_of(queries, &memory, Call::with(&options))
@@ -138,7 +148,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ///
     /// # Panics
     /// If keys and values differ in batch or number.
-    pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+    pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: impl Into<Mask>) -> Memory {
+        let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
         let memory = self.memory(keys, values, &known, num_queries);
         let shared = SharedMemory::of(&memory);
@@ -163,6 +174,32 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         rows: NewRows,
         cache: &mut KeyValueCache,
     ) -> Tensor<3> {
+        self.forward_cached_with(
+            queries,
+            keys,
+            values,
+            rows,
+            cache,
+            AttentionOptions::default(),
+        )
+    }
+
+    /// [`forward_cached`](Self::forward_cached) with options of this call, whose tensors are those of the heads; as
+    /// [`Attention::forward_cached_with`].
+    ///
+    /// # Panics
+    /// As [`Attention::forward_cached_with`].
+    pub fn forward_cached_with(
+        &self,
+        queries: Tensor<3>,
+        keys: Tensor<3>,
+        values: Tensor<3>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+        options: impl Into<AttentionOptions>,
+    ) -> Tensor<3> {
+        let options = options.into();
+        options.check_cached(cache);
         let [batch, num_rows, _] = keys.dims();
         assert_shape!(values, [batch, num_rows, _]);
         let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
@@ -172,9 +209,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [queries_batch, num_queries, _] = queries.dims();
         let sizes = [queries_batch, num_queries];
         let cached = self.attention.append(sizes, keys, values, rows, cache);
-        let options = AttentionOptions::default();
         let queries = self.project_queries(queries, &cached.memory, Call::with(&options));
-        self.join(self.attention.attend_cached(queries, cached))
+        self.join(self.attention.attend_cached(queries, cached, &options))
     }
 
     /// The context of each query, from prepared keys and values.
@@ -244,7 +280,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     fn project_queries(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<4> {
         let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);
-        if !call.has_extra_keys() {
+        if !call.has_extra_keys() && self.attention.extra_keys.is_none() {
             let sizes = [self.num_heads, num_keys];
             queries = functional::fill_keyless(queries, memory.mask(), sizes);
         }

@@ -1,10 +1,11 @@
 //! The configuration of multi-head attention.
 
 use burn::config::Config;
-use burn::nn::LinearConfig;
+use burn::nn::{Initializer, LinearConfig};
 use burn::tensor::Device;
 
 use crate::attention::Attention;
+use crate::extra_keys::ExtraKeys;
 use crate::multi_head_attention::MultiHeadAttention;
 use crate::score::{DotProductScore, DotProductScoreConfig, ScoringFunction};
 
@@ -41,6 +42,23 @@ pub struct MultiHeadAttentionConfig {
     /// Whether the linear layers have a bias. D2L's have none by default, PyTorch's and Burn's do.
     #[config(default = false)]
     pub bias: bool,
+    /// Whether the projection of queries has a bias; by default `bias` says so, here and below.
+    #[config(default = "None")]
+    pub query_bias: Option<bool>,
+    /// Whether the projection of keys has a bias.
+    #[config(default = "None")]
+    pub key_bias: Option<bool>,
+    /// Whether the projection of values has a bias.
+    #[config(default = "None")]
+    pub value_bias: Option<bool>,
+    /// Whether the output projection has a bias.
+    #[config(default = "None")]
+    pub output_bias: Option<bool>,
+    /// The distribution of new weights of the projections.
+    #[config(
+        default = "Initializer::KaimingUniform { gain: 1.0 / 3f64.sqrt(), fan_out_only: false }"
+    )]
+    pub initializer: Initializer,
     /// The soft-cap of the scores; see [`AttentionOptions::soft_cap`](crate::functional::AttentionOptions::soft_cap).
     #[config(default = "None")]
     pub soft_cap: Option<f64>,
@@ -48,6 +66,9 @@ pub struct MultiHeadAttentionConfig {
     /// [`AttentionOptions::sinks`](crate::functional::AttentionOptions::sinks).
     #[config(default = false)]
     pub sinks: bool,
+    /// The number of learned keys with values that every query attends to, in each head; PyTorch's `add_bias_kv` has 1.
+    #[config(default = 0)]
+    pub num_extra_keys: usize,
     /// The probability to drop a weight while training.
     #[config(default = 0.0)]
     pub dropout: f64,
@@ -108,9 +129,10 @@ impl MultiHeadAttentionConfig {
         let keys = head_size * num_key_value_heads;
         let values = value_head_size * num_key_value_heads;
         let contexts = value_head_size * self.num_heads;
-        let linear = |from, to| {
+        let linear = |from, to, bias: Option<bool>| {
             LinearConfig::new(from, to)
-                .with_bias(self.bias)
+                .with_bias(bias.unwrap_or(self.bias))
+                .with_initializer(self.initializer.clone())
                 .init(device)
         };
         let mut attention = Attention::new(score, self.dropout);
@@ -120,13 +142,18 @@ impl MultiHeadAttentionConfig {
         if self.sinks {
             attention = attention.with_sinks(self.num_heads, device);
         }
+        if self.num_extra_keys > 0 {
+            let (number, sizes) = (self.num_extra_keys, [head_size, value_head_size]);
+            let extra_keys = ExtraKeys::new(num_key_value_heads, number, sizes, device);
+            attention = attention.with_extra_keys(extra_keys);
+        }
         MultiHeadAttention {
-            query: linear(size(self.query_size), hiddens),
-            key: linear(size(self.key_size), keys),
-            value: linear(size(self.value_size), values),
+            query: linear(size(self.query_size), hiddens, self.query_bias),
+            key: linear(size(self.key_size), keys, self.key_bias),
+            value: linear(size(self.value_size), values, self.value_bias),
             output: self
                 .output
-                .then(|| linear(contexts, size(self.output_size))),
+                .then(|| linear(contexts, size(self.output_size), self.output_bias)),
             attention,
             num_heads: self.num_heads,
             num_key_value_heads,

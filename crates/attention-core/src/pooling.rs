@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::parameter::value;
 
 use crate::attention::{Attention, AttentionOutput};
 use crate::cache::Cached;
 use crate::call::Call;
+use crate::extra_keys::ExtraKeys;
 use crate::functional::{
     self, AttentionOptions, Modifiers, Sizes, additive_score, attend_additive, attend_dot_product,
     dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
@@ -76,19 +77,38 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// The context of queries that stand among the keys of a cache.
-    pub(crate) fn attend_cached(&self, queries: Tensor<4>, cached: Cached) -> Tensor<4> {
+    pub(crate) fn attend_cached(
+        &self,
+        queries: Tensor<4>,
+        cached: Cached,
+        options: &AttentionOptions,
+    ) -> Tensor<4> {
         let Cached {
             memory,
             positions,
             ragged,
         } = cached;
-        let options = AttentionOptions::default();
-        let call = Call::with(&options);
-        let Some(ragged) = ragged.filter(|_| !self.ignores_positions(&queries, &memory)) else {
-            return self.attend_heads(queries, &memory, call.at(&positions));
-        };
-        // Terms of positions count from the last key of all: each example by itself.
+        let call = Call::with(options).at(&positions);
         let [_, heads, num_queries, _] = queries.dims();
+        let memory = if options.mask.is_none() {
+            memory
+        } else {
+            let masked = memory.masked_for_queries(&options.mask, [heads, num_queries]);
+            masked.into_owned()
+        };
+        let Some(ragged) = ragged else {
+            return self.attend_heads(queries, &memory, call);
+        };
+        options.check_uneven();
+        if !self.scores_positions(&queries, &memory) {
+            let starts = ragged.iter();
+            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
+            let starts: Vec<i64> = starts.collect();
+            let starts = Some(&starts[..]);
+            return self.attend_heads(queries, &memory, Call { starts, ..call });
+        }
+        // Such a score counts from the last key: each example by itself.
+        options.check_of_each_example();
         let [_, key_heads, _, value_size] = memory.values.dims();
         let contexts = ragged
             .into_iter()
@@ -110,30 +130,38 @@ impl<S: ScoringFunction> Attention<S> {
                 let keys =
                     Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
                 let positions = positions.of_example(b, tokens.clone());
+                let call = call.at(&positions);
                 let rows = [0..1, 0..heads, tokens, 0..value_size];
-                context.slice_assign(rows, self.attend_heads(own, &keys, call.at(&positions)))
+                context.slice_assign(rows, self.attend_heads(own, &keys, call))
             });
         Tensor::cat(contexts.collect(), 0)
     }
 
     /// The options of a call, and those of the module that it does not name.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
-        if self.soft_cap.is_none() && self.sinks.is_none() && !self.zero_key {
+        let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
+        if self.soft_cap.is_none() && !has_parameters && !self.zero_key {
             return Cow::Borrowed(options);
         }
         let mut options = options.clone();
         options.soft_cap = options.soft_cap.or(self.soft_cap);
         let sinks = options.sinks.take();
         options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
+        let extra_keys = options.extra_keys.take();
+        options.extra_keys =
+            extra_keys.or_else(|| self.extra_keys.as_ref().map(ExtraKeys::of_a_call));
         options.zero_key |= self.zero_key;
         Cow::Owned(options)
     }
 
-    /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
-    fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
+    /// Whether the terms of positions are added by [`score`](ScoringFunction::score) itself.
+    fn scores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
         let [_, _, num_queries, _] = queries.dims();
-        let term = self.position_term(queries, [num_queries, memory.num_keys()]);
-        !matches!(self.score.kernel(), ScoreKernel::Custom) && matches!(term, PositionTerm::None)
+        match self.position_term(queries, [num_queries, memory.num_keys()]) {
+            PositionTerm::None => false,
+            PositionTerm::PerPair => true,
+            _ => matches!(self.score.kernel(), ScoreKernel::Custom),
+        }
     }
 
     /// The term that the positions of queries and keys add to their scores; none without a key.
@@ -172,12 +200,17 @@ impl<S: ScoringFunction> Attention<S> {
         if let Some(bias) = of_keys {
             modifiers.add_bias(per_head(bias, heads));
         }
+        let of_heads = |bias: Tensor<4>| {
+            let bias = checked_heads(bias, heads);
+            match call.starts {
+                Some(starts) => seen_from(bias, starts, sizes),
+                None => bias,
+            }
+        };
         match self.position_term(queries, [sizes.num_queries, sizes.num_keys]) {
             PositionTerm::None => {}
-            PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
-            PositionTerm::PerDistance(bias) => {
-                modifiers.add_relative_bias(checked_heads(bias, heads));
-            }
+            PositionTerm::PerKey(bias) => modifiers.add_bias(of_heads(bias)),
+            PositionTerm::PerDistance(bias) => modifiers.add_relative_bias(of_heads(bias)),
             PositionTerm::PerPair => return None,
         }
         Some(modifiers)
@@ -242,7 +275,9 @@ impl<S: ScoringFunction> Attention<S> {
         };
         // A soft-cap and a scale are for the products alone, and further keys are compared by them.
         let options = &call.options;
-        let by_products = options.soft_cap.or(options.scale).is_some() || call.has_extra_keys();
+        let by_products = options.soft_cap.or(options.scale).is_some()
+            || call.has_extra_keys()
+            || call.starts.is_some();
         let scores = match self.modifiers(&queries, memory, sizes, &kernel, call) {
             Some(modifiers) if by_products => {
                 let products = self.products(queries.clone(), keys, &kernel, mask);
@@ -385,4 +420,22 @@ impl<S: ScoringFunction> Attention<S> {
             }
         })
     }
+}
+
+/// A bias of keys or of distances `[1, heads or 1, 1, n]`, for examples whose first queries stand at the keys `starts`
+/// instead of `keys - queries`, `[batch, heads or 1, 1, n]`. What is beyond its ends is masked.
+fn seen_from(bias: Tensor<4>, starts: &[i64], sizes: Sizes) -> Tensor<4> {
+    let [_, heads, _, number] = bias.dims();
+    let batch = starts.len();
+    let usual = sizes.num_keys as i64 - sizes.num_queries as i64;
+    let of_example = |start: &i64| {
+        let shift = usual - start;
+        (0..number as i64).map(move |element| (element + shift).clamp(0, number as i64 - 1))
+    };
+    let indices: Vec<i64> = starts.iter().flat_map(of_example).collect();
+    let indices = TensorData::new(indices, [batch * number]);
+    let indices = Tensor::from_data(indices, &bias.device());
+    let of_examples = bias.select(3, indices);
+    let of_examples = of_examples.reshape([heads, batch, 1, number]);
+    of_examples.swap_dims(0, 1)
 }

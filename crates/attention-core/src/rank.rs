@@ -73,3 +73,17 @@ pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Ten
         tensor.expand(dims)
     }
 }
+
+/// Queries, keys and values of one batch: where there is a single example beside more, a view of it for each of them.
+pub(crate) fn of_one_batch<const D: usize>(inputs: [Tensor<D>; 3]) -> [Tensor<D>; 3] {
+    let batches = inputs.each_ref().map(|input| input.dims()[0]);
+    let batch = batches.into_iter().find(|batch| *batch != 1).unwrap_or(1);
+    inputs.map(|input| {
+        let mut dims = input.dims();
+        if batch == 1 || dims[0] != 1 {
+            return input;
+        }
+        dims[0] = batch;
+        expand(input, dims)
+    })
+}

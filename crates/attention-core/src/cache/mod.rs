@@ -1,6 +1,7 @@
 //! Keys and values of texts that grow: what generation attends to.
 
 mod cached;
+mod cached_keys;
 mod new_rows;
 mod rows;
 
@@ -15,6 +16,7 @@ use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::position::Positions;
 pub(crate) use cached::Cached;
+pub use cached_keys::CachedKeys;
 pub use new_rows::NewRows;
 use rows::{Example, Rows, write};
 
@@ -101,6 +103,10 @@ impl KeyValueCache {
             Some(window) => Self::new().with_window(window),
             None => Self::new(),
         }
+    }
+
+    pub(crate) fn has_window(&self) -> bool {
+        self.window.is_some()
     }
 
     /// The number of tokens that each example has seen, evicted ones included; empty before the first call.
@@ -255,7 +261,7 @@ impl KeyValueCache {
             Mask::none()
         } else if is_even {
             match self.window {
-                Some(window) => Mask::window(window - 1, 0),
+                Some(window) => Mask::sliding_window(window),
                 None => Mask::causal(),
             }
         } else {
@@ -306,17 +312,14 @@ impl KeyValueCache {
             }
         }
         let device = keys.device();
-        assert!(
-            !device.is_autodiff(),
-            "{NAME}: a device without autodiff expected, as generation has no gradients (`model.valid()`), \
-             got {device:?}"
-        );
+        assert_without_autodiff(&device);
         let owner = Owner::of::<S>();
         if let Some(rows) = &self.rows {
+            let expected = rows.owner.unwrap_or(owner);
             assert!(
-                rows.owner == owner,
+                expected == owner,
                 "{NAME}: keys of {} expected, as before, got those of {}",
-                rows.owner.name,
+                expected.name,
                 owner.name
             );
             for (name, stored, new) in
@@ -340,7 +343,10 @@ impl KeyValueCache {
                 .unwrap_or(0)
         };
         let space = self.rows.as_ref().map_or(0, |rows| rows.keys.dims()[2]);
-        if needed(&self.examples) <= space && self.rows.is_some() {
+        if let Some(rows) = &mut self.rows
+            && needed(&self.examples) <= space
+        {
+            rows.owner = Some(owner);
             return;
         }
         // The first of the new queries needs the keys of its window alone.
@@ -386,8 +392,18 @@ impl KeyValueCache {
         self.rows = Some(Rows {
             keys: grown(stored_keys, keys),
             values: grown(stored_values, values),
-            owner,
+            owner: Some(owner),
             of_examples: None,
         });
     }
+}
+
+/// # Panics
+/// If the device is one of autodiff.
+fn assert_without_autodiff(device: &Device) {
+    assert!(
+        !device.is_autodiff(),
+        "KeyValueCache: a device without autodiff expected, as generation has no gradients (`model.valid()`), got \
+         {device:?}"
+    );
 }

@@ -13,8 +13,8 @@ pub(super) struct Rows {
     pub(super) keys: Tensor<4>,
     /// `[batch, key_heads, space, value_size]`
     pub(super) values: Tensor<4>,
-    /// The scoring function that projected the keys.
-    pub(super) owner: Owner,
+    /// The scoring function that projected the keys; none yet of keys that were given.
+    pub(super) owner: Option<Owner>,
     /// The row of each example, where that is not its own: beams read one until they part.
     pub(super) of_examples: Option<Vec<usize>>,
 }

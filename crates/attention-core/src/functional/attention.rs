@@ -11,7 +11,7 @@ use super::{additive_score, dot_product_score, drop_weights, fill_masked, weight
 use crate::functional::AttentionOptions;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::rank::{expand, from_four_axes, to_four_axes};
+use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
 use crate::score::{default_scale, widened};
 
 /// Every step from scores to the context.
@@ -38,8 +38,7 @@ pub struct AttentionSteps<const D: usize> {
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`, values `[batch, key_heads, keys,
-///   value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of 1 serves
-///   all examples
+///   value_size]`, where `key_heads` divides `heads`; or all three without heads. A batch of 1 serves all examples
 /// - result `[batch, heads, queries, value_size]`, or without heads
 ///
 /// # Panics
@@ -68,9 +67,10 @@ pub fn dot_product_attention<const D: usize>(
     queries: Tensor<D>,
     keys: Tensor<D>,
     values: Tensor<D>,
-    options: &AttentionOptions,
+    options: impl Into<AttentionOptions>,
 ) -> Tensor<D> {
     const NAME: &str = "dot_product_attention";
+    let options = &options.into();
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
@@ -88,9 +88,10 @@ pub fn dot_product_attention_steps<const D: usize>(
     queries: Tensor<D>,
     keys: Tensor<D>,
     values: Tensor<D>,
-    options: &AttentionOptions,
+    options: impl Into<AttentionOptions>,
 ) -> AttentionSteps<D> {
     const NAME: &str = "dot_product_attention";
+    let options = &options.into();
     let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
@@ -121,9 +122,10 @@ pub fn additive_attention<const D: usize>(
     keys: Tensor<D>,
     values: Tensor<D>,
     weight: Tensor<1>,
-    options: &AttentionOptions,
+    options: impl Into<AttentionOptions>,
 ) -> Tensor<D> {
     const NAME: &str = "additive_attention";
+    let options = &options.into();
     assert_no_scale(options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let dropout = options.dropout.unwrap_or(0.0);
@@ -141,9 +143,10 @@ pub fn additive_attention_steps<const D: usize>(
     keys: Tensor<D>,
     values: Tensor<D>,
     weight: Tensor<1>,
-    options: &AttentionOptions,
+    options: impl Into<AttentionOptions>,
 ) -> AttentionSteps<D> {
     const NAME: &str = "additive_attention";
+    let options = &options.into();
     assert_no_scale(options);
     let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
     let keys = memory.keys();
@@ -167,8 +170,7 @@ fn call<const D: usize>(
     values: Tensor<D>,
     options: &AttentionOptions,
 ) -> (Tensor<4>, Memory, Sizes, Modifiers) {
-    let inputs = [queries, keys, values].map(to_four_axes);
-    let [queries, keys, values] = of_one_batch(inputs);
+    let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
     let [batch, key_heads, num_keys, _] = keys.dims();
     assert_shape!(values, [batch, key_heads, num_keys, _]);
     let others = [
@@ -186,16 +188,6 @@ fn call<const D: usize>(
     let (memory, sizes, modifiers) =
         with_extra_keys(&memory, sizes, modifiers, extra.clone(), None);
     (queries, memory, sizes, modifiers)
-}
-
-/// Inputs of one batch: where there is a single example beside more, a view of it for each of them.
-fn of_one_batch(inputs: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
-    let batches = inputs.each_ref().map(|input| input.dims()[0]);
-    let batch = batches.into_iter().find(|batch| *batch != 1).unwrap_or(1);
-    inputs.map(|input| match input.dims() {
-        [1, heads, rows, size] if batch != 1 => expand(input, [batch, heads, rows, size]),
-        _ => input,
-    })
 }
 
 /// The steps from `score`, which computes the pairs that a mask leaves.

@@ -35,7 +35,7 @@ pub use attention::{
 pub use options::AttentionOptions;
 pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score};
-pub use weights::{masked_softmax, weighted_sum};
+pub use weights::{masked_softmax, weight_of_no_key, weighted_sum};
 // Public for the tests of this repository alone.
 #[doc(hidden)]
 pub use padding::fill_padding;

@@ -49,6 +49,15 @@ pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<
     from_four_axes(Tensor::from_dispatch(weights))
 }
 
+/// The weight of each query that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks, and of a zero key, which
+/// PyTorch's `add_zero_attn` returns as a last column.
+///
+/// # Shapes
+/// - weights `[.., queries, keys]`, result `[.., queries, 1]`
+pub fn weight_of_no_key<const D: usize>(weights: Tensor<D>) -> Tensor<D> {
+    -weights.sum_dim(D - 1) + 1.0
+}
+
 /// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
 pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
     if probability == 0.0 {

@@ -2,17 +2,21 @@
 
 use std::path::Path;
 
+use burn::module::Param;
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
+use crate::extra_keys::ExtraKeys;
 use crate::multi_head_attention::MultiHeadAttention;
 use crate::score::ScoringFunction;
 
 /// Loads a PyTorch state dict of multi-head attention into `attention`: of D2L's `MultiHeadAttention` (`W_q.weight`,
 /// .., `W_o.weight`) or of `torch.nn.MultiheadAttention` (`in_proj_weight`, or `q_proj_weight`, `k_proj_weight` and
 /// `v_proj_weight` where the sizes differ; `out_proj.weight`). Biases (`W_q.bias`, ..; `in_proj_bias`, `out_proj.bias`)
-/// are loaded if `attention` has them.
+/// are loaded if `attention` has them, `bias_k` and `bias_v` as its
+/// [extra keys](crate::MultiHeadAttentionConfig::num_extra_keys).
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
 ///
@@ -53,9 +57,17 @@ pub fn read_multi_head_attention<S: ScoringFunction>(
     at: &str,
 ) -> Result<MultiHeadAttention<S>, String> {
     let name = |own: &str| format!("{at}{own}");
-    if file.contains(&name("bias_k")) || file.contains(&name("bias_v")) {
-        return Err("`bias_k` and `bias_v` (add_bias_kv=True) are not supported".to_string());
-    }
+    let mut heads = attention.attention;
+    heads.extra_keys = match heads.extra_keys {
+        Some(extra) => Some(ExtraKeys {
+            keys: of_heads(extra.keys, file, &name("bias_k"))?,
+            values: of_heads(extra.values, file, &name("bias_v"))?,
+        }),
+        None => {
+            file.refuse(&name("bias_k"), "`num_extra_keys` of the attention is 0")?;
+            None
+        }
+    };
     let is_of_d2l = file.names().any(|of| of.starts_with(&name("W_")));
     let is_fused = !is_of_d2l && !file.contains(&name("q_proj_weight"));
     let output_name = name(if is_of_d2l { "W_o" } else { "out_proj" });
@@ -95,6 +107,22 @@ pub fn read_multi_head_attention<S: ScoringFunction>(
         key,
         value,
         output,
-        ..attention
+        attention: heads,
+        num_heads: attention.num_heads,
+        num_key_value_heads: attention.num_key_value_heads,
+    })
+}
+
+/// A parameter `[heads, n, size]` with the elements of a tensor `[1, n, heads * size]`.
+fn of_heads(
+    param: Param<Tensor<3>>,
+    file: &StateDict,
+    name: &str,
+) -> Result<Param<Tensor<3>>, String> {
+    let [heads, number, size] = shape(&param);
+    let found = file.find(name, &[1, number, heads * size])?;
+    file.load(param, name, &found, |data, device, dtype| {
+        let rows = Tensor::<3>::from_data(data, (device, dtype));
+        rows.reshape([number, heads, size]).swap_dims(0, 1)
     })
 }

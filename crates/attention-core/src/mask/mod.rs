@@ -246,6 +246,12 @@ impl BitAnd for Mask {
     }
 }
 
+impl From<&Mask> for Mask {
+    fn from(mask: &Mask) -> Self {
+        mask.clone()
+    }
+}
+
 /// `mask = mask & other`
 impl BitAndAssign for Mask {
     fn bitand_assign(&mut self, other: Self) {

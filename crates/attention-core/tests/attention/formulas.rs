@@ -185,9 +185,8 @@ fn queries_and_keys_without_components_weigh_all_unmasked_keys_alike() {
         let queries = Tensor::<4>::zeros([2, 3, 5, 0], device);
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);
         let values = Array::draw(3, &[2, 3, 7, 13]);
-        let options = (&Mask::causal()).into();
         let context =
-            functional::dot_product_attention(queries, keys, values.f32(device), &options);
+            functional::dot_product_attention(queries, keys, values.f32(device), Mask::causal());
         let weights = oracle::masked_softmax(&Array::full(&[2, 3, 5, 7], 0.0), &MaskSpec::Causal);
         let expected = oracle::weighted_sum(&weights, &values);
         assert_close("context", context, &expected, 1e-6);

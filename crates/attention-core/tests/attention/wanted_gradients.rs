@@ -95,9 +95,8 @@ fn of_additive_attention() {
             check(&what, lens, device, |[queries, keys, values, weight]| {
                 let (keys, values) = (of_keys(keys, SIZE), of_keys(values, VALUE_SIZE));
                 each_way(of_queries(queries, num_queries), is_stepwise, |queries| {
-                    let options = (&mask(device)).into();
                     let (keys, values) = (keys.clone(), values.clone());
-                    additive_attention(queries, keys, values, weight.clone(), &options)
+                    additive_attention(queries, keys, values, weight.clone(), mask(device))
                 })
             });
         }

@@ -1,6 +1,8 @@
 //! A cache gives what attention to the whole text gives, token by token, in chunks, and for examples of any lengths.
 
+mod given;
 mod models;
+mod options;
 
 use attention_core::position::RotaryConfig;
 use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};

@@ -6,7 +6,7 @@ use attention_core::score::{
 };
 use attention_core::{
     Attention, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
-    ScoringFunction,
+    Normalizer, ScoringFunction,
 };
 use attention_tests::Array;
 use burn::module::Param;
@@ -58,6 +58,10 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     sinks.attention.sinks = Some(drawn_sinks(device));
     let mut biased_sinks = capped().init_with(alibi.clone(), device);
     biased_sinks.attention.sinks = Some(drawn_sinks(device));
+    let mut sigmoid = config().init_with(relative.clone(), device);
+    sigmoid.attention.normalizer = Normalizer::Sigmoid;
+    let kernel = KernelScoreConfig::new(Kernel::Gaussian).init();
+    let composed = Biased::new(kernel, AlibiConfig::new(HEADS).init());
     let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
     vec![
         ("dot products", Box::new(config().init(device))),
@@ -70,6 +74,11 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
         ("relative", Box::new(config().init_with(relative, device))),
         ("soft-cap and sinks", Box::new(sinks)),
         ("soft-cap, sinks and ALiBi", Box::new(biased_sinks)),
+        ("relative, sigmoid", Box::new(sigmoid)),
+        (
+            "composed, ALiBi",
+            Box::new(config().init_with(composed, device)),
+        ),
         ("additive", Box::new(Attention::new(additive, 0.0))),
         (
             "gaussian",
@@ -94,7 +103,7 @@ pub(super) fn text(seed: u64, tokens: usize, device: &Device) -> Tensor<3> {
 }
 
 pub(super) fn causal(window: Option<usize>) -> Mask {
-    window.map_or_else(Mask::causal, |window| Mask::window(window - 1, 0))
+    window.map_or_else(Mask::causal, Mask::sliding_window)
 }
 
 /// `text` in chunks of these sizes, through a cache.

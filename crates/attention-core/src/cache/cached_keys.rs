@@ -1,0 +1,103 @@
+//! The keys and values of a cache, given and taken back.
+
+use std::ops::Range;
+
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use super::rows::{Example, Rows};
+use super::{KeyValueCache, assert_without_autodiff};
+
+/// The keys and values that a cache holds: a prefix that a server keeps for many texts, or a state to be saved.
+#[derive(Clone, Debug)]
+pub struct CachedKeys {
+    /// `[batch, key_heads, rows, size]`, as the scoring function projected them.
+    pub keys: Tensor<4>,
+    /// `[batch, key_heads, rows, value_size]`
+    pub values: Tensor<4>,
+    /// The tokens of each example that are kept, in its first rows; a window has evicted the tokens before them.
+    pub tokens: Vec<Range<usize>>,
+}
+
+impl KeyValueCache {
+    /// The keys and values so far; `None` before the first call. As many rows as the longest example has tokens.
+    pub fn keys(&self) -> Option<CachedKeys> {
+        let mut rows = self.rows.clone()?;
+        rows.part();
+        let longest = self.examples.iter().map(|of| of.kept).max().unwrap_or(0);
+        let [keys, values] = [rows.keys, rows.values].map(|all| {
+            let [batch, heads, _, size] = all.dims();
+            all.slice([0..batch, 0..heads, 0..longest, 0..size])
+        });
+        let tokens = self.examples.iter();
+        let tokens = tokens.map(|of| of.evicted..of.evicted + of.kept).collect();
+        Some(CachedKeys {
+            keys,
+            values,
+            tokens,
+        })
+    }
+
+    /// The same, which begins with these keys and values; any scoring function may go on with them.
+    ///
+    /// ```
+    /// use attention_core::{CachedKeys, KeyValueCache};
+    /// use burn::tensor::{Device, Tensor};
+    ///
+    /// let keys = Tensor::<4>::ones([2, 1, 5, 8], &Device::flex());
+    /// let prefix = CachedKeys { values: keys.clone(), keys, tokens: vec![0..5, 0..3] };
+    /// let cache = KeyValueCache::new().with_keys(prefix);
+    /// assert_eq!(cache.lengths(), [5, 3]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the cache is not empty, shapes, types or devices do not fit together, the device is one of autodiff, the
+    /// capacity is exceeded, or tokens before the kept ones are in the window.
+    pub fn with_keys(mut self, given: CachedKeys) -> Self {
+        const NAME: &str = "KeyValueCache::with_keys";
+        let CachedKeys {
+            keys,
+            values,
+            tokens,
+        } = given;
+        let lengths = self.lengths();
+        assert!(
+            self.rows.is_none(),
+            "{NAME}: an empty cache expected, got one of lengths {lengths:?}"
+        );
+        let [batch, heads, num_rows, _] = keys.dims();
+        assert_shape!(values, [batch, heads, num_rows, _]);
+        let others = [Argument::floats("values", &values)];
+        assert_together(NAME, Argument::floats("keys", &keys), others);
+        assert_without_autodiff(&keys.device());
+        assert!(
+            tokens.len() == batch,
+            "{NAME}: tokens of {batch} examples expected, got {}",
+            tokens.len()
+        );
+        let most = self.capacity.map_or(num_rows, |most| most.min(num_rows));
+        for (b, of) in tokens.iter().enumerate() {
+            assert!(
+                of.start <= of.end && of.len() <= most,
+                "{NAME}: at most {most} tokens expected in example {b}, as rows and capacity are, got {of:?}"
+            );
+            let reach = self.window.map_or(usize::MAX, |window| window - 1);
+            assert!(
+                of.start == 0 || of.len() >= reach,
+                "{NAME}: the tokens of example {b} expected from 0, or all in the window, got {of:?}"
+            );
+        }
+        let of_tokens = |of: Range<usize>| Example {
+            evicted: of.start,
+            kept: of.len(),
+        };
+        self.examples = tokens.into_iter().map(of_tokens).collect();
+        self.rows = Some(Rows {
+            keys,
+            values,
+            owner: None,
+            of_examples: None,
+        });
+        self
+    }
+}

@@ -1,0 +1,147 @@
+//! Options of a call through a cache.
+
+use attention_core::position::{AlibiConfig, Biased};
+use attention_core::score::{Kernel, KernelScoreConfig};
+use attention_core::{
+    AttentionOptions, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
+    ScoringFunction,
+};
+use attention_tests::{Array, assert_close, device, refuses};
+use burn::tensor::{Bool, Device, Tensor};
+
+use super::models::{BATCH, HEADS, HIDDENS, text};
+
+const LENS: [usize; BATCH] = [4, 2, 3];
+const KEYS: usize = 7;
+
+fn heads(device: &Device) -> MultiHeadAttention<attention_core::DotProductScore> {
+    MultiHeadAttentionConfig::new(HIDDENS, HEADS).init(device)
+}
+
+/// A bias of all pairs, a mask of keys and a soft-cap, for queries `rows` of the text.
+fn options(rows: std::ops::Range<usize>, keys: usize, device: &Device) -> AttentionOptions {
+    let bias = Array::draw(3, &[BATCH, HEADS, KEYS, KEYS]).f32::<4>(device);
+    let dropped = Array::from_fn(&[BATCH, 1, KEYS], |at| f64::from(at[2] % 3 == at[0]));
+    let dropped: Tensor<3, Bool> = dropped.f32::<3>(device).greater_elem(0.5);
+    AttentionOptions {
+        mask: Mask::drop(dropped.slice([0..BATCH, 0..1, 0..keys])),
+        bias: Some(bias.slice([0..BATCH, 0..HEADS, rows, 0..keys])),
+        soft_cap: Some(2.0),
+        zero_key: true,
+        ..Default::default()
+    }
+}
+
+fn step<S: ScoringFunction>(
+    heads: &MultiHeadAttention<S>,
+    rows: Tensor<3>,
+    new: NewRows,
+    cache: &mut KeyValueCache,
+    options: AttentionOptions,
+) -> Tensor<3> {
+    heads.forward_cached_with(rows.clone(), rows.clone(), rows, new, cache, options)
+}
+
+#[test]
+fn a_call_has_options_of_its_own() {
+    device::each(|device| {
+        let heads = heads(device);
+        let whole = text(1, KEYS, device);
+        let all = options(0..KEYS, KEYS, device);
+        let all = AttentionOptions {
+            mask: all.mask & Mask::causal(),
+            ..all
+        };
+        let expected = heads.forward(whole.clone(), whole.clone(), whole.clone(), all);
+        let mut cache = KeyValueCache::new();
+        let mut start = 0;
+        let contexts = [3, 1, 2, 1].map(|chunk| {
+            let rows = start..start + chunk;
+            let part = whole.clone().narrow(1, start, chunk);
+            start += chunk;
+            let options = options(rows, start, device);
+            step(&heads, part, NewRows::All, &mut cache, options)
+        });
+        let expected = Array::read(expected);
+        assert_close("whole", Tensor::cat(contexts.to_vec(), 1), &expected, 1e-5);
+    });
+}
+
+/// Examples of 4, 2 and 3 tokens, then one more of each, with a bias for each key.
+#[test]
+fn uneven_examples_have_options_by_their_keys() {
+    device::each(|device| {
+        let heads = heads(device);
+        let (prompt, next) = (text(1, 4, device), text(2, 1, device));
+        let mut cache = KeyValueCache::new();
+        let prompts = NewRows::First(&LENS);
+        step(
+            &heads,
+            prompt.clone(),
+            prompts,
+            &mut cache,
+            Mask::none().into(),
+        );
+        let options = options(0..1, 5, device);
+        let got = step(
+            &heads,
+            next.clone(),
+            NewRows::All,
+            &mut cache,
+            options.clone(),
+        );
+        for (b, len) in LENS.into_iter().enumerate() {
+            let of_example = |rows: &Tensor<3>, len| rows.clone().narrow(0, b, 1).narrow(1, 0, len);
+            let keys = Tensor::cat(vec![of_example(&prompt, len), of_example(&next, 1)], 1);
+            let keep = Array::from_fn(&[1, 1, len + 1], |at| f64::from(at[2] % 3 != b));
+            let own = AttentionOptions {
+                mask: Mask::keep(keep.f32::<3>(device).greater_elem(0.5)),
+                bias: options
+                    .bias
+                    .clone()
+                    .map(|bias| bias.narrow(0, b, 1).narrow(3, 0, len + 1)),
+                ..options.clone()
+            };
+            let expected = heads.forward(of_example(&next, 1), keys.clone(), keys, own);
+            let got = Array::read(got.clone().narrow(0, b, 1));
+            assert_close(format!("example {b}"), &got, expected, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn options_that_have_no_place_are_refused() {
+    device::each(|device| {
+        let heads = heads(device);
+        let rows = text(1, 2, device);
+        refuses("a cache that has a window", || {
+            let mut cache = KeyValueCache::new().with_window(3);
+            step(
+                &heads,
+                rows.clone(),
+                NewRows::All,
+                &mut cache,
+                options(0..2, 2, device),
+            )
+        });
+        refuses(
+            "a mask of positions expected with examples of different lengths",
+            || {
+                let (mut cache, new) = (KeyValueCache::new(), NewRows::First(&[2, 1, 2]));
+                step(&heads, rows.clone(), new, &mut cache, Mask::causal().into())
+            },
+        );
+        let kernel = KernelScoreConfig::new(Kernel::Gaussian).init();
+        let composed = heads.map_score(|_| Biased::new(kernel, AlibiConfig::new(HEADS).init()));
+        refuses("a score that adds terms of positions itself", || {
+            let (mut cache, new) = (KeyValueCache::new(), NewRows::First(&[2, 1, 2]));
+            step(
+                &composed,
+                rows.clone(),
+                new,
+                &mut cache,
+                options(0..2, 2, device),
+            )
+        });
+    });
+}
