@@ -486,9 +486,10 @@ class MultiHeadAttention(nn.Module):
 class TorchMultiHead(nn.Module):
     """`torch.nn.MultiheadAttention`, called as the others are."""
 
-    def __init__(self, key_size=MULTI_HIDDEN, value_size=MULTI_HIDDEN):
+    def __init__(self, key_size=MULTI_HIDDEN, value_size=MULTI_HIDDEN, add_bias_kv=False):
         super().__init__()
-        self.inner = nn.MultiheadAttention(MULTI_HIDDEN, MULTI_HEADS, kdim=key_size, vdim=value_size, batch_first=True)
+        self.inner = nn.MultiheadAttention(MULTI_HIDDEN, MULTI_HEADS, kdim=key_size, vdim=value_size,
+                                           add_bias_kv=add_bias_kv, batch_first=True)
 
     def forward(self, x, keep):
         masked = ~keep.flatten(0, 1)
@@ -528,6 +529,8 @@ def multi_head_cases():
                        save_file(inner(s), HERE / "multi_head.safetensors"))),
         one("torch_sizes", TorchMultiHead(7, 4), (12, 7, 4), some,
             lambda s: torch.save(inner(s), HERE / "multi_head_sizes.pt")),
+        one("torch_bias_kv", TorchMultiHead(add_bias_kv=True), (12, 12, 12), some,
+            lambda s: save_file(inner(s), HERE / "multi_head_bias_kv.safetensors")),
     ]
 
 

@@ -106,5 +106,11 @@ pub fn run<S: ScoringFunction>(
             outcome.insert(format!("grad {name}.bias"), gradient);
         }
     }
+    if let Some(extra) = &module.attention.extra_keys {
+        for (name, rows) in [("keys", &extra.keys), ("values", &extra.values)] {
+            let gradient = Array::read(rows.val().grad(&gradients).unwrap());
+            outcome.insert(format!("grad attention.extra_keys.{name}"), gradient);
+        }
+    }
     outcome
 }

@@ -33,8 +33,8 @@ pub(crate) fn parameters_of_pytorch(arrays: &Inputs) -> Outcome {
         parameters.insert(format!("{name}.{kind}"), array);
     };
     let projections = [("q", "query"), ("k", "key"), ("v", "value")];
-    for (theirs, array) in arrays {
-        let theirs = theirs.trim_start_matches("inner.");
+    for (full, array) in arrays {
+        let theirs = full.trim_start_matches("inner.");
         let kind = if theirs.ends_with("bias") {
             "bias"
         } else {
@@ -44,6 +44,10 @@ pub(crate) fn parameters_of_pytorch(arrays: &Inputs) -> Outcome {
             for (at, (_, ours)) in projections.into_iter().enumerate() {
                 insert(ours, kind, third(array, at));
             }
+        } else if let Some(letter) = full.strip_prefix("inner.bias_") {
+            let own = if letter == "k" { "keys" } else { "values" };
+            let heads = array.reshape(&[HEADS, 1, HIDDENS / HEADS]);
+            insert("attention.extra_keys", own, heads);
         } else if theirs.starts_with("out_proj") || theirs.starts_with("W_o") {
             insert("output", kind, array.clone());
         } else if let Some((_, ours)) = projections.into_iter().find(|(letter, _)| {
@@ -79,6 +83,7 @@ fn loaded_parameters_compute_what_pytorch_did() {
         ("torch", "multi_head_nested.pt", "layers.2.self_attn."),
         ("torch", "multi_head.safetensors", ""),
         ("torch_sizes", "multi_head_sizes.pt", ""),
+        ("torch_bias_kv", "multi_head_bias_kv.safetensors", ""),
     ];
     let cases = reference("multi_head");
     device::each_training(|device| {
@@ -90,10 +95,15 @@ fn loaded_parameters_compute_what_pytorch_did() {
                 .with_key_size(sizes[1])
                 .with_value_size(sizes[2])
                 .with_bias(name != "d2l")
+                .with_num_extra_keys(usize::from(name == "torch_bias_kv"))
                 .init(device);
             let module = load_multi_head_attention(module, reference_path(file), prefix).unwrap();
             let expected = expected(&case.outputs, &case.gradients);
-            let count = if name == "d2l" { 9 } else { 13 };
+            let count = match name {
+                "d2l" => 9,
+                "torch_bias_kv" => 15,
+                _ => 13,
+            };
             assert_eq!(expected.len(), count, "{name}");
             for dtype in device::dtypes(device) {
                 let tolerance = near_reference(dtype, 2e-6);
@@ -107,7 +117,9 @@ fn loaded_parameters_compute_what_pytorch_did() {
                     let mut outcome = run(&module, &case.inputs, &case.mask, path, on);
                     // A key's bias adds the same to all scores of a query: its gradient is a sum of what cancels, and
                     // is measured by what is summed.
-                    if let Some(bias) = outcome.get_mut("grad key.bias") {
+                    // But where further keys have none.
+                    let cancels = name != "torch_bias_kv";
+                    if cancels && let Some(bias) = outcome.get_mut("grad key.bias") {
                         let summands = expected["grad key.weight"].magnitude();
                         assert!(bias.magnitude() <= tolerance * summands, "{bias:?}");
                         *bias = expected["grad key.bias"].clone();
