@@ -24,8 +24,16 @@ const HEADS: usize = 4;
 const KEYS: usize = 10;
 /// Batch and queries.
 const CALLS: [[usize; 2]; 2] = [[1, 1], [1, 8]];
+/// Examples of a cache.
+const BATCH: usize = 32;
 const UNITS: [usize; 2] = [8, 32];
-const KINDS: [&str; 4] = ["additive", "dot product", "multi-head", "cached step"];
+const KINDS: [&str; 5] = [
+    "additive",
+    "dot product",
+    "multi-head",
+    "cached step",
+    "cached batch",
+];
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -41,9 +49,10 @@ fn run(threads: usize) -> io::Result<()> {
         for [batch, queries] in CALLS {
             for units in UNITS {
                 for pass in ["forward", "forward + backward"] {
-                    let title = format!("{kind} b{batch} q{queries} k{KEYS} units {units}, {pass}");
                     // A cache is for inference, and a step is of one token.
-                    let is_step = kind == "cached step";
+                    let is_step = kind.starts_with("cached");
+                    let batch = if kind == "cached batch" { BATCH } else { batch };
+                    let title = format!("{kind} b{batch} q{queries} k{KEYS} units {units}, {pass}");
                     if is_step && (pass != "forward" || queries > 1) || !options.wants(&title) {
                         continue;
                     }
@@ -59,7 +68,9 @@ fn run(threads: usize) -> io::Result<()> {
                             candidates.push(Box::new(local.on(&device)));
                         }
                     }
-                    if let Ok(baselines) = &mut baselines {
+                    if kind != "cached batch"
+                        && let Ok(baselines) = &mut baselines
+                    {
                         let setup = json!({
                             "kind": kind,
                             "pass": pass,
@@ -124,8 +135,33 @@ fn calls(
                 ("Burn", call(inputs, &parameters, theirs)),
             ]
         }
-        _ => steps(inputs, device),
+        "cached step" => steps(inputs, device),
+        _ => [("even", vec![KEYS; BATCH]), ("ragged", ragged_lengths())]
+            .map(|(name, lengths)| (name, step_of_batch(&inputs, &lengths)))
+            .into(),
     }
+}
+
+/// Half of [`KEYS`] to all of them.
+fn ragged_lengths() -> Vec<usize> {
+    (0..BATCH).map(|b| KEYS - b % (KEYS / 2)).collect()
+}
+
+/// A token of each example beside as many keys as `lengths` says, in a cache.
+fn step_of_batch([token, keys, _]: &[Tensor<3>; 3], lengths: &[usize]) -> Call {
+    let [_, _, units] = token.dims();
+    let heads = attention_core::MultiHeadAttentionConfig::new(units, HEADS).init(&token.device());
+    let mut cache = KeyValueCache::with_capacity(KEYS + 1);
+    let step = move |rows: &Tensor<3>, new: NewRows, cache: &mut KeyValueCache| {
+        let [q, k, v] = [(); 3].map(|()| rows.clone());
+        finish(heads.forward_cached(q, k, v, new, cache));
+    };
+    step(keys, NewRows::First(lengths), &mut cache);
+    let (token, lengths) = (token.clone(), lengths.to_vec());
+    Box::new(move || {
+        step(&token, NewRows::All, &mut cache);
+        cache.truncate(&lengths);
+    })
 }
 
 /// A token beside the [`KEYS`] that a cache holds, and by Burn's module, which projects all keys anew.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use burn_fused_layers::is_in_host_memory;
 
 use crate::owner::Owner;
 
@@ -83,7 +84,8 @@ pub(super) fn write(
         let first = before[0].kept;
         let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
         all = all.slice_assign(slices, new.clone());
-    } else {
+    } else if is_in_host_memory(&new.device()) {
+        // In place; Burn's flex copies the whole of what it scatters to.
         for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
             if !tokens.is_empty() {
                 let part = new
@@ -93,6 +95,38 @@ pub(super) fn write(
                 all = all.slice_assign(slices, part);
             }
         }
+    } else {
+        all = scatter(all, new, before, tokens);
     }
     *stored = all;
+}
+
+/// The tokens of `new` in the rows of `stored` behind those that are kept, by one kernel.
+fn scatter(
+    stored: Tensor<4>,
+    new: &Tensor<4>,
+    before: &[Example],
+    tokens: &[Range<usize>],
+) -> Tensor<4> {
+    let [batch, heads, num_rows, size] = new.dims();
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
+        for head in 0..heads {
+            for (place, row) in tokens.clone().enumerate() {
+                from.push(((b * heads + head) * num_rows + row) as i64);
+                to.extend([b, head, of.kept + place].map(|index| index as i64));
+            }
+        }
+    }
+    let count = from.len();
+    if count == 0 {
+        return stored;
+    }
+    let mut rows = new.clone().reshape([batch * heads * num_rows, size]);
+    if count < batch * heads * num_rows {
+        let from = TensorData::new(from, [count]);
+        rows = rows.select(0, Tensor::from_data(from, &new.device()));
+    }
+    let to = Tensor::<2, Int>::from_data(TensorData::new(to, [count, 3]), &new.device());
+    stored.scatter_nd(to, rows, IndexingUpdateOp::Assign)
 }
