@@ -84,49 +84,47 @@ pub(super) fn write(
         let first = before[0].kept;
         let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
         all = all.slice_assign(slices, new.clone());
-    } else if is_in_host_memory(&new.device()) {
-        // In place; Burn's flex copies the whole of what it scatters to.
-        for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
-            if !tokens.is_empty() {
-                let part = new
-                    .clone()
-                    .slice([b..b + 1, 0..heads, tokens.clone(), 0..size]);
-                let slices = [b..b + 1, 0..heads, of.kept..of.kept + tokens.len(), 0..size];
-                all = all.slice_assign(slices, part);
-            }
-        }
     } else {
-        all = scatter(all, new, before, tokens);
+        all = write_rows(all, new, before, tokens);
     }
     *stored = all;
 }
 
-/// The tokens of `new` in the rows of `stored` behind those that are kept, by one kernel.
-fn scatter(
+/// The tokens of `new` in the rows of `stored` behind those that are kept, by one operation.
+fn write_rows(
     stored: Tensor<4>,
     new: &Tensor<4>,
     before: &[Example],
     tokens: &[Range<usize>],
 ) -> Tensor<4> {
-    let [batch, heads, num_rows, size] = new.dims();
+    let shape @ [batch, heads, space, size] = stored.dims();
+    let [_, _, num_rows, _] = new.dims();
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
-        for head in 0..heads {
-            for (place, row) in tokens.clone().enumerate() {
-                from.push(((b * heads + head) * num_rows + row) as i64);
-                to.extend([b, head, of.kept + place].map(|index| index as i64));
-            }
+        for head in b * heads..(b + 1) * heads {
+            from.extend(tokens.clone().map(|row| (head * num_rows + row) as i64));
+            let places = of.kept..of.kept + tokens.len();
+            to.extend(places.map(|row| (head * space + row) as i64));
         }
     }
-    let count = from.len();
-    if count == 0 {
+    if to.is_empty() {
         return stored;
     }
+    let device = new.device();
+    let indices = |rows: Vec<i64>| {
+        let count = rows.len();
+        Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &device)
+    };
     let mut rows = new.clone().reshape([batch * heads * num_rows, size]);
-    if count < batch * heads * num_rows {
-        let from = TensorData::new(from, [count]);
-        rows = rows.select(0, Tensor::from_data(from, &new.device()));
+    if to.len() < batch * heads * num_rows {
+        rows = rows.select(0, indices(from));
     }
-    let to = Tensor::<2, Int>::from_data(TensorData::new(to, [count, 3]), &new.device());
-    stored.scatter_nd(to, rows, IndexingUpdateOp::Assign)
+    let (all, to) = (stored.reshape([batch * heads * space, size]), indices(to));
+    // Each is in place where the other is not: flex copies what it scatters to, and kernels select one after the other.
+    let all = if is_in_host_memory(&device) {
+        all.select_assign(0, to, rows, IndexingUpdateOp::Assign)
+    } else {
+        all.scatter_nd(to.unsqueeze_dim::<2>(1), rows, IndexingUpdateOp::Assign)
+    };
+    all.reshape(shape)
 }
