@@ -20,6 +20,11 @@ fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
         Normalizer::Sigmoid => normalizers::sigmoid(row),
         Normalizer::Sparsemax => normalizers::sparsemax(row),
         Normalizer::Hardmax => normalizers::hardmax(row),
+        Normalizer::NormalizedSigmoid => {
+            let gates = normalizers::sigmoid(row);
+            let sum: f64 = gates.iter().sum();
+            gates.iter().map(|gate| gate / sum).collect()
+        }
         Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }
 }
@@ -31,6 +36,7 @@ fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Ve
         Normalizer::Sigmoid => normalizers::sigmoid_backward(weights, received),
         Normalizer::Sparsemax => normalizers::sparsemax_backward(weights, received),
         Normalizer::Hardmax => vec![0.0; weights.len()],
+        Normalizer::NormalizedSigmoid => unreachable!("needs the scores"),
         Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }
 }

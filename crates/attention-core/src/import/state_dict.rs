@@ -85,7 +85,30 @@ impl StateDict {
         self.names().filter(is_unread).collect()
     }
 
-    fn full(&self, name: &str) -> String {
+    /// The shape of the tensor `name`.
+    pub(super) fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
+        let full = self.full(name);
+        match self.checkpoint.find(&full) {
+            Some(found) => Ok(self.described(&full, found)?.stored.shape().to_vec()),
+            None => Err(self.missing(&full)),
+        }
+    }
+
+    /// The tensor `name`, of this shape, as the rows of its first axis; a vector is one row.
+    pub(super) fn rows(
+        &self,
+        name: &str,
+        shape: &[usize],
+        options: (&Device, DType),
+    ) -> Result<Tensor<2>, String> {
+        let found = self.find(name, shape)?;
+        let rows = if shape.len() > 1 { shape[0] } else { 1 };
+        let columns = shape.iter().product::<usize>() / rows;
+        let data = self.read_as(name, &found, vec![rows, columns])?;
+        Ok(Tensor::from_data(data, options))
+    }
+
+    pub(super) fn full(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
@@ -187,7 +210,7 @@ impl StateDict {
         let Some(found) = self.checkpoint.find(&full) else {
             return Err(self.missing(&full));
         };
-        let found = found.map_err(|reason| format!("`{full}`: {reason}"))?;
+        let found = self.described(&full, found)?;
         let got = found.stored.shape();
         if got != shape {
             return Err(format!(
@@ -196,6 +219,10 @@ impl StateDict {
         }
         self.asked.borrow_mut().insert(full);
         Ok(found)
+    }
+
+    fn described(&self, full: &str, found: Result<Found, String>) -> Result<Found, String> {
+        found.map_err(|reason| format!("`{full}`: {reason}"))
     }
 
     fn missing(&self, full: &str) -> String {
@@ -240,10 +267,14 @@ impl StateDict {
 
     /// The elements of a tensor.
     fn read(&self, name: &str, found: &Found) -> Result<TensorData, String> {
+        self.read_as(name, found, found.stored.shape().to_vec())
+    }
+
+    /// The elements of a tensor, in another shape.
+    fn read_as(&self, name: &str, found: &Found, shape: Vec<usize>) -> Result<TensorData, String> {
         let of_tensor = |reason: String| format!("`{}`: {reason}", self.full(name));
         let elements = self.checkpoint.read(found).map_err(of_tensor)?;
         let dtype = dtype(found.stored.element_type()).map_err(of_tensor)?;
-        let shape = found.stored.shape().to_vec();
         Ok(TensorData::from_bytes_vec(elements, shape, dtype))
     }
 }

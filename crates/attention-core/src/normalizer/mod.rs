@@ -40,6 +40,11 @@ pub enum Normalizer {
     Softmax,
     /// `1 / (1 + exp(-score))`, each pair for itself: weights need not sum to 1.
     Sigmoid,
+    /// The [sigmoid](Self::Sigmoid) of each pair, divided by the sum over the keys. A constant on all scores of a query
+    /// does not cancel, as it does with softmax.
+    ///
+    /// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.3, "smoothing".
+    NormalizedSigmoid,
     /// `max(score - tau, 0)`, with the `tau` of each query that makes its weights sum to 1: the nearest point of the
     /// simplex, where keys well below the best one get exactly 0.
     ///
@@ -75,6 +80,10 @@ impl Normalizer {
             Self::Sigmoid => {
                 let scores = fill_masked(scores, mask, 0.0);
                 fill_masked(sigmoid(scores), mask, 0.0)
+            }
+            Self::NormalizedSigmoid => {
+                let gates = Self::Sigmoid.weights(scores, mask);
+                Self::SumNormalized.weights(gates, mask)
             }
             Self::Sparsemax => sparsemax::weights(scores, mask),
             Self::Hardmax => hardmax::weights(scores, mask),

@@ -4,7 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
@@ -20,24 +20,36 @@ pub struct ProjectedScoreConfig {
     pub key_size: usize,
     /// The size in which the two meet.
     pub num_hiddens: usize,
+    /// Whether both projections go through tanh.
+    #[config(default = false)]
+    pub tanh: bool,
+    /// The factor on the products; `1 / sqrt(num_hiddens)` if `None`.
+    #[config(default = "None")]
+    pub scale: Option<f64>,
 }
 
 impl ProjectedScoreConfig {
     /// A score with new random projections on `device`.
     ///
     /// # Panics
-    /// If a size is 0.
+    /// If a size is 0 or `scale` is not finite.
     pub fn init(&self, device: &Device) -> ProjectedScore {
         let sizes = [
             ("query_size", self.query_size),
             ("key_size", self.key_size),
             ("num_hiddens", self.num_hiddens),
         ];
-        assert_positive("ProjectedScoreConfig", &sizes);
+        const NAME: &str = "ProjectedScoreConfig";
+        assert_positive(NAME, &sizes);
+        if let Some(scale) = self.scale {
+            assert_finite(NAME, "scale", scale);
+        }
         let linear = |from| LinearConfig::new(from, self.num_hiddens).with_bias(false);
         ProjectedScore {
             query: linear(self.query_size).init(device),
             key: linear(self.key_size).init(device),
+            tanh: self.tanh,
+            scale: self.scale,
         }
     }
 }
@@ -46,7 +58,8 @@ impl ProjectedScoreConfig {
 /// Transformer's head, and a [`BilinearScore`](crate::score::BilinearScore) whose matrix has rank `num_hiddens` at
 /// most.
 ///
-/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2. With [`tanh`](ProjectedScoreConfig::tanh) it is
+/// `tanh(W_q q) . tanh(W_k k)`, the `AttDot` of ESPnet.
 ///
 /// PyTorch equivalent: `W_q(q) @ W_k(k).mT / num_hiddens ** 0.5`.
 ///
@@ -68,18 +81,30 @@ pub struct ProjectedScore {
     pub query: Linear,
     /// W_k, `[key_size, num_hiddens]`.
     pub key: Linear,
+    tanh: bool,
+    scale: Option<f64>,
 }
 
 impl ScoringFunction for ProjectedScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        project("queries", of_linear(&self.query), queries)
+        self.activated(project("queries", of_linear(&self.query), queries))
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        project("keys", of_linear(&self.key), keys)
+        self.activated(project("keys", of_linear(&self.key), keys))
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Dot { scale: None }
+        ScoreKernel::Dot { scale: self.scale }
+    }
+}
+
+impl ProjectedScore {
+    fn activated(&self, projected: Tensor<4>) -> Tensor<4> {
+        if self.tanh {
+            projected.tanh()
+        } else {
+            projected
+        }
     }
 }

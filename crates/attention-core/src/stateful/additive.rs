@@ -4,12 +4,13 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::assert_positive;
-use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::harness::parameter::{of_linear, value};
 
 use super::step;
-use crate::functional::project;
+use crate::functional::{self, project};
 use crate::mask::Mask;
 use crate::memory::Memory;
+use crate::parameter::column;
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///
@@ -44,6 +45,23 @@ pub(super) fn setup<A: 'static>(
     step::setup::<A>(keys, values, mask, |keys| {
         project("keys", of_linear(key), keys)
     })
+}
+
+/// `w . tanh(query + keys)` and the bias of w, if it has one, `[batch, 1, 1, keys]`.
+pub(super) fn energies(
+    query: Tensor<4>,
+    keys: Tensor<4>,
+    layer: &Linear,
+    memory: &Memory,
+) -> Tensor<4> {
+    let energies = functional::additive_score(query, keys, column(layer), memory.mask());
+    match &layer.bias {
+        Some(bias) => {
+            let bias = value(bias).cast(energies.dtype());
+            energies + bias.reshape([1, 1, 1, 1])
+        }
+        None => energies,
+    }
 }
 
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.

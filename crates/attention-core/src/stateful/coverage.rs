@@ -7,12 +7,11 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::linear;
 
-use super::{AttentionState, StatefulAttention, additive, selected, step};
+use super::{AttentionState, Start, StatefulAttention, additive, selected, step};
 use crate::attention::AttentionOutput;
-use crate::functional;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::parameter::column;
+use crate::normalizer::Normalizer;
 
 /// Configuration of [`CoverageAttention`].
 #[derive(Config, Debug)]
@@ -23,6 +22,9 @@ pub struct CoverageAttentionConfig {
     pub key_size: usize,
     /// The number of hidden units in which query, key and coverage are compared.
     pub num_hiddens: usize,
+    /// The coverage of the first step.
+    #[config(default = "Start::Zeros")]
+    pub start: Start,
     /// The probability to drop a weight while training.
     #[config(default = 0.0)]
     pub dropout: f64,
@@ -43,6 +45,8 @@ impl CoverageAttentionConfig {
             coverage: LinearConfig::new(1, self.num_hiddens)
                 .with_bias(false)
                 .init(device),
+            start: self.start,
+            normalizer: Normalizer::Softmax,
             dropout: DropoutConfig::new(self.dropout).init(),
         }
     }
@@ -81,21 +85,30 @@ pub struct CoverageAttention {
     pub query: Linear,
     /// W_h, `[key_size, num_hiddens]`, and b.
     pub key: Linear,
-    /// v, `[num_hiddens, 1]`.
+    /// v, `[num_hiddens, 1]`, and the bias of the score, if it has one: it cancels in a softmax.
     pub value: Linear,
     /// w_c, `[1, num_hiddens]`.
     pub coverage: Linear,
+    /// The coverage of the first step.
+    #[module(skip)]
+    pub start: Start,
+    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    #[module(skip)]
+    pub normalizer: Normalizer,
     /// Dropout on the weights that make the context, active while training; the state keeps them whole.
     pub dropout: Dropout,
 }
 
-/// The state of a [`CoverageAttention`]: the coverage of its steps so far, and their loss; zeros before the first.
+/// The state of a [`CoverageAttention`]: the coverage of its steps so far, its [`Start`] before the first, and their
+/// loss.
 #[derive(Clone, Debug)]
 pub struct CoverageState {
     /// The sum of the weights of all steps before, `[batch, keys]`.
     pub coverage: Tensor<2>,
     /// The coverage loss of all steps before, `[batch]`.
     pub loss: Tensor<1>,
+    /// Whether no step was made yet.
+    pub is_first: bool,
 }
 
 impl AttentionState for CoverageState {
@@ -103,6 +116,7 @@ impl AttentionState for CoverageState {
         Self {
             coverage: selected(&self.coverage, &indices),
             loss: selected(&self.loss, &indices),
+            is_first: self.is_first,
         }
     }
 }
@@ -115,11 +129,12 @@ impl StatefulAttention for CoverageAttention {
     }
 
     fn initial_state(&self, memory: &Memory) -> CoverageState {
-        let coverage = step::per_key(memory, 0.0);
+        let coverage = self.start.weights(memory);
         let options = (&coverage.device(), coverage.dtype());
         CoverageState {
             loss: Tensor::zeros([memory.batch_size()], options),
             coverage,
+            is_first: true,
         }
     }
 
@@ -141,14 +156,15 @@ impl StatefulAttention for CoverageAttention {
         let covered = linear(covered, weight, bias);
         let [_, num_hiddens] = covered.dims();
         let keys = memory.keys() + covered.reshape([batch, 1, num_keys, num_hiddens]);
-        let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
-        let weights = functional::masked_softmax(scores, memory.mask());
+        let scores = additive::energies(query, keys, &self.value, memory);
+        let weights = self.normalizer.weights(scores, memory.mask());
 
         let now = step::flat(weights.clone());
         let again = now.clone().min_pair(state.coverage.clone());
         let next = CoverageState {
             loss: state.loss + again.sum_dim(1).squeeze_dim(1),
-            coverage: state.coverage + now,
+            coverage: self.start.sum(state.coverage, now, state.is_first),
+            is_first: false,
         };
         let used = step::dropped(&self.dropout, weights.clone(), memory);
         (step::pool(weights, used, memory), next)
@@ -156,5 +172,12 @@ impl StatefulAttention for CoverageAttention {
 
     fn penalty(&self, state: &CoverageState) -> Option<Tensor<1>> {
         Some(state.loss.clone())
+    }
+}
+
+impl CoverageAttention {
+    /// The same with another normalizer than softmax.
+    pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
+        Self { normalizer, ..self }
     }
 }

@@ -11,12 +11,11 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
-use super::{AttentionState, StatefulAttention, additive, selected, step};
+use super::{AttentionState, Start, StatefulAttention, additive, selected, step};
 use crate::attention::AttentionOutput;
-use crate::functional;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::parameter::column;
+use crate::normalizer::Normalizer;
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
@@ -48,6 +47,9 @@ pub struct LocationAttentionConfig {
     /// Which weights the filters run over.
     #[config(default = "LocationFeatures::Previous")]
     pub features: LocationFeatures,
+    /// The weights that the first step takes for those before.
+    #[config(default = "Start::Zeros")]
+    pub start: Start,
     /// The probability to drop a weight while training.
     #[config(default = 0.0)]
     pub dropout: f64,
@@ -85,6 +87,8 @@ impl LocationAttentionConfig {
                 .with_bias(false)
                 .init(device),
             features: self.features,
+            start: self.start,
+            normalizer: Normalizer::Softmax,
             dropout: DropoutConfig::new(self.dropout).init(),
         }
     }
@@ -123,7 +127,7 @@ pub struct LocationAttention {
     pub query: Linear,
     /// V, `[key_size, num_hiddens]`, and b.
     pub key: Linear,
-    /// w, `[num_hiddens, 1]`.
+    /// w, `[num_hiddens, 1]`, and the bias of the score, if it has one: it cancels in a softmax.
     pub value: Linear,
     /// F, `[filters, channels, kernel_size]`.
     pub filters: Conv1d,
@@ -132,18 +136,25 @@ pub struct LocationAttention {
     /// Which weights the filters run over.
     #[module(skip)]
     pub features: LocationFeatures,
+    /// The weights that the first step takes for those before.
+    #[module(skip)]
+    pub start: Start,
+    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    #[module(skip)]
+    pub normalizer: Normalizer,
     /// Dropout on the weights that make the context, active while training; the state keeps them whole.
     pub dropout: Dropout,
 }
 
-/// The state of a [`LocationAttention`]: the weights of its steps so far; zeros before the first, as in implementations
-/// of Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
+/// The state of a [`LocationAttention`]: the weights of its steps so far; before the first, its [`Start`].
 #[derive(Clone, Debug)]
 pub struct LocationState {
     /// The weights of the step before, `[batch, keys]`.
     pub previous: Tensor<2>,
     /// The sum of the weights of all steps before, `[batch, keys]`.
     pub cumulative: Tensor<2>,
+    /// Whether no step was made yet.
+    pub is_first: bool,
 }
 
 impl AttentionState for LocationState {
@@ -151,6 +162,14 @@ impl AttentionState for LocationState {
         Self {
             previous: selected(&self.previous, &indices),
             cumulative: selected(&self.cumulative, &indices),
+            is_first: self.is_first,
+        }
+    }
+
+    fn with_weights(self, weights: &Tensor<2>) -> Self {
+        Self {
+            previous: weights.clone(),
+            ..self
         }
     }
 }
@@ -163,10 +182,11 @@ impl StatefulAttention for LocationAttention {
     }
 
     fn initial_state(&self, memory: &Memory) -> LocationState {
-        let zeros = step::per_key(memory, 0.0);
+        let start = self.start.weights(memory);
         LocationState {
-            previous: zeros.clone(),
-            cumulative: zeros,
+            previous: start.clone(),
+            cumulative: start,
+            is_first: true,
         }
     }
 
@@ -183,11 +203,13 @@ impl StatefulAttention for LocationAttention {
             return (step::nothing(memory), state);
         };
         let keys = memory.keys() + self.locations(&state);
-        let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
-        let weights = functional::masked_softmax(scores, memory.mask());
+        let scores = additive::energies(query, keys, &self.value, memory);
+        let weights = self.normalizer.weights(scores, memory.mask());
+        let now = step::flat(weights.clone());
         let next = LocationState {
-            previous: step::flat(weights.clone()),
-            cumulative: state.cumulative + step::flat(weights.clone()),
+            previous: now.clone(),
+            cumulative: self.start.sum(state.cumulative, now, state.is_first),
+            is_first: false,
         };
         let used = step::dropped(&self.dropout, weights.clone(), memory);
         (step::pool(weights, used, memory), next)
@@ -195,6 +217,11 @@ impl StatefulAttention for LocationAttention {
 }
 
 impl LocationAttention {
+    /// The same with another normalizer than softmax.
+    pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
+        Self { normalizer, ..self }
+    }
+
     /// `U f`, `[batch, 1, keys, num_hiddens]`.
     fn locations(&self, state: &LocationState) -> Tensor<4> {
         let [batch, num_keys] = state.previous.dims();

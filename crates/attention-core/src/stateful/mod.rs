@@ -3,14 +3,18 @@
 mod additive;
 mod coverage;
 mod expected;
+mod forward;
 mod location;
 mod monotonic;
+mod start;
 mod step;
 
 pub use coverage::{CoverageAttention, CoverageAttentionConfig, CoverageState};
 pub use expected::expected_alignment;
+pub use forward::{ForwardAttention, ForwardAttentionConfig, ForwardState};
 pub use location::{LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState};
 pub use monotonic::{MonotonicAttention, MonotonicAttentionConfig, MonotonicState};
+pub use start::Start;
 
 use std::fmt::Debug;
 
@@ -28,7 +32,7 @@ use crate::score::ScoringFunction;
 /// module.
 ///
 /// [`Attention`] with any scoring function is one whose steps know nothing of each other; [`LocationAttention`],
-/// [`CoverageAttention`] and [`MonotonicAttention`] know what the steps before attended to.
+/// [`CoverageAttention`], [`MonotonicAttention`] and [`ForwardAttention`] know what the steps before attended to.
 ///
 /// ```
 /// use attention_core::{AdditiveAttentionConfig, Mask};
@@ -106,6 +110,11 @@ pub trait AttentionState: Clone + Debug {
     /// # Panics
     /// If the indices are on another device, or one is no example.
     fn select(&self, indices: Tensor<1, Int>) -> Self;
+
+    /// The state after a step whose weights a [`ForwardAttention`] made into `weights`, `[batch, keys]`.
+    fn with_weights(self, _weights: &Tensor<2>) -> Self {
+        self
+    }
 }
 
 /// The rows of a state's tensor that belong to the examples `indices`.

@@ -163,18 +163,9 @@ impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
     }
 
     fn initial_state(&self, memory: &Memory) -> MonotonicState {
-        let zeros = step::per_key(memory, 0.0);
-        let [batch, num_keys] = zeros.dims();
-        if batch * num_keys == 0 {
-            return MonotonicState { previous: zeros };
+        MonotonicState {
+            previous: step::on_first_key(memory, 0.0),
         }
-        let first = zeros.clone().narrow(1, 0, 1) + 1.0;
-        let previous = if num_keys == 1 {
-            first
-        } else {
-            Tensor::cat(vec![first, zeros.narrow(1, 1, num_keys - 1)], 1)
-        };
-        MonotonicState { previous }
     }
 
     fn step_with_weights(

@@ -51,18 +51,39 @@ pub(super) fn query<A: 'static>(
         memory.keys.dims()
     );
     assert_shape!(query, [batch, 1, _]);
-    assert!(
-        state.dims() == [batch, num_keys],
-        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
-         begin with `initial_state`, and `select` from memory and state alike",
-        state.dims()
-    );
+    expect_state(module, state, memory);
     let others = [
         Argument::floats("query", &query),
         Argument::floats("state", state),
     ];
     assert_together(module, Argument::floats("values", &memory.values), others);
     (batch * num_keys > 0).then(|| fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]))
+}
+
+/// # Panics
+/// If the state's tensor is not `[batch, keys]` of the memory.
+pub(super) fn expect_state(module: &str, state: &Tensor<2>, memory: &Memory) {
+    let expected @ [batch, num_keys] = [memory.batch_size(), memory.num_keys()];
+    assert!(
+        state.dims() == expected,
+        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
+         begin with `initial_state`, and `select` from memory and state alike",
+        state.dims()
+    );
+}
+
+/// 1 on the first key and `rest` on all others, `[batch, keys]`.
+pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
+    let others = per_key(memory, rest);
+    let [batch, num_keys] = others.dims();
+    if batch * num_keys == 0 {
+        return others;
+    }
+    let first = others.clone().narrow(1, 0, 1).ones_like();
+    if num_keys == 1 {
+        return first;
+    }
+    Tensor::cat(vec![first, others.narrow(1, 1, num_keys - 1)], 1)
 }
 
 /// `[batch, keys]` of one number, of the memory's type.

@@ -1,0 +1,231 @@
+//! Attentions of other packages, by the names in their files.
+//!
+//! A [`Package`] is a class of another package: which tensors it has, of which shapes, how they become the parameters
+//! of a module here, and the factor on its energies, which no file says. [`Package::load`] makes the module; all sizes
+//! are read from the file.
+//!
+//! ```no_run
+//! use attention_core::import::packages::{coqui, espnet, opennmt};
+//! use burn::prelude::*;
+//!
+//! let device = Device::flex();
+//! // A location-sensitive attention, whose steps begin with the same weight on each key, as ESPnet's do.
+//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att.0.", &device)?;
+//! // The same, trained with another factor than ESPnet's 2.0.
+//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att.0.", &device)?;
+//! // Additive attention, with the layer that OpenNMT-py has behind the context.
+//! let mlp = opennmt::MLP.load("nmt.pt", "decoder.attn.", &device)?;
+//! let (attention, output) = (mlp.attention, mlp.output);
+//! // Tacotron 2 with forward attention and a transition agent.
+//! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
+//! # Ok::<(), attention_core::import::ImportError>(())
+//! ```
+//!
+//! Every result is a [`StatefulAttention`](crate::stateful::StatefulAttention): `setup` takes the encoder's states as
+//! keys and values, and each step a decoder's state. Weights and contexts are the package's to rounding, which
+//! `packages.rs` of the tests holds to files and results of the packages themselves.
+//!
+//! # What is folded
+//!
+//! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where a
+//! sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
+//! module here has other numbers in other places, and the same results.
+//!
+//! # What is not copied
+//!
+//! docs/differences.md has a table: what packages do on padding, in their first step and after it, which a port has to
+//! know to live with a model that was trained so.
+
+mod output;
+mod parts;
+mod shapes;
+mod speech;
+mod text;
+
+pub use output::{OutputLayer, WithOutput};
+pub use speech::{coqui, espnet, speechbrain};
+pub use text::{
+    allennlp, fairseq, joeynmt, keras, opennmt, sockeye, tensorflow_addons, texar, yoyodyne,
+};
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use super::ImportError;
+use super::state_dict::StateDict;
+use parts::Parts;
+
+/// An attention of another package, which is an `A` here; see the [module](self).
+#[derive(Debug)]
+pub struct Package<A> {
+    names: Names,
+    /// The factor on the energies.
+    factor: f64,
+    build: fn(&Parts) -> A,
+}
+
+const fn package<A>(
+    class: &'static str,
+    tables: &'static [&'static [Entry]],
+    factor: f64,
+    build: fn(&Parts) -> A,
+) -> Package<A> {
+    Package {
+        names: Names { class, tables },
+        factor,
+        build,
+    }
+}
+
+/// The tensors of a class.
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    /// The package and the class, as an error names them.
+    class: &'static str,
+    tables: &'static [&'static [Entry]],
+}
+
+/// A tensor of a class.
+#[derive(Debug)]
+struct Entry {
+    /// The name after the prefix.
+    name: &'static str,
+    role: Role,
+    /// The axes, as [`shapes`] has them.
+    shape: &'static str,
+    /// Whether a file may be without it.
+    is_optional: bool,
+}
+
+const fn has(name: &'static str, role: Role, shape: &'static str) -> Entry {
+    Entry {
+        name,
+        role,
+        shape,
+        is_optional: false,
+    }
+}
+
+const fn may_have(name: &'static str, role: Role, shape: &'static str) -> Entry {
+    Entry {
+        is_optional: true,
+        ..has(name, role, shape)
+    }
+}
+
+/// The use of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Query,
+    QueryBias,
+    Key,
+    KeyBias,
+    /// W of `tanh(W [key; query])`.
+    KeyAndQuery,
+    /// A bias inside the tanh: there may be more than one.
+    Bias,
+    /// w.
+    Energy,
+    EnergyBias,
+    /// g, the length of w.
+    Gain,
+    /// M of `q^T M k`.
+    Bilinear,
+    Filters,
+    Location,
+    Coverage,
+    Agent,
+    AgentBias,
+    Output,
+    OutputBias,
+}
+
+/// One class for each set of names, for an error that says whose a file is.
+const CLASSES: [Names; 23] = [
+    espnet::ATT_ADD.names,
+    espnet::ATT_DOT.names,
+    espnet::ATT_LOC.names,
+    espnet::ATT_COV.names,
+    espnet::ATT_FORWARD_TA.names,
+    speechbrain::CONTENT_BASED.names,
+    speechbrain::LOCATION_AWARE.names,
+    speechbrain::KEY_VALUE.names,
+    coqui::CONTENT.names,
+    coqui::ORIGINAL.names,
+    coqui::FORWARD_AGENT.names,
+    opennmt::MLP.names,
+    opennmt::GENERAL.names,
+    opennmt::DOT.names,
+    joeynmt::BAHDANAU.names,
+    joeynmt::LUONG.names,
+    allennlp::ADDITIVE.names,
+    allennlp::BILINEAR.names,
+    fairseq::ATTENTION_LAYER.names,
+    yoyodyne::ATTENTION.names,
+    tensorflow_addons::BAHDANAU.names,
+    texar::BAHDANAU.names,
+    sockeye::MLP.names,
+];
+
+impl<A> Package<A> {
+    /// The same with another factor on the energies than the package's default.
+    pub const fn with_factor(self, factor: f64) -> Self {
+        Self { factor, ..self }
+    }
+
+    /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
+    ///
+    /// `prefix` is what stands before the attention's own names in the file, `"decoder.att.0."`; `""` for a state dict
+    /// of the attention alone. Tensors that do not begin with it are left alone.
+    ///
+    /// # Errors
+    /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
+    /// not fit the others, or there is another tensor of this prefix. Where the names are those of another class, the
+    /// error says which. If the factor is not finite.
+    pub fn load(
+        &self,
+        path: impl AsRef<Path>,
+        prefix: &str,
+        device: &Device,
+    ) -> Result<A, ImportError> {
+        let path = path.as_ref();
+        self.read(path, prefix, device)
+            .map_err(ImportError::of(path))
+    }
+
+    fn read(&self, path: &Path, prefix: &str, device: &Device) -> Result<A, String> {
+        if !self.factor.is_finite() {
+            return Err(format!("expected a finite factor, got {}", self.factor));
+        }
+        let file = StateDict::open(path, prefix)?;
+        if let Err(reason) = self.names.fit(&file) {
+            let other = CLASSES.iter().find(|names| names.fit(&file).is_ok());
+            return Err(match other {
+                Some(other) => format!("{reason}; the names are those of {}", other.class),
+                None => reason,
+            });
+        }
+        Parts::read(&file, self.names.entries(), self.factor, device)
+            .map(|file| (self.build)(&file))
+    }
+}
+
+impl Names {
+    fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// # Errors
+    /// If a tensor is missing, or there is one too many.
+    fn fit(&self, file: &StateDict) -> Result<(), String> {
+        for entry in self.entries().filter(|entry| !entry.is_optional) {
+            file.shape(entry.name)?;
+        }
+        let is_extra = |name: &&str| self.entries().all(|entry| entry.name != *name);
+        match file.names().find(is_extra) {
+            Some(name) => file.refuse(name, &format!("{} has none of this name", self.class)),
+            None => Ok(()),
+        }
+    }
+}
