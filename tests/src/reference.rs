@@ -14,6 +14,9 @@ use crate::{Array, MaskSpec, Problem};
 pub struct Case {
     /// The name of the case.
     pub name: String,
+    /// The beginning of the names of its parameters in a file.
+    #[serde(default)]
+    pub prefix: String,
     /// The keys that queries attend to.
     pub mask: MaskSpec,
     /// The factor on dot products, where it is not the default.

@@ -36,6 +36,7 @@ mod multi_head_references;
 mod normalized_attention;
 mod normalizers;
 mod options;
+mod packages;
 mod padding;
 mod position_errors;
 mod positions;
