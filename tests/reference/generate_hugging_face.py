@@ -12,10 +12,14 @@ import shutil
 
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, BertModel, BloomConfig, BloomForCausalLM, Gemma2Config,
-                          Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
-                          GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
+from transformers import (BertConfig, BertForMaskedLM, BertModel, BloomConfig, BloomForCausalLM, DistilBertConfig,
+                          DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
+                          Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig,
+                          GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM,
+                          LlamaConfig, LlamaForCausalLM, LlamaModel, MinistralConfig, MinistralForCausalLM,
+                          MistralConfig, MistralForCausalLM, MT5Config, MT5ForConditionalGeneration, OPTConfig,
+                          OPTForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, T5Config, T5EncoderModel,
                           T5ForConditionalGeneration)
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
@@ -87,7 +91,7 @@ def language_model(family, model_kind, config_kind, settings, others, gain=1.0, 
     folder = FOLDER / family
     save(model, folder, shard_size)
     parameters = model.double().state_dict()
-    tokens = tokens_of(family, model.config.vocab_size)
+    tokens = tokens_of(family, model.config.get_text_config().vocab_size)
     logits = logits_of(model_kind, config_of(config_kind, settings), parameters, tokens)
     for other in others:
         changed = logits_of(model_kind, config_of(config_kind, settings | other), parameters, tokens)
@@ -163,6 +167,47 @@ gpt2 = {"vocab_size": 53, "n_embd": 20, "n_head": 4, "n_layer": 2, "n_positions"
 language_model("gpt2", GPT2LMHeadModel, GPT2Config, gpt2, [
     {"scale_attn_by_inverse_layer_idx": False}, {"scale_attn_weights": False}, {"activation_function": "relu"},
     {"layer_norm_epsilon": 0.5}])
+
+# Layers of both kinds.
+ministral = mistral | {"vocab_size": 37, "layer_types": ["full_attention", "sliding_attention"]}
+language_model("ministral", MinistralForCausalLM, MinistralConfig, ministral, [
+    {"layer_types": ["sliding_attention", "full_attention"]}, {"sliding_window": 5}])
+
+# Half of the features of a head turn, by angles that other texts would change.
+LONGROPE = {"rope_type": "longrope", "rope_theta": 200.0, "partial_rotary_factor": 0.5, "short_factor": [1.5, 3.0],
+            "long_factor": [2.0, 8.0], "original_max_position_embeddings": 16}
+phi3 = {"vocab_size": 41, "hidden_size": 32, "intermediate_size": 18, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 64, "original_max_position_embeddings": 16,
+        "rms_norm_eps": 1e-3, "rope_parameters": LONGROPE, "sliding_window": 5, "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2}
+language_model("phi3", Phi3ForCausalLM, Phi3Config, phi3, [
+    {"sliding_window": 6}, {"sliding_window": None}, {"rope_parameters": LONGROPE | {"short_factor": [1.0, 1.0]}},
+    {"max_position_embeddings": 16}])
+
+gemma = {"vocab_size": 43, "hidden_size": 20, "intermediate_size": 22, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-3,
+         "rope_parameters": DEFAULT}
+language_model("gemma", GemmaForCausalLM, GemmaConfig, gemma, [
+    {"hidden_act": "silu"}, {"rope_parameters": DEFAULT | {"rope_theta": 10.0}}], gain=0.0)
+
+opt = {"vocab_size": 37, "hidden_size": 20, "ffn_dim": 28, "num_hidden_layers": 2, "num_attention_heads": 4,
+       "max_position_embeddings": 13}
+language_model("opt", OPTForCausalLM, OPTConfig, opt, [{"activation_function": "gelu"}])
+
+# Beside a model of pictures, in a file without the fields of the text model that have their defaults.
+OF_PICTURES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+               "image_size": 4, "patch_size": 2}
+of_texts = gemma3 | {"vocab_size": 31, "hidden_size": 24, "num_attention_heads": 8, "num_key_value_heads": 4,
+                     "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256, "max_position_embeddings": 131072}
+language_model("gemma3_pictures", Gemma3ForConditionalGeneration, Gemma3Config, {
+    "text_config": of_texts, "vision_config": OF_PICTURES, "mm_tokens_per_image": 1, "image_token_index": 30,
+    "boi_token_index": 29, "eoi_token_index": 28}, [{"text_config": of_texts | {"sliding_window": 5}}], gain=0.0)
+config_file = FOLDER / "gemma3_pictures" / "config.json"
+config = json.loads(config_file.read_text())
+for name in ["num_attention_heads", "num_key_value_heads", "rms_norm_eps", "query_pre_attn_scalar",
+             "max_position_embeddings", "hidden_activation", "final_logit_softcapping"]:
+    del config["text_config"][name]
+config_file.write_text(json.dumps(config, indent=2) + "\n")
 
 # Heads that are no power of two.
 bloom = {"vocab_size": 59, "hidden_size": 18, "n_head": 3, "n_layer": 2, "layer_norm_epsilon": 1e-3}
@@ -247,25 +292,30 @@ def seen(family, logits, changed, what):
     assert change > SEEN, f"{family}: {what} changes the logits by {change}"
 
 
-def bert_model(family, settings, others):
+def bert_model(family, settings, others, kinds=(BertForMaskedLM, BertConfig), num_types=2, first_token=0):
+    """An encoder with the head of its masked language model; no token is below `first_token`, as that of padding is."""
+    model_kind, config_kind = kinds
     folder = FOLDER / family
-    model = filled(BertForMaskedLM(config_of(BertConfig, settings)), family, 1.0)
+    model = filled(model_kind(config_of(config_kind, settings)), family, 1.0)
     save(model, folder)
-    tokens = tokens_of(family, settings["vocab_size"])
-    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long()
-    inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS), "token_type_ids": types}
+    tokens = tokens_of(family, settings["vocab_size"] - first_token) + first_token
+    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long() % max(num_types, 1)
+    inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS)}
+    if num_types:
+        inputs["token_type_ids"] = types
 
     def logits_of(model, **changes):
         with torch.no_grad():
             return model(**inputs | changes).logits
 
     parameters = model.double().state_dict()
-    logits = logits_of(BertForMaskedLM.from_pretrained(folder, attn_implementation="eager").double())
+    logits = logits_of(model_kind.from_pretrained(folder, attn_implementation="eager").double())
     for other in others:
-        changed = BertForMaskedLM(config_of(BertConfig, settings | other)).double().eval()
+        changed = model_kind(config_of(config_kind, settings | other)).double().eval()
         changed.load_state_dict(parameters)
         seen(family, logits, logits_of(changed), other)
-    for changes in [{"token_type_ids": 1 - types}, {"attention_mask": None}]:
+    changed_types = [{"token_type_ids": 1 - types}] if num_types == 2 else []
+    for changes in [*changed_types, {"attention_mask": None}]:
         seen(family, logits, logits_of(model, **changes), changes)
     write(folder, tokens=tokens.tolist(), types=types.tolist(), lens=LENS, logits=to_json(logits, exact=False))
 
@@ -276,6 +326,15 @@ bert_model("bert", bert, [{"hidden_act": "relu"}, {"layer_norm_eps": 0.5}])
 # A head of its own.
 bert_model("bert_untied", bert | {"vocab_size": 31, "hidden_act": "gelu_new", "tie_word_embeddings": False},
            [{"hidden_act": "relu"}])
+
+bert_model("roberta", bert | {"vocab_size": 39, "type_vocab_size": 1, "pad_token_id": 1, "hidden_act": "relu",
+                              "max_position_embeddings": 15}, [{"layer_norm_eps": 0.5}, {"hidden_act": "gelu"}],
+           (RobertaForMaskedLM, RobertaConfig), num_types=1, first_token=2)
+bert_model("distilbert", {"vocab_size": 37, "dim": 20, "n_layers": 2, "n_heads": 4, "hidden_dim": 28,
+                          "max_position_embeddings": 13}, [{"activation": "relu"}],
+           (DistilBertForMaskedLM, DistilBertConfig), num_types=0)
+bert_model("electra", bert | {"vocab_size": 37, "embedding_size": 20, "hidden_act": "relu"},
+           [{"layer_norm_eps": 0.5}, {"hidden_act": "gelu"}], (ElectraForMaskedLM, ElectraConfig))
 
 
 def bert_encoder(family, settings):
@@ -298,13 +357,30 @@ def bert_encoder(family, settings):
 bert_encoder("bert_encoder", bert | {"vocab_size": 29})
 
 
+def alone(family, model_kind, config_kind, settings, **factors):
+    """A model saved without a head, and the features of texts."""
+    folder = FOLDER / family
+    model = scaled(filled(model_kind(config_of(config_kind, settings)), family, 1.0), **factors)
+    save(model, folder)
+    tokens = tokens_of(family, settings["vocab_size"])
+    model = model_kind.from_pretrained(folder, attn_implementation="eager").double()
+    with torch.no_grad():
+        features = model(input_ids=tokens, attention_mask=attended(LENS, TOKENS)).last_hidden_state
+    write(folder, tokens=tokens.tolist(), types=torch.zeros_like(tokens).tolist(), lens=LENS,
+          logits=to_json(features, exact=False))
+
+
+alone("llama_alone", LlamaModel, LlamaConfig, llama)
+
+
 TARGET_ROWS, GENERATED = 6, 5
 
 
-def t5_model(family, settings, others, has_own_head):
+def t5_model(family, settings, others, has_own_head, kinds=(T5ForConditionalGeneration, T5Config)):
     """A T5; with a head of its own it is of version 1.1, whose config says so in a field that is not written today."""
     folder = FOLDER / family
-    model = T5ForConditionalGeneration(config_of(T5Config, settings))
+    model_kind, config_kind = kinds
+    model = model_kind(config_of(config_kind, settings))
     if has_own_head:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     # Positions matter as much as what stands there.
@@ -312,7 +388,7 @@ def t5_model(family, settings, others, has_own_head):
     save(model, folder)
     if has_own_head:
         config = json.loads((folder / "config.json").read_text())
-        del config["scale_decoder_outputs"]
+        config.pop("scale_decoder_outputs", None)
         settings = settings | {"tie_word_embeddings": False}
         (folder / "config.json").write_text(json.dumps(config | settings, indent=2) + "\n")
     tokens = tokens_of(family, settings["vocab_size"])
@@ -324,8 +400,8 @@ def t5_model(family, settings, others, has_own_head):
             return model(input_ids=tokens, attention_mask=mask, decoder_input_ids=targets, use_cache=False).logits
 
     def loaded(**changes):
-        changed = config_of(T5Config, settings | changes) if changes else None
-        return T5ForConditionalGeneration.from_pretrained(
+        changed = config_of(config_kind, settings | changes) if changes else None
+        return model_kind.from_pretrained(
             folder, config=changed, attn_implementation="eager").double()
 
     def change(logits, changed, what):
@@ -357,3 +433,6 @@ t5_model("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
 # Version 1.1: a gate, a head of its own.
 t5_model("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
          [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], True)
+t5_model("mt5", t5 | {"vocab_size": 37, "feed_forward_proj": "gated-gelu"}, [{"feed_forward_proj": "gated-silu"}], True,
+         (MT5ForConditionalGeneration, MT5Config))
+alone("t5_encoder", T5EncoderModel, T5Config, t5 | {"vocab_size": 31}, relative_attention_bias=2.0, shared=2.0)

@@ -14,7 +14,7 @@ use burn_fused_layers::harness::parameter::shape;
 use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::load_head;
+use super::head::FromDecoder;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_layer::TransformerEncoderLayer;
@@ -49,7 +49,7 @@ pub fn load_bloom(
     device: &Device,
 ) -> Result<LanguageModel<Score>, ImportError> {
     let init = |fields: &Fields| init(fields, device);
-    load_model(folder.as_ref(), "bloom", init, load, |_| false)
+    load_model(folder.as_ref(), &["bloom"], init, load, |_| false)
 }
 
 fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<Score>, String> {
@@ -108,7 +108,8 @@ fn load(mut model: LanguageModel<Score>, file: &StateDict) -> Result<LanguageMod
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| load_layer(layer, file, &name(&format!("h.{at}."))));
     model.stack.layers = layers.collect::<Result<_, _>>()?;
-    load_head(model, file, &name("word_embeddings.weight"))
+    let embedding = name("word_embeddings.weight");
+    LanguageModel::from_decoder(model, file, "lm_head", &embedding)
 }
 
 fn load_layer(

@@ -2,10 +2,12 @@
 
 use attention_core::import::{Place, StateDict};
 use attention_core::{MultiHeadAttention, ScoringFunction};
+use burn_fused_layers::harness::parameter::shape;
 
 use super::activation::activation;
 use super::fields::Fields;
-use super::head::load_head;
+use super::head::FromDecoder;
+use super::names::{Names, fused, load_positions};
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_layer::TransformerEncoderLayer;
@@ -76,7 +78,7 @@ pub(super) fn divides(
     if size.is_multiple_of(divisor) {
         return Ok(());
     }
-    let expected = format!("a divisor of `{of}`, {size}");
+    let expected = format!("a divisor of `{}`, {size}", fields.own(of));
     Err(fields.wrong(name, &expected, &divisor.to_string()))
 }
 
@@ -101,6 +103,7 @@ pub(super) fn layer_config(
         .with_norm(NormConfig::Rms { epsilon })
         .with_attention_bias(fields.flag("attention_bias", false)?)
         .with_feed_forward_bias(fields.flag("mlp_bias", false)?)
+        .with_dropout(fields.dropout("resid_pdrop")?)
         .with_attention_dropout(fields.dropout("attention_dropout")?))
 }
 
@@ -118,29 +121,68 @@ pub(super) fn model_config(
     Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))
 }
 
-/// `model` with the parameters of a file. `offset` is added to the gains of normalizations; `load_score` fills a score
-/// with the tensors that begin with a prefix.
-pub(super) fn load_decoder<S: ScoringFunction>(
-    model: LanguageModel<S>,
+/// The names of a decoder without a head, and of the head beside it: in a model with a head, alone, and in a model of
+/// texts and pictures by today's names and the older ones.
+const PLACES: [[&str; 2]; 6] = [
+    ["model.", "lm_head"],
+    ["", "lm_head"],
+    ["model.language_model.", "lm_head"],
+    ["language_model.model.", "language_model.lm_head"],
+    ["model.decoder.", "lm_head"],
+    ["decoder.", "lm_head"],
+];
+
+/// The tensors of a family, where they are not Llama's.
+pub(super) struct Layout {
+    /// Names after the prefix of the decoder or of a layer.
+    pub(super) names: Names,
+    /// The number that is added to the gains of normalizations.
+    pub(super) offset: f64,
+    /// Whether queries, keys and values are one tensor, and so gate and input of the feed-forward network.
+    pub(super) is_fused: bool,
+    /// The row of the first position, where positions are learned.
+    pub(super) first_position: usize,
+}
+
+pub(super) const LLAMA: Layout = Layout {
+    names: Names(&[]),
+    offset: 0.0,
+    is_fused: false,
+    first_position: 0,
+};
+
+/// `model` with the parameters of a file; `load_score` fills a score with the tensors that begin with a prefix.
+pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
+    mut model: LanguageModel<S>,
     file: &StateDict,
-    offset: f64,
+    layout: &Layout,
     load_score: impl Fn(S, &str) -> Result<S, String>,
-) -> Result<LanguageModel<S>, String> {
-    let mut model = model;
-    model.embedding.tokens = file.embedding(model.embedding.tokens, "model.embed_tokens")?;
+) -> Result<M, String> {
+    let is_there = |[base, _]: &&[&str; 2]| file.contains(&format!("{base}embed_tokens.weight"));
+    let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
+    let own = |name| format!("{base}{}", layout.names.own(name));
+    let embedding = &mut model.embedding;
+    embedding.tokens = file.embedding(embedding.tokens.clone(), &own("embed_tokens"))?;
+    let positions = own("embed_positions");
+    load_positions(embedding, file, &positions, layout.first_position)?;
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| {
-        let prefix = format!("model.layers.{at}.");
-        let mut layer = load_layer(layer, file, &prefix, offset)?;
+        let prefix = format!("{base}layers.{at}.");
+        let mut layer = load_layer(layer, file, &prefix, layout)?;
         let attention = format!("{prefix}self_attn.");
         layer.attention.attention.score = load_score(layer.attention.attention.score, &attention)?;
         Ok::<_, String>(layer)
     });
     model.stack.layers = layers.collect::<Result<_, _>>()?;
     let norm = model.stack.norm;
-    let norm = norm.map(|norm| file.norm_of_offset(norm, "model.norm", offset));
+    let norm = norm.map(|norm| file.norm_of_offset(norm, &own("norm"), layout.offset));
     model.stack.norm = norm.transpose()?;
-    load_head(model, file, "model.embed_tokens.weight")
+    M::from_decoder(
+        model,
+        file,
+        head,
+        &format!("{}.weight", own("embed_tokens")),
+    )
 }
 
 /// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
@@ -148,10 +190,10 @@ fn load_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
     prefix: &str,
-    offset: f64,
+    layout: &Layout,
 ) -> Result<TransformerEncoderLayer<S>, String> {
-    layer.attention = load_attention(layer.attention, file, &format!("{prefix}self_attn."))?;
-    layer.feed_forward = load_feed_forward(layer.feed_forward, file, &format!("{prefix}mlp."))?;
+    layer.attention = load_attention(layer.attention, file, prefix, layout)?;
+    layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
     let is_sandwich = layer.attention_residual.output_norm.is_some();
     let [after_attention, before_feed_forward] = if is_sandwich {
         ["post_attention_layernorm", "pre_feedforward_layernorm"]
@@ -171,7 +213,10 @@ fn load_layer<S: ScoringFunction>(
         ),
     ];
     for (residual, before, after) in places {
-        let norm = |norm, name: &str| file.norm_of_offset(norm, &format!("{prefix}{name}"), offset);
+        let norm = |norm, name: &str| {
+            let name = format!("{prefix}{}", layout.names.own(name));
+            file.norm_of_offset(norm, &name, layout.offset)
+        };
         residual.norm = norm(residual.norm.clone(), before)?;
         if let Some(of_output) = residual.output_norm.take() {
             residual.output_norm = Some(norm(of_output, after)?);
@@ -180,18 +225,31 @@ fn load_layer<S: ScoringFunction>(
     Ok(layer)
 }
 
-/// Queries, keys and values of their own, and the output projection.
+/// Queries, keys and values, and the output projection.
 pub(super) fn load_attention<S: ScoringFunction>(
     mut attention: MultiHeadAttention<S>,
     file: &StateDict,
     prefix: &str,
+    layout: &Layout,
 ) -> Result<MultiHeadAttention<S>, String> {
-    let place = |name: &str| Place::weight_and_bias(&format!("{prefix}{name}"));
+    let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
+    let place = |name: &str| Place::weight_and_bias(&own(name));
+    let inputs = [
+        &mut attention.query,
+        &mut attention.key,
+        &mut attention.value,
+    ];
+    let places = if layout.is_fused {
+        let outputs = inputs.each_ref().map(|linear| shape(&linear.weight)[1]);
+        fused(&own("self_attn.qkv_proj"), outputs)
+    } else {
+        ["q_proj", "k_proj", "v_proj"].map(|name| place(&format!("self_attn.{name}")))
+    };
+    for (linear, place) in inputs.into_iter().zip(places) {
+        *linear = file.linear(linear.clone(), place)?;
+    }
     let output = attention.output;
-    let output = output.map(|output| file.linear(output, place("o_proj")));
-    attention.query = file.linear(attention.query, place("q_proj"))?;
-    attention.key = file.linear(attention.key, place("k_proj"))?;
-    attention.value = file.linear(attention.value, place("v_proj"))?;
+    let output = output.map(|output| file.linear(output, place("self_attn.o_proj")));
     attention.output = output.transpose()?;
     Ok(attention)
 }
@@ -200,12 +258,20 @@ fn load_feed_forward(
     mut network: FeedForward,
     file: &StateDict,
     prefix: &str,
+    layout: &Layout,
 ) -> Result<FeedForward, String> {
-    let place = |name: &str| Place::weight_and_bias(&format!("{prefix}{name}"));
-    let gate = network.gate;
-    let gate = gate.map(|gate| file.linear(gate, place("gate_proj")));
-    network.gate = gate.transpose()?;
-    network.input = file.linear(network.input, place("up_proj"))?;
-    network.output = file.linear(network.output, place("down_proj"))?;
+    let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
+    let place = |name: &str| Place::weight_and_bias(&own(name));
+    let [gate, input] = if layout.is_fused {
+        let [_, hidden_size] = shape(&network.input.weight);
+        fused(&own("mlp.gate_up_proj"), [hidden_size; 2])
+    } else {
+        ["mlp.gate_proj", "mlp.up_proj"].map(place)
+    };
+    let of_gate = network.gate;
+    let of_gate = of_gate.map(|of_gate| file.linear(of_gate, gate));
+    network.gate = of_gate.transpose()?;
+    network.input = file.linear(network.input, input)?;
+    network.output = file.linear(network.output, place("mlp.down_proj"))?;
     Ok(network)
 }

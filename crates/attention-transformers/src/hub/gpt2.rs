@@ -12,8 +12,9 @@ use super::activation::activation;
 use super::decoder::divides;
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::load_head;
-use crate::embedding::{PositionEmbedding, PositionEmbeddingConfig, TokenEmbeddingConfig};
+use super::head::FromDecoder;
+use super::names::load_positions;
+use crate::embedding::{PositionEmbeddingConfig, TokenEmbeddingConfig};
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_layer::TransformerEncoderLayer;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
@@ -44,12 +45,23 @@ pub fn load_gpt2(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<DotProductScore>, ImportError> {
+    load_with(folder.as_ref(), device)
+}
+
+/// [`load_gpt2`], with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<DotProductScore>>(
+    folder: &Path,
+    device: &Device,
+) -> Result<M, ImportError> {
     load_model(
-        folder.as_ref(),
-        "gpt2",
+        folder,
+        &["gpt2"],
         |fields| init(fields, device),
         load,
-        |name| name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
+        |name| {
+            let is_mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+            is_mask || M::leaves_alone(name)
+        },
     )
 }
 
@@ -96,10 +108,10 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScor
     Ok(config.init_with(score, device))
 }
 
-fn load(
+fn load<M: FromDecoder<DotProductScore>>(
     mut model: LanguageModel<DotProductScore>,
     file: &StateDict,
-) -> Result<LanguageModel<DotProductScore>, String> {
+) -> Result<M, String> {
     // The model alone, as OpenAI's files have it, or within one with a head.
     let base = if file.contains("wte.weight") {
         ""
@@ -107,16 +119,14 @@ fn load(
         "transformer."
     };
     model.embedding.tokens = file.embedding(model.embedding.tokens, &format!("{base}wte"))?;
-    if let Some(PositionEmbedding::Learned(positions)) = &mut model.embedding.positions {
-        *positions = file.embedding(positions.clone(), &format!("{base}wpe"))?;
-    }
+    load_positions(&mut model.embedding, file, &format!("{base}wpe"), 0)?;
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| load_layer(layer, file, &format!("{base}h.{at}.")));
     model.stack.layers = layers.collect::<Result<_, _>>()?;
     let norm = model.stack.norm;
     let norm = norm.map(|norm| file.norm(norm, &format!("{base}ln_f")));
     model.stack.norm = norm.transpose()?;
-    load_head(model, file, &format!("{base}wte.weight"))
+    M::from_decoder(model, file, "lm_head", &format!("{base}wte.weight"))
 }
 
 fn load_layer(

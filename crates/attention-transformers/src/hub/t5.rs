@@ -12,18 +12,19 @@ use burn::tensor::Device;
 use super::activation::activation_pair;
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::check_copy;
+use super::head::{check_copy, is_own};
 use crate::decoder::TransformerDecoderConfig;
 use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
-use crate::encoder::TransformerEncoderConfig;
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 use crate::encoder_layer::TransformerEncoderLayer;
 use crate::feed_forward::{FeedForward, FeedForwardActivation};
 use crate::layer_config::TransformerLayerConfig;
-use crate::norm::NormConfig;
+use crate::norm::{Norm, NormConfig};
 use crate::residual::Residual;
 use crate::state_dict::ReadNorm;
+use crate::text_encoder::TextEncoder;
 
 const EMBEDDING: &str = "shared.weight";
 const HEAD: &str = "lm_head.weight";
@@ -31,14 +32,16 @@ const HEAD: &str = "lm_head.weight";
 /// The embedding under the names that each stack has for it, in older files.
 const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
 
+const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
+
 /// The most elements of a table of biases: a config alone may not take all memory.
 const MAX_BIASES: usize = 1 << 24;
 
 /// A bias that the first files have and nothing reads.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), from a folder of Hugging Face's: RMS norms before the
-/// sublayers, dot products without a scale, no biases of linear layers.
+/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
+/// before the sublayers, dot products without a scale, no biases of linear layers.
 ///
 /// - `shared.weight`, the embedding of both stacks
 /// - `encoder.final_layer_norm.weight` and `decoder.final_layer_norm.weight`
@@ -46,13 +49,13 @@ const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention
 ///   `0.layer_norm.weight`, `1.layer_norm.weight`
 /// - the same after `decoder.block.n.layer.`, with `1.EncDecAttention` between the others
 /// - of `DenseReluDense`: `wi.weight`, with a gate `wi_0.weight` (which is activated) and `wi_1.weight`; `wo.weight`
-/// - `lm_head.weight`, if the head is its own: if `tie_word_embeddings` is false, or it has other elements than
-///   `shared.weight`, as by `transformers`
+/// - `lm_head.weight`, if the head is its own: if it is there with other elements than `shared.weight`, whatever
+///   `tie_word_embeddings` says, as by `transformers`
 /// - `relative_attention_bias.weight` in the self-attention of layer 0 of each stack: the position bias of all of its
 ///   layers, [one parameter](crate::TransformerEncoder::position_bias)
 ///
 /// The features are multiplied by `1 / sqrt(d_model)` before the head if `scale_decoder_outputs`, or without this field
-/// unless `tie_word_embeddings` is false.
+/// unless `tie_word_embeddings` is false; of an mT5 never.
 ///
 /// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
 /// after the last normalizations.
@@ -82,14 +85,50 @@ pub fn load_t5(
 ) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
     load_model(
         folder.as_ref(),
-        "t5",
-        |fields| {
-            let score = |_| DotProductScoreConfig::new().with_scale(Some(1.0)).init();
-            Ok(config(fields)?.init_with(score, score, score, device))
-        },
+        &MODEL_TYPES,
+        |fields| Ok(config(fields)?.init_with(score, score, score, device)),
         load,
         |name| name == UNUSED,
     )
+}
+
+/// Loads the encoder of a T5 or mT5 from a folder of Hugging Face's: of a whole model, whose decoder is left alone, or
+/// of a `T5EncoderModel`, as embeddings of sentences and the models of pictures have.
+///
+/// The names are those of [`load_t5`]; the embedding may be `encoder.embed_tokens.weight` alone.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_t5_encoder(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        &MODEL_TYPES,
+        |fields| {
+            let config = config(fields)?;
+            Ok(TextEncoder {
+                embedding: config.embedding.init(device),
+                stack: config.encoder.init_with(score, device),
+                causal: false,
+            })
+        },
+        |mut model, file| {
+            let names = [EMBEDDING, COPIES[0]];
+            let name = names.iter().find(|name| file.contains(name));
+            let weight = &mut model.embedding.tokens.weight;
+            *weight = file.parameter(weight.clone(), name.unwrap_or(&EMBEDDING))?;
+            load_encoder(&mut model.stack, file)?;
+            Ok(model)
+        },
+        |name| name == EMBEDDING || name == COPIES[0] || !name.starts_with("encoder."),
+    )
+}
+
+/// The dot products without a scale.
+fn score(_: usize) -> DotProductScore {
+    DotProductScoreConfig::new().with_scale(Some(1.0)).init()
 }
 
 fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
@@ -115,15 +154,15 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
     let num_decoder_layers = fields.num_layers(&[of_decoder_layers])?;
     let encoder = TransformerEncoderConfig::new(layer.clone(), num_layers);
     let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
+    let is_mt5 = fields.text("model_type")? == "mt5";
     let is_tied = fields.flag("tie_word_embeddings", true)?;
-    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)?;
+    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)? && !is_mt5;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
     Ok(EncoderDecoderConfig::new(
         embedding.with_dropout(dropout),
         encoder.with_position_bias(Some(bias)),
         decoder.with_position_bias(Some(of_decoder)),
     )
-    .with_tied(is_tied)
     .with_feature_scale(if is_scaled {
         1.0 / (num_hiddens as f64).sqrt()
     } else {
@@ -185,38 +224,55 @@ fn load(
         let reason = "as both stacks have the same embedding";
         check_copy(file, [copy, EMBEDDING], &shape, reason)?;
     }
-    let is_own = match model.head {
-        Some(_) => true,
-        None => file.contains(HEAD) && !file.is_same([HEAD, EMBEDDING], &shape)?,
-    };
-    if is_own {
+    if is_own(file, [HEAD, EMBEDDING], &shape)? {
         let head = LinearConfig::new(size, vocab_size).with_bias(false);
-        let head = model.head.unwrap_or_else(|| head.init(&device));
-        model.head = Some(file.linear(head, Place::weight_and_bias("lm_head"))?);
+        let head = file.linear(head.init(&device), Place::weight_and_bias("lm_head"))?;
+        model.head = Some(head);
     }
-
-    let encoder = &mut model.encoder;
-    for (at, layer) in encoder.layers.iter_mut().enumerate() {
-        load_encoder_layer(layer, file, &format!("encoder.block.{at}.layer."))?;
-    }
+    load_encoder(&mut model.encoder, file)?;
     let decoder = &mut model.decoder;
     for (at, layer) in decoder.layers.iter_mut().enumerate() {
         load_decoder_layer(layer, file, &format!("decoder.block.{at}.layer."))?;
     }
-    let ends = [
-        ("encoder", &mut encoder.norm, &mut encoder.position_bias),
-        ("decoder", &mut decoder.norm, &mut decoder.position_bias),
-    ];
-    for (stack, norm, bias) in ends {
-        if let Some(norm) = norm {
-            *norm = file.norm(norm.clone(), &format!("{stack}.final_layer_norm"))?;
-        }
-        if let Some(RelativePositionBias { embedding, .. }) = bias {
-            let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
-            *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
-        }
-    }
+    load_ends(
+        &mut decoder.norm,
+        &mut decoder.position_bias,
+        file,
+        "decoder",
+    )?;
     Ok(model)
+}
+
+fn load_encoder(
+    encoder: &mut TransformerEncoder<DotProductScore>,
+    file: &StateDict,
+) -> Result<(), String> {
+    for (at, layer) in encoder.layers.iter_mut().enumerate() {
+        load_encoder_layer(layer, file, &format!("encoder.block.{at}.layer."))?;
+    }
+    load_ends(
+        &mut encoder.norm,
+        &mut encoder.position_bias,
+        file,
+        "encoder",
+    )
+}
+
+/// The last normalization and the position bias of a stack.
+fn load_ends(
+    norm: &mut Option<Norm>,
+    bias: &mut Option<RelativePositionBias>,
+    file: &StateDict,
+    stack: &str,
+) -> Result<(), String> {
+    if let Some(norm) = norm {
+        *norm = file.norm(norm.clone(), &format!("{stack}.final_layer_norm"))?;
+    }
+    if let Some(RelativePositionBias { embedding, .. }) = bias {
+        let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
+        *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
+    }
+    Ok(())
 }
 
 fn load_encoder_layer(

@@ -45,15 +45,8 @@ fn tensors_that_are_missing_or_too_many() {
 /// What is there twice is the same.
 #[test]
 fn copies_of_tensors() {
-    const EMBEDDING: &str = "bert.embeddings.word_embeddings.weight";
     const TIED: &str = "as `tie_word_embeddings` says";
     for (family, copy, of, expected) in [
-        (
-            "bert_untied",
-            "cls.predictions.decoder.weight",
-            EMBEDDING,
-            TIED,
-        ),
         (
             "bert",
             "cls.predictions.decoder.bias",
