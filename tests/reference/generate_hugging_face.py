@@ -12,15 +12,16 @@ import shutil
 
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, BertModel, BloomConfig, BloomForCausalLM, DistilBertConfig,
-                          DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM,
-                          Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig,
-                          GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM,
-                          LlamaConfig, LlamaForCausalLM, LlamaModel, MinistralConfig, MinistralForCausalLM,
-                          MistralConfig, MistralForCausalLM, MT5Config, MT5ForConditionalGeneration, OPTConfig,
-                          OPTForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, T5Config, T5EncoderModel,
-                          T5ForConditionalGeneration)
+from transformers import (BartConfig, BartForConditionalGeneration, BertConfig, BertForMaskedLM, BertModel,
+                          BloomConfig, BloomForCausalLM, DistilBertConfig, DistilBertForMaskedLM, ElectraConfig,
+                          ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPT2Config,
+                          GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, LlamaModel,
+                          MarianConfig, MarianMTModel, MBartConfig, MBartForConditionalGeneration, MinistralConfig,
+                          MinistralForCausalLM, MistralConfig, MistralForCausalLM, MT5Config,
+                          MT5ForConditionalGeneration, OPTConfig, OPTForCausalLM, Phi3Config, Phi3ForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          RobertaForMaskedLM, T5Config, T5EncoderModel, T5ForConditionalGeneration)
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from generate import HERE, draw, to_json
@@ -267,7 +268,7 @@ def attention_of_gpt_oss():
 attention_of_gpt_oss()
 
 
-# ---- BERT and T5: padded texts, whose rows of padding are not compared
+# ---- BERT, T5 and BART: padded texts, whose rows of padding are not compared
 
 LENS = [11, 6]
 
@@ -376,15 +377,33 @@ alone("llama_alone", LlamaModel, LlamaConfig, llama)
 TARGET_ROWS, GENERATED = 6, 5
 
 
-def t5_model(family, settings, others, has_own_head, kinds=(T5ForConditionalGeneration, T5Config)):
-    """A T5; with a head of its own it is of version 1.1, whose config says so in a field that is not written today."""
+def filled_translator(model, family, factors):
+    """The model with drawn parameters, those that have a part of a name multiplied, and a drawn bias of the logits."""
+    model = scaled(filled(model, family, 1.0), **factors)
+    with torch.no_grad():
+        for module in model.modules():
+            if hasattr(module, "create_weight"):  # Sines and cosines, which are no parameters.
+                module.weight.copy_(module.create_weight())
+        if hasattr(model, "final_logits_bias"):
+            bias = model.final_logits_bias
+            bias.copy_(draw(f"{family}/final_logits_bias", *bias.shape, std=0.3))
+    return model
+
+
+# Positions, and the text that is read, matter as much as the tokens so far.
+OF_T5 = {"relative_attention_bias": 2.0, "shared": 2.0}
+OF_BART = {"v_proj.weight": 2.0, "out_proj.weight": 2.0, "fc": 2.0, "bias": 0.1, "embed_positions": 4.0}
+
+
+def translator(family, settings, others, kinds, factors, has_own_head=False):
+    """A model that reads one text and writes another; a T5 with a head of its own is of version 1.1, whose config says
+    so in a field that is not written today."""
     folder = FOLDER / family
     model_kind, config_kind = kinds
     model = model_kind(config_of(config_kind, settings))
     if has_own_head:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
-    # Positions matter as much as what stands there.
-    model = scaled(filled(model, family, 1.0), relative_attention_bias=2.0, shared=2.0)
+    model = filled_translator(model, family, factors)
     save(model, folder)
     if has_own_head:
         config = json.loads((folder / "config.json").read_text())
@@ -392,7 +411,8 @@ def t5_model(family, settings, others, has_own_head, kinds=(T5ForConditionalGene
         settings = settings | {"tie_word_embeddings": False}
         (folder / "config.json").write_text(json.dumps(config | settings, indent=2) + "\n")
     tokens = tokens_of(family, settings["vocab_size"])
-    targets = tokens_of(f"{family}/targets", settings["vocab_size"])[:, :TARGET_ROWS].clone()
+    target_vocab_size = settings.get("decoder_vocab_size", settings["vocab_size"])
+    targets = tokens_of(f"{family}/targets", target_vocab_size)[:, :TARGET_ROWS].clone()
     targets[:, 0] = 0
 
     def logits_of(model, tokens=tokens, mask=attended(LENS, TOKENS), targets=targets):
@@ -409,7 +429,8 @@ def t5_model(family, settings, others, has_own_head, kinds=(T5ForConditionalGene
         assert share > SEEN, f"{family}: {what} changes the logits by {share}"
 
     model = loaded()
-    assert (model.lm_head.weight is model.shared.weight) != has_own_head
+    embedding = model.get_decoder().embed_tokens
+    assert (model.lm_head.weight is embedding.weight) != has_own_head
     logits = logits_of(model)
     for other in others:
         change(logits, logits_of(loaded(**other)), other)
@@ -428,11 +449,28 @@ def t5_model(family, settings, others, has_own_head, kinds=(T5ForConditionalGene
 
 t5 = {"vocab_size": 41, "d_model": 16, "d_kv": 5, "d_ff": 18, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3,
       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 9, "layer_norm_epsilon": 1e-3}
-t5_model("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
-                    {"relative_attention_max_distance": 30}, {"tie_word_embeddings": False}], False)
+T5_KINDS = (T5ForConditionalGeneration, T5Config)
+translator("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
+                      {"relative_attention_max_distance": 30}, {"tie_word_embeddings": False}], T5_KINDS, OF_T5)
 # Version 1.1: a gate, a head of its own.
-t5_model("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
-         [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], True)
-t5_model("mt5", t5 | {"vocab_size": 37, "feed_forward_proj": "gated-gelu"}, [{"feed_forward_proj": "gated-silu"}], True,
-         (MT5ForConditionalGeneration, MT5Config))
+translator("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
+           [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], T5_KINDS, OF_T5, has_own_head=True)
+translator("mt5", t5 | {"vocab_size": 37, "feed_forward_proj": "gated-gelu"}, [{"feed_forward_proj": "gated-silu"}],
+           (MT5ForConditionalGeneration, MT5Config), OF_T5, has_own_head=True)
 alone("t5_encoder", T5EncoderModel, T5Config, t5 | {"vocab_size": 31}, relative_attention_bias=2.0, shared=2.0)
+
+bart = {"vocab_size": 37, "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 2, "encoder_ffn_dim": 18, "decoder_ffn_dim": 22, "max_position_embeddings": 13,
+        "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0,
+        "forced_eos_token_id": 2}
+CHANGES = [{"activation_function": "relu"}, {"scale_embedding": True}]
+translator("bart", bart, CHANGES, (BartForConditionalGeneration, BartConfig), OF_BART)
+translator("mbart", bart | {"vocab_size": 39}, CHANGES, (MBartForConditionalGeneration, MBartConfig),
+           OF_BART)
+marian = bart | {"vocab_size": 41, "activation_function": "swish", "scale_embedding": True}
+MARIAN_KINDS = (MarianMTModel, MarianConfig)
+translator("marian", marian, [{"activation_function": "relu"}, {"scale_embedding": False}], MARIAN_KINDS,
+           OF_BART)
+# Each language has its tokens.
+translator("marian_apart", marian | {"decoder_vocab_size": 35, "share_encoder_decoder_embeddings": False}, [],
+           MARIAN_KINDS, OF_BART | {"fc": 1.0, "encoder_attn.v": 3.0})

@@ -8,6 +8,7 @@ use super::activation::activation;
 use super::fields::Fields;
 use super::head::FromDecoder;
 use super::names::{Names, fused, load_positions};
+use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_layer::TransformerEncoderLayer;
@@ -123,9 +124,10 @@ pub(super) fn model_config(
 
 /// The names of a decoder without a head, and of the head beside it: in a model with a head, alone, and in a model of
 /// texts and pictures by today's names and the older ones.
-const PLACES: [[&str; 2]; 6] = [
+const PLACES: [[&str; 2]; 7] = [
     ["model.", "lm_head"],
     ["", "lm_head"],
+    ["transformer.", "lm_head"],
     ["model.language_model.", "lm_head"],
     ["language_model.model.", "language_model.lm_head"],
     ["model.decoder.", "lm_head"],
@@ -140,6 +142,8 @@ pub(super) struct Layout {
     pub(super) offset: f64,
     /// Whether queries, keys and values are one tensor, and so gate and input of the feed-forward network.
     pub(super) is_fused: bool,
+    /// Whether weights are `[in, out]`, those of `Conv1D`.
+    pub(super) is_transposed: bool,
     /// The row of the first position, where positions are learned.
     pub(super) first_position: usize,
 }
@@ -148,8 +152,24 @@ pub(super) const LLAMA: Layout = Layout {
     names: Names(&[]),
     offset: 0.0,
     is_fused: false,
+    is_transposed: false,
     first_position: 0,
 };
+
+impl Layout {
+    /// The weight and bias of a linear layer.
+    fn place(&self, name: &str) -> [Place; 2] {
+        let [weight, bias] = Place::weight_and_bias(name);
+        let is_transposed = self.is_transposed;
+        [
+            Place {
+                is_transposed,
+                ..weight
+            },
+            bias,
+        ]
+    }
+}
 
 /// `model` with the parameters of a file; `load_score` fills a score with the tensors that begin with a prefix.
 pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
@@ -158,16 +178,21 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     layout: &Layout,
     load_score: impl Fn(S, &str) -> Result<S, String>,
 ) -> Result<M, String> {
-    let is_there = |[base, _]: &&[&str; 2]| file.contains(&format!("{base}embed_tokens.weight"));
+    let embedding = layout.names.own("embed_tokens");
+    let is_there = |[base, _]: &&[&str; 2]| file.contains(&format!("{base}{embedding}.weight"));
     let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
     let own = |name| format!("{base}{}", layout.names.own(name));
-    let embedding = &mut model.embedding;
-    embedding.tokens = file.embedding(embedding.tokens.clone(), &own("embed_tokens"))?;
+    model.embedding.tokens = file.embedding(model.embedding.tokens, &own("embed_tokens"))?;
     let positions = own("embed_positions");
-    load_positions(embedding, file, &positions, layout.first_position)?;
+    load_positions(
+        &mut model.embedding,
+        file,
+        &positions,
+        layout.first_position,
+    )?;
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| {
-        let prefix = format!("{base}layers.{at}.");
+        let prefix = format!("{}{at}.", own("layers."));
         let mut layer = load_layer(layer, file, &prefix, layout)?;
         let attention = format!("{prefix}self_attn.");
         layer.attention.attention.score = load_score(layer.attention.attention.score, &attention)?;
@@ -177,22 +202,17 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     let norm = model.stack.norm;
     let norm = norm.map(|norm| file.norm_of_offset(norm, &own("norm"), layout.offset));
     model.stack.norm = norm.transpose()?;
-    M::from_decoder(
-        model,
-        file,
-        head,
-        &format!("{}.weight", own("embed_tokens")),
-    )
+    M::from_decoder(model, file, head, &format!("{base}{embedding}.weight"))
 }
 
 /// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
-fn load_layer<S: ScoringFunction>(
+pub(super) fn load_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
     prefix: &str,
     layout: &Layout,
 ) -> Result<TransformerEncoderLayer<S>, String> {
-    layer.attention = load_attention(layer.attention, file, prefix, layout)?;
+    layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
     let is_sandwich = layer.attention_residual.output_norm.is_some();
     let [after_attention, before_feed_forward] = if is_sandwich {
@@ -225,15 +245,38 @@ fn load_layer<S: ScoringFunction>(
     Ok(layer)
 }
 
-/// Queries, keys and values, and the output projection.
-pub(super) fn load_attention<S: ScoringFunction>(
-    mut attention: MultiHeadAttention<S>,
+/// A layer with attention to a memory, whose names have `cross_attn` in the place of `self_attn`.
+pub(super) fn load_layer_with_memory<S: ScoringFunction>(
+    mut layer: TransformerDecoderLayer<S>,
     file: &StateDict,
     prefix: &str,
     layout: &Layout,
+) -> Result<TransformerDecoderLayer<S>, String> {
+    let cross = [prefix, "cross_attn"];
+    layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
+    layer.cross_attention = load_attention(layer.cross_attention, file, cross, layout)?;
+    layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
+    let places = [
+        (&mut layer.attention_residual, "input_layernorm"),
+        (&mut layer.cross_attention_residual, "cross_layernorm"),
+        (&mut layer.feed_forward_residual, "post_attention_layernorm"),
+    ];
+    for (residual, name) in places {
+        let name = format!("{prefix}{}", layout.names.own(name));
+        residual.norm = file.norm_of_offset(residual.norm.clone(), &name, layout.offset)?;
+    }
+    Ok(layer)
+}
+
+/// Queries, keys and values, and the output projection, of the attention `module` after a prefix.
+pub(super) fn load_attention<S: ScoringFunction>(
+    mut attention: MultiHeadAttention<S>,
+    file: &StateDict,
+    [prefix, module]: [&str; 2],
+    layout: &Layout,
 ) -> Result<MultiHeadAttention<S>, String> {
-    let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
-    let place = |name: &str| Place::weight_and_bias(&own(name));
+    let own = |name: &str| format!("{prefix}{}", layout.names.own(&format!("{module}.{name}")));
+    let place = |name: &str| layout.place(&own(name));
     let inputs = [
         &mut attention.query,
         &mut attention.key,
@@ -241,19 +284,20 @@ pub(super) fn load_attention<S: ScoringFunction>(
     ];
     let places = if layout.is_fused {
         let outputs = inputs.each_ref().map(|linear| shape(&linear.weight)[1]);
-        fused(&own("self_attn.qkv_proj"), outputs)
+        fused(&layout.place(&own("qkv_proj")), outputs)
     } else {
-        ["q_proj", "k_proj", "v_proj"].map(|name| place(&format!("self_attn.{name}")))
+        ["q_proj", "k_proj", "v_proj"].map(place)
     };
     for (linear, place) in inputs.into_iter().zip(places) {
         *linear = file.linear(linear.clone(), place)?;
     }
     let output = attention.output;
-    let output = output.map(|output| file.linear(output, place("self_attn.o_proj")));
+    let output = output.map(|output| file.linear(output, place("o_proj")));
     attention.output = output.transpose()?;
     Ok(attention)
 }
 
+/// The network, whose first layer is `mlp.up_proj` beside a gate, and `mlp.fc1` without one.
 fn load_feed_forward(
     mut network: FeedForward,
     file: &StateDict,
@@ -261,17 +305,19 @@ fn load_feed_forward(
     layout: &Layout,
 ) -> Result<FeedForward, String> {
     let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
-    let place = |name: &str| Place::weight_and_bias(&own(name));
-    let [gate, input] = if layout.is_fused {
-        let [_, hidden_size] = shape(&network.input.weight);
-        fused(&own("mlp.gate_up_proj"), [hidden_size; 2])
+    let place = |name: &str| layout.place(&own(name));
+    network.input = if let Some(of_gate) = network.gate.take() {
+        let [gate, input] = if layout.is_fused {
+            let [_, hidden_size] = shape(&network.input.weight);
+            fused(&place("mlp.gate_up_proj"), [hidden_size; 2])
+        } else {
+            ["mlp.gate_proj", "mlp.up_proj"].map(place)
+        };
+        network.gate = Some(file.linear(of_gate, gate)?);
+        file.linear(network.input, input)?
     } else {
-        ["mlp.gate_proj", "mlp.up_proj"].map(place)
+        file.linear(network.input, place("mlp.fc1"))?
     };
-    let of_gate = network.gate;
-    let of_gate = of_gate.map(|of_gate| file.linear(of_gate, gate));
-    network.gate = of_gate.transpose()?;
-    network.input = file.linear(network.input, input)?;
     network.output = file.linear(network.output, place("mlp.down_proj"))?;
     Ok(network)
 }

@@ -150,7 +150,7 @@ fn load(
     file: &StateDict,
     prefix: &str,
 ) -> Result<GptOssAttention, String> {
-    let mut attention = load_attention(of_layer.attention, file, prefix, &LLAMA)?;
+    let mut attention = load_attention(of_layer.attention, file, [prefix, "self_attn"], &LLAMA)?;
     let sinks = attention.attention.sinks;
     let sinks = sinks.map(|sinks| file.parameter(sinks, &format!("{prefix}self_attn.sinks")));
     attention.attention.sinks = sinks.transpose()?;

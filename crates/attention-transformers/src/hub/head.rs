@@ -2,7 +2,7 @@
 
 use attention_core::ScoringFunction;
 use attention_core::import::{Place, StateDict};
-use burn::nn::LinearConfig;
+use burn::nn::{Embedding, Linear, LinearConfig};
 
 use crate::language_model::LanguageModel;
 use crate::text_encoder::TextEncoder;
@@ -35,17 +35,10 @@ impl<S: ScoringFunction> FromDecoder<S> for LanguageModel<S> {
         head: &str,
         embedding: &str,
     ) -> Result<Self, String> {
-        let weight = format!("{head}.weight");
-        let tokens = &model.embedding.tokens.weight;
-        let shape @ [vocab_size, size] = tokens.dims();
-        // Version 5 of `transformers` keeps a head of its own, whatever `tie_word_embeddings` says.
-        if model.head.is_none() && is_own(file, [&weight, embedding], &shape)? {
-            let own = LinearConfig::new(size, vocab_size).with_bias(false);
-            model.head = Some(own.init(&tokens.device()));
-        }
-        let own = model.head;
-        let own = own.map(|own| file.linear(own, Place::weight_and_bias(head)));
-        model.head = own.transpose()?;
+        model.head = match model.head {
+            Some(own) => Some(file.linear(own, Place::weight_and_bias(head))?),
+            None => own_head(file, [head, embedding], &model.embedding.tokens)?,
+        };
         Ok(model)
     }
 
@@ -81,6 +74,23 @@ impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
     fn leaves_alone(name: &str) -> bool {
         OTHER_HEADS.iter().any(|head| name.starts_with(head))
     }
+}
+
+/// The head in the tensor `head`.weight, if it has other elements than the tensor `embedding`: version 5 of `transformers`
+/// keeps such a head, whatever `tie_word_embeddings` says.
+pub(super) fn own_head(
+    file: &StateDict,
+    [head, embedding]: [&str; 2],
+    tokens: &Embedding,
+) -> Result<Option<Linear>, String> {
+    let place = Place::weight_and_bias(head);
+    let shape @ [vocab_size, size] = tokens.weight.dims();
+    if !is_own(file, [&place[0].name, embedding], &shape)? {
+        return Ok(None);
+    }
+    let own = LinearConfig::new(size, vocab_size).with_bias(false);
+    let own = own.init(&tokens.weight.device());
+    file.linear(own, place).map(Some)
 }
 
 /// Whether a file has a tensor `copy` with other elements than those of `original`.

@@ -23,6 +23,7 @@
 //! | DistilBERT | `distilbert` | [`load_bert`] | learned | no types of tokens |
 //! | these without a head, as MiniLM, BGE and E5 | the same | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
 //! | T5 1.0 and 1.1, mT5 | `t5`, `mt5` | [`load_t5`], [`load_t5_encoder`] | relative bias | an encoder and a decoder, a bias that layers share |
+//! | Marian (OPUS-MT), BART, mBART | `marian`, `bart`, `mbart` | [`load_bart`] | sinusoidal, learned | an encoder and a decoder, a bias of the logits |
 //!
 //! [`open`] takes any of them but gpt-oss, with its head or without one. Names that compiled and distributed modules
 //! put between others, `module.` and `_orig_mod.`, are left out wherever they stand.
@@ -85,6 +86,7 @@
 //! ```
 
 mod activation;
+mod bart;
 mod bert;
 mod bloom;
 mod decoder;
@@ -107,6 +109,7 @@ mod qwen3;
 mod rotary;
 mod t5;
 
+pub use bart::load_bart;
 pub use bert::{load_bert, load_bert_encoder};
 pub use bloom::load_bloom;
 pub use gemma2::load_gemma2;

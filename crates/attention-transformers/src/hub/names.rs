@@ -35,13 +35,14 @@ pub(super) fn prefix<'a>(file: &StateDict, prefixes: &[&'a str], tensor: &str) -
 }
 
 /// Parts of a fused linear layer, by their numbers of outputs in the order of the tensor's rows.
-pub(super) fn fused<const N: usize>(name: &str, outputs: [usize; N]) -> [[Place; 2]; N] {
+pub(super) fn fused<const N: usize>(whole: &[Place; 2], outputs: [usize; N]) -> [[Place; 2]; N] {
     let rows = outputs.iter().sum();
     std::array::from_fn(|at| {
-        Place::weight_and_bias(name).map(|place| Place {
+        whole.each_ref().map(|place| Place {
+            name: place.name.clone(),
             start: outputs[..at].iter().sum(),
             rows: Some(rows),
-            ..place
+            is_transposed: place.is_transposed,
         })
     })
 }

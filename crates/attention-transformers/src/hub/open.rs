@@ -8,6 +8,7 @@ use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
 use burn::tensor::{Device, Int, Tensor};
 
+use super::bart::{MODEL_TYPES as BARTS, load_bart};
 use super::bert::load_bert_encoder;
 use super::bloom::load_bloom;
 use super::encoder_families::MODEL_TYPES as ENCODERS;
@@ -36,7 +37,7 @@ pub enum OpenModel {
     Alibi(LanguageModel<Biased<DotProductScore, Alibi>>),
     /// GPT-2 and OPT.
     Learned(LanguageModel<DotProductScore>),
-    /// BERT and its kin, and the encoder of T5, without a head; GPT-2 and OPT without a head.
+    /// BERT and its kin, and the encoder of T5 or BART, without a head; GPT-2 and OPT without a head.
     Encoder(TextEncoder<DotProductScore>),
 }
 
@@ -102,7 +103,7 @@ impl From<Decoder<DotProductScore>> for OpenModel {
 type Load = fn(&Path, &Device) -> Result<OpenModel, ImportError>;
 
 /// The families, by their `model_type`s.
-const FAMILIES: [(&[&str], Load); 9] = [
+const FAMILIES: [(&[&str], Load); 10] = [
     (&LLAMAS, |folder, device| {
         let model: Decoder<Rotary<_>> = llama::load_with(folder, device, &LLAMAS)?;
         Ok(model.into())
@@ -136,11 +137,20 @@ const FAMILIES: [(&[&str], Load); 9] = [
     (&["t5", "mt5"], |folder, device| {
         load_t5_encoder(folder, device).map(OpenModel::Encoder)
     }),
+    (&BARTS, |folder, device| {
+        let model = load_bart(folder, device)?;
+        Ok(OpenModel::Encoder(TextEncoder {
+            embedding: model.source_embedding.unwrap_or(model.embedding),
+            stack: model.encoder,
+            causal: false,
+        }))
+    }),
 ];
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
-/// one: heads for classes, spans of answers or values are left alone. Of T5, which reads one text and writes another, it
-/// is the encoder; the whole is [`load_t5`](super::load_t5).
+/// one: heads for classes, spans of answers or values are left alone. Of T5 and BART,
+/// which read one text and write another, it is the encoder; the whole is [`load_t5`](super::load_t5) or
+/// [`load_bart`].
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.

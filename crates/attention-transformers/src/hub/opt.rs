@@ -25,7 +25,7 @@ const LAYOUT: Layout = Layout {
         ("input_layernorm", "self_attn_layer_norm"),
         ("post_attention_layernorm", "final_layer_norm"),
         ("self_attn.o_proj", "self_attn.out_proj"),
-        ("mlp.up_proj", "fc1"),
+        ("mlp.fc1", "fc1"),
         ("mlp.down_proj", "fc2"),
     ]),
     first_position: 2,

@@ -2,32 +2,29 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::DotProductScore;
+use attention_core::import::{ImportError, StateDict};
 use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, MultiHeadAttention};
-use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 
 use super::activation::activation_pair;
+use super::decoder::{LLAMA, Layout, load_layer, load_layer_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::{check_copy, is_own};
+use super::head::{check_copy, own_head};
+use super::names::Names;
 use crate::decoder::TransformerDecoderConfig;
-use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
-use crate::encoder_layer::TransformerEncoderLayer;
-use crate::feed_forward::{FeedForward, FeedForwardActivation};
+use crate::feed_forward::FeedForwardActivation;
 use crate::layer_config::TransformerLayerConfig;
 use crate::norm::{Norm, NormConfig};
-use crate::residual::Residual;
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
 const EMBEDDING: &str = "shared.weight";
-const HEAD: &str = "lm_head.weight";
 
 /// The embedding under the names that each stack has for it, in older files.
 const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
@@ -39,6 +36,43 @@ const MAX_BIASES: usize = 1 << 24;
 
 /// A bias that the first files have and nothing reads.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+
+/// The names of a layer of the encoder, and of the decoder.
+const ENCODER: Layout = Layout {
+    names: Names(&[
+        ("self_attn.q_proj", "0.SelfAttention.q"),
+        ("self_attn.k_proj", "0.SelfAttention.k"),
+        ("self_attn.v_proj", "0.SelfAttention.v"),
+        ("self_attn.o_proj", "0.SelfAttention.o"),
+        ("input_layernorm", "0.layer_norm"),
+        ("mlp.gate_proj", "1.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "1.DenseReluDense.wi_1"),
+        ("mlp.fc1", "1.DenseReluDense.wi"),
+        ("mlp.down_proj", "1.DenseReluDense.wo"),
+        ("post_attention_layernorm", "1.layer_norm"),
+    ]),
+    ..LLAMA
+};
+const DECODER: Layout = Layout {
+    names: Names(&[
+        ("self_attn.q_proj", "0.SelfAttention.q"),
+        ("self_attn.k_proj", "0.SelfAttention.k"),
+        ("self_attn.v_proj", "0.SelfAttention.v"),
+        ("self_attn.o_proj", "0.SelfAttention.o"),
+        ("input_layernorm", "0.layer_norm"),
+        ("cross_attn.q_proj", "1.EncDecAttention.q"),
+        ("cross_attn.k_proj", "1.EncDecAttention.k"),
+        ("cross_attn.v_proj", "1.EncDecAttention.v"),
+        ("cross_attn.o_proj", "1.EncDecAttention.o"),
+        ("cross_layernorm", "1.layer_norm"),
+        ("mlp.gate_proj", "2.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "2.DenseReluDense.wi_1"),
+        ("mlp.fc1", "2.DenseReluDense.wi"),
+        ("mlp.down_proj", "2.DenseReluDense.wo"),
+        ("post_attention_layernorm", "2.layer_norm"),
+    ]),
+    ..LLAMA
+};
 
 /// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
@@ -218,22 +252,20 @@ fn load(
 ) -> Result<EncoderDecoder<DotProductScore>, String> {
     let embedding = &mut model.embedding.tokens.weight;
     *embedding = file.parameter(embedding.clone(), EMBEDDING)?;
-    let shape @ [vocab_size, size] = embedding.dims();
-    let device = embedding.device();
+    let shape = embedding.dims();
     for copy in COPIES {
         let reason = "as both stacks have the same embedding";
         check_copy(file, [copy, EMBEDDING], &shape, reason)?;
     }
-    if is_own(file, [HEAD, EMBEDDING], &shape)? {
-        let head = LinearConfig::new(size, vocab_size).with_bias(false);
-        let head = file.linear(head.init(&device), Place::weight_and_bias("lm_head"))?;
-        model.head = Some(head);
-    }
+    model.head = own_head(file, ["lm_head", EMBEDDING], &model.embedding.tokens)?;
     load_encoder(&mut model.encoder, file)?;
     let decoder = &mut model.decoder;
-    for (at, layer) in decoder.layers.iter_mut().enumerate() {
-        load_decoder_layer(layer, file, &format!("decoder.block.{at}.layer."))?;
-    }
+    let layers = std::mem::take(&mut decoder.layers).into_iter().enumerate();
+    let layers = layers.map(|(at, layer)| {
+        let prefix = format!("decoder.block.{at}.layer.");
+        load_layer_with_memory(layer, file, &prefix, &DECODER)
+    });
+    decoder.layers = layers.collect::<Result<_, _>>()?;
     load_ends(
         &mut decoder.norm,
         &mut decoder.position_bias,
@@ -247,9 +279,11 @@ fn load_encoder(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
 ) -> Result<(), String> {
-    for (at, layer) in encoder.layers.iter_mut().enumerate() {
-        load_encoder_layer(layer, file, &format!("encoder.block.{at}.layer."))?;
-    }
+    let layers = std::mem::take(&mut encoder.layers).into_iter().enumerate();
+    let layers = layers.map(|(at, layer)| {
+        load_layer(layer, file, &format!("encoder.block.{at}.layer."), &ENCODER)
+    });
+    encoder.layers = layers.collect::<Result<_, _>>()?;
     load_ends(
         &mut encoder.norm,
         &mut encoder.position_bias,
@@ -271,106 +305,6 @@ fn load_ends(
     if let Some(RelativePositionBias { embedding, .. }) = bias {
         let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
         *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
-    }
-    Ok(())
-}
-
-fn load_encoder_layer(
-    layer: &mut TransformerEncoderLayer<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<(), String> {
-    load_attention(
-        &mut layer.attention,
-        file,
-        &format!("{prefix}0.SelfAttention"),
-    )?;
-    load_feed_forward(
-        &mut layer.feed_forward,
-        file,
-        &format!("{prefix}1.DenseReluDense"),
-    )?;
-    let residuals = [
-        &mut layer.attention_residual,
-        &mut layer.feed_forward_residual,
-    ];
-    load_norms(residuals, file, prefix)
-}
-
-fn load_decoder_layer(
-    layer: &mut TransformerDecoderLayer<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<(), String> {
-    load_attention(
-        &mut layer.attention,
-        file,
-        &format!("{prefix}0.SelfAttention"),
-    )?;
-    load_attention(
-        &mut layer.cross_attention,
-        file,
-        &format!("{prefix}1.EncDecAttention"),
-    )?;
-    load_feed_forward(
-        &mut layer.feed_forward,
-        file,
-        &format!("{prefix}2.DenseReluDense"),
-    )?;
-    let residuals = [
-        &mut layer.attention_residual,
-        &mut layer.cross_attention_residual,
-        &mut layer.feed_forward_residual,
-    ];
-    load_norms(residuals, file, prefix)
-}
-
-/// The normalization of each sublayer, in their order.
-fn load_norms<const N: usize>(
-    residuals: [&mut Residual; N],
-    file: &StateDict,
-    prefix: &str,
-) -> Result<(), String> {
-    for (at, residual) in residuals.into_iter().enumerate() {
-        residual.norm = file.norm(residual.norm.clone(), &format!("{prefix}{at}.layer_norm"))?;
-    }
-    Ok(())
-}
-
-fn load_attention(
-    attention: &mut MultiHeadAttention<DotProductScore>,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    let linears = [
-        (&mut attention.query, "q"),
-        (&mut attention.key, "k"),
-        (&mut attention.value, "v"),
-    ];
-    let output = attention.output.iter_mut().map(|output| (output, "o"));
-    load_linears(linears.into_iter().chain(output), file, name)
-}
-
-fn load_feed_forward(
-    network: &mut FeedForward,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    let input = if network.gate.is_some() { "wi_1" } else { "wi" };
-    let gate = network.gate.iter_mut().map(|gate| (gate, "wi_0"));
-    let others = [(&mut network.input, input), (&mut network.output, "wo")];
-    load_linears(gate.chain(others), file, name)
-}
-
-/// Linear layers below `name`, each with its own name there.
-fn load_linears<'a>(
-    linears: impl IntoIterator<Item = (&'a mut Linear, &'a str)>,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    for (linear, own) in linears {
-        let place = Place::weight_and_bias(&format!("{name}.{own}"));
-        *linear = file.linear(linear.clone(), place)?;
     }
     Ok(())
 }

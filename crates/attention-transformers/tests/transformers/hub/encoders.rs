@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use attention_core::NewRows;
+use attention_core::import::ImportError;
+use attention_core::{DotProductScore, NewRows};
 use attention_tests::{
     Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
 };
-use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5, load_t5_encoder, open};
-use attention_transformers::{GenerateConfig, Pooling};
-use burn::tensor::Tensor;
+use attention_transformers::hub::{
+    load_bart, load_bert, load_bert_encoder, load_t5, load_t5_encoder, open,
+};
+use attention_transformers::{EncoderDecoder, GenerateConfig, Pooling};
+use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -46,11 +49,20 @@ fn check_bert(family: &str, folder: &Path) {
     });
 }
 
-/// Compares the logits of the T5 at `folder`, all at once and by a cache, and its tokens, with those of a family.
+/// Compares the logits of the T5 at `folder` with those of a family.
 fn check_t5(family: &str, folder: &Path) {
+    check_translator(family, folder, |folder, device| load_t5(folder, device));
+}
+
+/// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with those of a family.
+fn check_translator(
+    family: &str,
+    folder: &Path,
+    load: fn(&Path, &Device) -> Result<EncoderDecoder<DotProductScore>, ImportError>,
+) {
     let expected = hugging_face_translation(family);
     device::each(|device| {
-        let model = load_t5(folder, device).unwrap();
+        let model = load(folder, device).unwrap();
         let memory = model.encode(
             tensor(&expected.tokens, device),
             NewRows::First(&expected.lens),
@@ -264,6 +276,77 @@ fn t5_translates() {
 #[test]
 fn mt5_translates() {
     check_t5("mt5", &original("mt5"));
+}
+
+/// By learned positions and by sines, with norms on either side of the sublayers, and with tokens for each language.
+#[test]
+fn marian_and_bart_translate() {
+    for family in ["bart", "mbart", "marian", "marian_apart"] {
+        check_translator(family, &original(family), |folder, device| {
+            load_bart(folder, device)
+        });
+    }
+}
+
+/// Names of a model saved without its head, the embedding and positions that older files have several times, and a bias
+/// of zeros that is not there.
+#[test]
+fn other_files_of_bart() {
+    for family in ["bart", "marian"] {
+        let alone = FolderCopy::of(family);
+        alone.change_tensors(|tensors| {
+            tensors.remove("final_logits_bias").unwrap();
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.map(|(name, tensor)| (name.replace("model.", ""), tensor)));
+        });
+        let older = FolderCopy::of(family);
+        older.change_tensors(|tensors| {
+            tensors.get_mut("final_logits_bias").unwrap().1.fill(0);
+            let embedding = tensors["model.shared.weight"].clone();
+            for name in [
+                "model.encoder.embed_tokens.weight",
+                "model.decoder.embed_tokens.weight",
+                "lm_head.weight",
+            ] {
+                tensors.insert(name.to_string(), embedding.clone());
+            }
+            for name in [
+                "model.encoder.embed_positions.weight",
+                "model.decoder.embed_positions.weight",
+            ] {
+                tensors.entry(name.to_string()).or_insert(embedding.clone());
+            }
+        });
+        let device = &device::plain()[0];
+        let logits = |folder: &FolderCopy| {
+            let model = load_bart(folder.path(), device).unwrap();
+            assert!(model.head.is_none());
+            let tokens = || tensor(&[vec![3, 1, 4]], device);
+            let memory = model.encode(tokens(), NewRows::All);
+            model.forward(tokens(), NewRows::All, &memory).into_data()
+        };
+        assert_eq!(logits(&alone), logits(&older), "{family}");
+    }
+}
+
+/// `transformers` 5 keeps a head with elements of its own, beside the bias of the logits.
+#[test]
+fn a_head_of_its_own_of_bart() {
+    let copy = FolderCopy::of("bart");
+    copy.change_tensors(|tensors| {
+        let mut head = tensors["model.shared.weight"].clone();
+        head.1.fill(0);
+        tensors.insert("lm_head.weight".to_string(), head);
+    });
+    let device = &device::plain()[0];
+    let model = load_bart(copy.path(), device).unwrap();
+    let tokens = || tensor(&[vec![3, 1, 4]], device);
+    let memory = model.encode(tokens(), NewRows::All);
+    let logits = model.forward(tokens(), NewRows::All, &memory);
+    let bias = load_bart(original("bart"), device).unwrap().head_bias;
+    let bias = Array::read(bias.unwrap().val());
+    let expected = Array::from_fn(&[1, 3, bias.shape[0]], |at| bias.at(&[at[2]]));
+    assert_close("the bias alone", logits, &expected, TOLERANCE);
 }
 
 /// Version 1.1.

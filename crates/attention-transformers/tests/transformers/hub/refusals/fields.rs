@@ -70,6 +70,10 @@ qwen3 | layer_types | ["full_attention", "linear"] | expected "sliding_attention
 gpt_oss | num_hidden_layers | 1 | expected more than 1, as layer 1 is asked for, got 1
 t5 | relative_attention_num_buckets | 2 | expected an even number, at least 4, got 2
 t5 | relative_attention_num_buckets | 7 | expected an even number, at least 4, got 7
+marian | d_model | 15 | expected an even number, for sines and cosines, got 15
+marian | max_position_embeddings | 10001 | expected at most 10000, got 10001
+bart | decoder_attention_heads | 3 | expected a divisor of `d_model`, 16, got 3
+bart | encoder_layers | 10001 | expected at most 10000 layers, got 10001
 t5 | relative_attention_max_distance | 4 | expected more than half of `relative_attention_num_buckets`, 4, got 4
 "#;
 
@@ -126,6 +130,12 @@ bert | tie_word_embeddings | false | expected a tensor `cls.predictions.decoder.
 t5 | num_decoder_layers | null | expected no tensor `decoder.block.2.layer.0.SelfAttention.k.weight`
 distilbert | n_layers | 3 | expected a tensor `distilbert.transformer.layer.2.attention.q_lin.weight`
 phi3 | num_key_value_heads | 4 | `model.layers.0.self_attn.qkv_proj.weight`: expected the shape [96, 32], got [64, 32]
+bart | decoder_layers | 1 | expected no tensor `model.decoder.layers.1.encoder_attn.k_proj.bias`, for which the model
+bart | decoder_ffn_dim | 18 | `model.decoder.layers.0.fc1.weight`: expected the shape [18, 16], got [22, 16]
+bart | max_position_embeddings | 14 \
+    | `model.decoder.embed_positions.weight`: expected the shape [16, 16], got [15, 16]
+mbart | model_type | "bart" | expected no tensor `model.decoder.layer_norm.bias`, for which the model
+marian | share_encoder_decoder_embeddings | false | expected a tensor `model.decoder.embed_tokens.weight`
 t5 | num_layers | 3 | expected a tensor `encoder.block.2.layer.0.SelfAttention.q.weight`
 t5_gated | feed_forward_proj | "relu" | expected a tensor `encoder.block.0.layer.1.DenseReluDense.wi.weight`
 "#;
