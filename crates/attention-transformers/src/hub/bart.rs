@@ -7,7 +7,7 @@ use attention_core::import::{ImportError, StateDict};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::activation::activation;
-use super::decoder::{LLAMA, Layout, divides, load_layer, load_layer_with_memory};
+use super::decoder::{LLAMA, Layout, divides, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{check_copy, own_head};
@@ -196,9 +196,7 @@ fn load(
         if let Some(PositionEmbedding::Sinusoidal(encoding)) = &mut embedding.positions {
             encoding.sinusoids = sinusoids(&encoding.sinusoids);
         }
-        let norm = embedding.norm.take();
-        let norm = norm.map(|norm| file.norm(norm, &name("layernorm_embedding")));
-        embedding.norm = norm.transpose()?;
+        file.optional_norm(&mut embedding.norm, &name("layernorm_embedding"))?;
     }
     let tokens = &model.embedding.tokens;
     let shape @ [vocab_size, _] = tokens.weight.dims();
@@ -221,23 +219,18 @@ fn load(
         head.bias = model.head_bias.take();
         model.head = Some(head);
     }
-    let [encoder, decoder] = [&mut model.encoder.norm, &mut model.decoder.norm];
-    for (norm, stack) in [(encoder, "encoder"), (decoder, "decoder")] {
-        let loaded = norm.take();
-        let loaded = loaded.map(|norm| file.norm(norm, &format!("{base}{stack}.layer_norm")));
-        *norm = loaded.transpose()?;
-    }
-    let layers = model.encoder.layers.into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        load_layer(layer, file, &format!("{base}encoder.layers.{at}."), &LAYOUT)
-    });
-    model.encoder.layers = layers.collect::<Result<_, _>>()?;
-    let layers = model.decoder.layers.into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        let prefix = format!("{base}decoder.layers.{at}.");
-        load_layer_with_memory(layer, file, &prefix, &LAYOUT)
-    });
-    model.decoder.layers = layers.collect::<Result<_, _>>()?;
+    let [encoder, decoder] = ["encoder.", "decoder."].map(|stack| format!("{base}{stack}"));
+    let EncoderDecoder {
+        encoder: of_encoder,
+        decoder: of_decoder,
+        ..
+    } = &mut model;
+    file.optional_norm(&mut of_encoder.norm, &format!("{encoder}layer_norm"))?;
+    file.optional_norm(&mut of_decoder.norm, &format!("{decoder}layer_norm"))?;
+    let layers = std::mem::take(&mut of_encoder.layers);
+    of_encoder.layers = load_layers(layers, file, &encoder, &LAYOUT)?;
+    let layers = std::mem::take(&mut of_decoder.layers);
+    of_decoder.layers = load_layers_with_memory(layers, file, &decoder, &LAYOUT)?;
     Ok(model)
 }
 

@@ -8,19 +8,18 @@ use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
 use super::activation::activation;
-use super::decoder::divides;
+use super::decoder::{divides, load_layers};
 use super::encoder_families::{FAMILIES, Family, MODEL_TYPES};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{IS_TIED, check_copy, is_own};
-use super::names::{Names, load_positions, prefix};
+use super::names::{load_positions, prefix};
 use crate::embedding::{PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig};
-use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
-use crate::encoder_layer::TransformerEncoderLayer;
+use crate::encoder::TransformerEncoderConfig;
 use crate::feed_forward::FeedForwardActivation;
 use crate::layer_config::TransformerLayerConfig;
 use crate::masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
-use crate::norm::{Norm, NormConfig};
+use crate::norm::NormConfig;
 use crate::residual::NormOrder;
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
@@ -46,8 +45,9 @@ const EMBEDDING: &str = "embeddings.word_embeddings";
 ///   `decoder.weight` and `decoder.bias`
 ///
 /// Normalizations of older files have `gamma` and `beta`. The pooler and the head of the other pretraining task are
-/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table. [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each
-/// text in the place of an `attention_mask`.
+/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table.
+/// [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each text in the
+/// place of an `attention_mask`.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -81,7 +81,8 @@ pub fn load_bert(
         |(mut model, found), file| {
             let prefix = found.family.prefix;
             model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
-            model.stack = load_stack(model.stack, file, &found, prefix)?;
+            let layout = &found.family.layers;
+            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
             load_head(&mut model, file, found.family)?;
             Ok(model)
         },
@@ -130,18 +131,17 @@ pub fn load_bert_encoder(
             };
             Ok((model, found))
         },
-        |(model, found), file| {
+        |(mut model, found), file| {
             let prefixes = [found.family.prefix, ""];
             let prefix = prefix(file, &prefixes, &format!("{EMBEDDING}.weight"));
-            Ok(TextEncoder {
-                embedding: load_embedding(model.embedding, file, &found, prefix)?,
-                stack: load_stack(model.stack, file, &found, prefix)?,
-                causal: model.causal,
-            })
+            model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
+            let layout = &found.family.layers;
+            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
+            Ok(model)
         },
         |name| {
             let is_of_layer = FAMILIES.iter().any(|family| {
-                let layers = family.tensors.own("encoder.layer.");
+                let layers = family.layers.names.own("layers.");
                 let own = name.strip_prefix(family.prefix).unwrap_or(name);
                 own.starts_with(layers) || own.starts_with("embeddings.")
             });
@@ -232,22 +232,6 @@ fn found(fields: &Fields) -> Result<Found, String> {
     })
 }
 
-fn load_stack(
-    mut stack: TransformerEncoder<DotProductScore>,
-    file: &StateDict,
-    found: &Found,
-    prefix: &str,
-) -> Result<TransformerEncoder<DotProductScore>, String> {
-    let names = found.family.tensors;
-    let layers = stack.layers.into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        let prefix = format!("{prefix}{}{at}.", names.own("encoder.layer."));
-        load_layer(layer, file, names, &prefix)
-    });
-    stack.layers = layers.collect::<Result<_, _>>()?;
-    Ok(stack)
-}
-
 fn load_embedding(
     mut embedding: TokenEmbedding,
     file: &StateDict,
@@ -261,52 +245,8 @@ fn load_embedding(
     let types = embedding.types;
     let types = types.map(|types| file.embedding(types, &name("token_type_embeddings")));
     embedding.types = types.transpose()?;
-    let norm = embedding.norm;
-    let norm = norm.map(|norm| load_norm(norm, file, &name("LayerNorm")));
-    embedding.norm = norm.transpose()?;
+    file.optional_norm(&mut embedding.norm, &name("LayerNorm"))?;
     Ok(embedding)
-}
-
-fn load_layer(
-    mut layer: TransformerEncoderLayer<DotProductScore>,
-    file: &StateDict,
-    names: Names,
-    prefix: &str,
-) -> Result<TransformerEncoderLayer<DotProductScore>, String> {
-    let name = |name: &str| format!("{prefix}{}", names.own(name));
-    let attention = &mut layer.attention;
-    let linears = [
-        (&mut attention.query, "attention.self.query"),
-        (&mut attention.key, "attention.self.key"),
-        (&mut attention.value, "attention.self.value"),
-        (&mut layer.feed_forward.input, "intermediate.dense"),
-        (&mut layer.feed_forward.output, "output.dense"),
-    ];
-    let output = attention.output.iter_mut();
-    let output = output.map(|output| (output, "attention.output.dense"));
-    for (linear, of) in linears.into_iter().chain(output) {
-        *linear = file.linear(linear.clone(), Place::weight_and_bias(&name(of)))?;
-    }
-    let norms = [
-        (&mut layer.attention_residual, "attention.output.LayerNorm"),
-        (&mut layer.feed_forward_residual, "output.LayerNorm"),
-    ];
-    for (residual, of) in norms {
-        residual.norm = load_norm(residual.norm.clone(), file, &name(of))?;
-    }
-    Ok(layer)
-}
-
-/// A normalization by the names of today, or by those of the first files.
-fn load_norm(mut norm: Norm, file: &StateDict, name: &str) -> Result<Norm, String> {
-    let [gain, bias] = ["gamma", "beta"].map(|kind| format!("{name}.{kind}"));
-    if !file.contains(&gain) {
-        return file.norm(norm, name);
-    }
-    norm.gamma = file.parameter(norm.gamma, &gain)?;
-    let beta = norm.beta;
-    norm.beta = beta.map(|beta| file.parameter(beta, &bias)).transpose()?;
-    Ok(norm)
 }
 
 /// The head. Where its weight is the embedding, the file has it once, or twice the same, and so its bias, which has two
@@ -316,7 +256,7 @@ fn load_head(
     file: &StateDict,
     family: &Family,
 ) -> Result<(), String> {
-    let own = |name: &str| family.tensors.own(name).to_string();
+    let own = |name: &str| family.head.own(name).to_string();
     let [weight, own_bias, bias] = ["decoder.weight", "decoder.bias", "bias"]
         .map(|name| own(&format!("cls.predictions.{name}")));
     let tokens = &model.embedding.tokens.weight;
@@ -325,7 +265,7 @@ fn load_head(
     let transform = Place::weight_and_bias(&own("cls.predictions.transform.dense"));
     head.transform = file.linear(head.transform.clone(), transform)?;
     let norm = own("cls.predictions.transform.LayerNorm");
-    head.norm = load_norm(head.norm.clone(), file, &norm)?;
+    head.norm = file.norm(head.norm.clone(), &norm)?;
     let embedding = format!("{}{EMBEDDING}.weight", family.prefix);
     // Version 5 of `transformers` keeps a head of its own, whatever `tie_word_embeddings` says.
     let is_called_tied = head.output.is_none();

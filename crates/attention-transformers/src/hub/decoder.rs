@@ -6,8 +6,9 @@ use burn_fused_layers::harness::parameter::shape;
 
 use super::activation::activation;
 use super::fields::Fields;
+use super::fused::{Fused, fused, load_part};
 use super::head::FromDecoder;
-use super::names::{Names, fused, load_positions};
+use super::names::{Names, load_positions};
 use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
@@ -140,8 +141,7 @@ pub(super) struct Layout {
     pub(super) names: Names,
     /// The number that is added to the gains of normalizations.
     pub(super) offset: f64,
-    /// Whether queries, keys and values are one tensor, and so gate and input of the feed-forward network.
-    pub(super) is_fused: bool,
+    pub(super) fused: Fused,
     /// Whether weights are `[in, out]`, those of `Conv1D`.
     pub(super) is_transposed: bool,
     /// The row of the first position, where positions are learned.
@@ -151,12 +151,17 @@ pub(super) struct Layout {
 pub(super) const LLAMA: Layout = Layout {
     names: Names(&[]),
     offset: 0.0,
-    is_fused: false,
+    fused: Fused::Apart,
     is_transposed: false,
     first_position: 0,
 };
 
 impl Layout {
+    /// The beginning of the names of layer `at` of a stack.
+    fn of_layer(&self, stack: &str, at: usize) -> String {
+        format!("{stack}{}{at}.", self.names.own("layers."))
+    }
+
     /// The weight and bias of a linear layer.
     fn place(&self, name: &str) -> [Place; 2] {
         let [weight, bias] = Place::weight_and_bias(name);
@@ -192,21 +197,34 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     )?;
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| {
-        let prefix = format!("{}{at}.", own("layers."));
+        let prefix = layout.of_layer(base, at);
         let mut layer = load_layer(layer, file, &prefix, layout)?;
         let attention = format!("{prefix}self_attn.");
         layer.attention.attention.score = load_score(layer.attention.attention.score, &attention)?;
         Ok::<_, String>(layer)
     });
     model.stack.layers = layers.collect::<Result<_, _>>()?;
+    file.optional_norm(&mut model.embedding.norm, &own("embed_norm"))?;
     let norm = model.stack.norm;
     let norm = norm.map(|norm| file.norm_of_offset(norm, &own("norm"), layout.offset));
     model.stack.norm = norm.transpose()?;
     M::from_decoder(model, file, head, &format!("{base}{embedding}.weight"))
 }
 
+/// The layers of a stack.
+pub(super) fn load_layers<S: ScoringFunction>(
+    layers: Vec<TransformerEncoderLayer<S>>,
+    file: &StateDict,
+    stack: &str,
+    layout: &Layout,
+) -> Result<Vec<TransformerEncoderLayer<S>>, String> {
+    let layers = layers.into_iter().enumerate();
+    let load = |(at, layer)| load_layer(layer, file, &layout.of_layer(stack, at), layout);
+    layers.map(load).collect()
+}
+
 /// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
-pub(super) fn load_layer<S: ScoringFunction>(
+fn load_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
     prefix: &str,
@@ -245,8 +263,21 @@ pub(super) fn load_layer<S: ScoringFunction>(
     Ok(layer)
 }
 
-/// A layer with attention to a memory, whose names have `cross_attn` in the place of `self_attn`.
-pub(super) fn load_layer_with_memory<S: ScoringFunction>(
+/// The layers of a stack with attention to a memory.
+pub(super) fn load_layers_with_memory<S: ScoringFunction>(
+    layers: Vec<TransformerDecoderLayer<S>>,
+    file: &StateDict,
+    stack: &str,
+    layout: &Layout,
+) -> Result<Vec<TransformerDecoderLayer<S>>, String> {
+    let layers = layers.into_iter().enumerate();
+    let load =
+        |(at, layer)| load_layer_with_memory(layer, file, &layout.of_layer(stack, at), layout);
+    layers.map(load).collect()
+}
+
+/// A layer whose attention to a memory has the names of the other with `cross_attn` in the place of `self_attn`.
+fn load_layer_with_memory<S: ScoringFunction>(
     mut layer: TransformerDecoderLayer<S>,
     file: &StateDict,
     prefix: &str,
@@ -277,19 +308,26 @@ pub(super) fn load_attention<S: ScoringFunction>(
 ) -> Result<MultiHeadAttention<S>, String> {
     let own = |name: &str| format!("{prefix}{}", layout.names.own(&format!("{module}.{name}")));
     let place = |name: &str| layout.place(&own(name));
+    let num_heads = attention.num_heads();
     let inputs = [
         &mut attention.query,
         &mut attention.key,
         &mut attention.value,
     ];
-    let places = if layout.is_fused {
-        let outputs = inputs.each_ref().map(|linear| shape(&linear.weight)[1]);
-        fused(&layout.place(&own("qkv_proj")), outputs)
+    if layout.fused == Fused::InHeads {
+        for (at, linear) in inputs.into_iter().enumerate() {
+            *linear = load_part(linear.clone(), file, &own("qkv_proj"), [at, num_heads])?;
+        }
     } else {
-        ["q_proj", "k_proj", "v_proj"].map(place)
-    };
-    for (linear, place) in inputs.into_iter().zip(places) {
-        *linear = file.linear(linear.clone(), place)?;
+        let places = if layout.fused == Fused::Whole {
+            let outputs = inputs.each_ref().map(|linear| shape(&linear.weight)[1]);
+            fused(&layout.place(&own("qkv_proj")), outputs)
+        } else {
+            ["q_proj", "k_proj", "v_proj"].map(place)
+        };
+        for (linear, place) in inputs.into_iter().zip(places) {
+            *linear = file.linear(linear.clone(), place)?;
+        }
     }
     let output = attention.output;
     let output = output.map(|output| file.linear(output, place("o_proj")));
@@ -307,7 +345,7 @@ fn load_feed_forward(
     let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
     let place = |name: &str| layout.place(&own(name));
     network.input = if let Some(of_gate) = network.gate.take() {
-        let [gate, input] = if layout.is_fused {
+        let [gate, input] = if layout.fused == Fused::Whole {
             let [_, hidden_size] = shape(&network.input.weight);
             fused(&place("mlp.gate_up_proj"), [hidden_size; 2])
         } else {

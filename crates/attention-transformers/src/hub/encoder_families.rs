@@ -1,5 +1,6 @@
 //! The families of encoders, as they differ from BERT.
 
+use super::decoder::{LLAMA, Layout};
 use super::names::Names;
 
 /// A family, as it differs from BERT.
@@ -8,8 +9,9 @@ pub(super) struct Family {
     /// The beginning of the names of a model that has a head.
     pub(super) prefix: &'static str,
     pub(super) fields: Names,
-    /// Names after the prefix or those of a layer, and of the head.
-    pub(super) tensors: Names,
+    pub(super) layers: Layout,
+    /// The names of the head.
+    pub(super) head: Names,
     /// Whether positions begin in row `pad_token_id + 1` of their table.
     pub(super) begins_after_padding: bool,
     /// Whether tokens have types.
@@ -22,7 +24,21 @@ const BERT: Family = Family {
     model_types: &["bert"],
     prefix: "bert.",
     fields: Names(&[]),
-    tensors: Names(&[]),
+    layers: Layout {
+        names: Names(&[
+            ("layers.", "encoder.layer."),
+            ("self_attn.q_proj", "attention.self.query"),
+            ("self_attn.k_proj", "attention.self.key"),
+            ("self_attn.v_proj", "attention.self.value"),
+            ("self_attn.o_proj", "attention.output.dense"),
+            ("input_layernorm", "attention.output.LayerNorm"),
+            ("mlp.fc1", "intermediate.dense"),
+            ("mlp.down_proj", "output.dense"),
+            ("post_attention_layernorm", "output.LayerNorm"),
+        ]),
+        ..LLAMA
+    },
+    head: Names(&[]),
     begins_after_padding: false,
     has_types: true,
     has_gelu_head: false,
@@ -33,7 +49,7 @@ pub(super) const FAMILIES: [Family; 4] = [
     Family {
         model_types: &["roberta", "xlm-roberta", "camembert"],
         prefix: "roberta.",
-        tensors: Names(&[
+        head: Names(&[
             ("cls.predictions.transform.dense", "lm_head.dense"),
             ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
             ("cls.predictions.bias", "lm_head.bias"),
@@ -56,16 +72,21 @@ pub(super) const FAMILIES: [Family; 4] = [
             ("hidden_dropout_prob", "dropout"),
             ("attention_probs_dropout_prob", "attention_dropout"),
         ]),
-        tensors: Names(&[
-            ("encoder.layer.", "transformer.layer."),
-            ("attention.self.query", "attention.q_lin"),
-            ("attention.self.key", "attention.k_lin"),
-            ("attention.self.value", "attention.v_lin"),
-            ("attention.output.dense", "attention.out_lin"),
-            ("attention.output.LayerNorm", "sa_layer_norm"),
-            ("intermediate.dense", "ffn.lin1"),
-            ("output.dense", "ffn.lin2"),
-            ("output.LayerNorm", "output_layer_norm"),
+        layers: Layout {
+            names: Names(&[
+                ("layers.", "transformer.layer."),
+                ("self_attn.q_proj", "attention.q_lin"),
+                ("self_attn.k_proj", "attention.k_lin"),
+                ("self_attn.v_proj", "attention.v_lin"),
+                ("self_attn.o_proj", "attention.out_lin"),
+                ("input_layernorm", "sa_layer_norm"),
+                ("mlp.fc1", "ffn.lin1"),
+                ("mlp.down_proj", "ffn.lin2"),
+                ("post_attention_layernorm", "output_layer_norm"),
+            ]),
+            ..LLAMA
+        },
+        head: Names(&[
             ("cls.predictions.transform.dense", "vocab_transform"),
             ("cls.predictions.transform.LayerNorm", "vocab_layer_norm"),
             ("cls.predictions.bias", "vocab_projector.bias"),
@@ -78,7 +99,7 @@ pub(super) const FAMILIES: [Family; 4] = [
     Family {
         model_types: &["electra"],
         prefix: "electra.",
-        tensors: Names(&[
+        head: Names(&[
             (
                 "cls.predictions.transform.dense",
                 "generator_predictions.dense",

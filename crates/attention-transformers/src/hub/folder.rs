@@ -6,7 +6,7 @@ use attention_core::import::{ImportError, StateDict};
 use tensor_files::shown;
 
 use super::fields::Fields;
-use super::names::unwrapped;
+use super::names::today;
 
 /// The file of the sizes.
 pub(super) const CONFIG: &str = "config.json";
@@ -77,6 +77,6 @@ pub(super) fn load_part<I, M>(
         return Err(ImportError::of(folder)(reason));
     };
     StateDict::open(&weights, "")
-        .and_then(|file| load(part, &file.renamed(unwrapped)?))
+        .and_then(|file| load(part, &file.renamed(today)?))
         .map_err(ImportError::of(&weights))
 }

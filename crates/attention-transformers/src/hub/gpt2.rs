@@ -11,6 +11,7 @@ use super::activation::activation;
 use super::decoder::{LLAMA, Layout, divides, load_decoder};
 use super::fields::Fields;
 use super::folder::load_model;
+use super::fused::Fused;
 use super::head::FromDecoder;
 use super::names::Names;
 use crate::embedding::{PositionEmbeddingConfig, TokenEmbeddingConfig};
@@ -39,7 +40,7 @@ const LAYOUT: Layout = Layout {
         ("mlp.fc1", "mlp.c_fc"),
         ("mlp.down_proj", "mlp.c_proj"),
     ]),
-    is_fused: true,
+    fused: Fused::Whole,
     is_transposed: true,
     ..LLAMA
 };

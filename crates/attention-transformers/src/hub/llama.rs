@@ -11,6 +11,7 @@ use burn::tensor::Device;
 use super::decoder::{Heads, LLAMA, Layout, layer_config, load_decoder, model_config};
 use super::fields::Fields;
 use super::folder::load_model;
+use super::fused::Fused;
 use super::gemma::GEMMA;
 use super::head::FromDecoder;
 use super::layer_types::{all_windows, last_windows, no_windows, with_windows};
@@ -145,7 +146,7 @@ const FAMILIES: [Family; 6] = [
     Family {
         model_type: "phi3",
         layout: Layout {
-            is_fused: true,
+            fused: Fused::Whole,
             ..LLAMA
         },
         windows: all_windows,

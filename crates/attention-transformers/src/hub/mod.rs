@@ -93,6 +93,7 @@ mod decoder;
 mod encoder_families;
 mod fields;
 mod folder;
+mod fused;
 mod gemma;
 mod gemma2;
 mod gemma3;

@@ -1,6 +1,5 @@
 //! Names of a family that differ from another's.
 
-use attention_core::import::Place;
 use attention_core::import::StateDict;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
@@ -22,9 +21,15 @@ impl Names {
 /// Names that compiled and distributed modules of PyTorch put between others.
 const WRAPPERS: [&str; 2] = ["module", "_orig_mod"];
 
-/// The name of a tensor without those of wrappers.
-pub(super) fn unwrapped(name: &str) -> String {
+/// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma` and
+/// `beta`.
+pub(super) fn today(name: &str) -> String {
     let parts = name.split('.').filter(|part| !WRAPPERS.contains(part));
+    let parts = parts.map(|part| match part {
+        "gamma" => "weight",
+        "beta" => "bias",
+        other => other,
+    });
     parts.collect::<Vec<_>>().join(".")
 }
 
@@ -32,19 +37,6 @@ pub(super) fn unwrapped(name: &str) -> String {
 pub(super) fn prefix<'a>(file: &StateDict, prefixes: &[&'a str], tensor: &str) -> &'a str {
     let is_there = |prefix: &&&str| file.contains(&format!("{prefix}{tensor}"));
     prefixes.iter().find(is_there).unwrap_or(&prefixes[0])
-}
-
-/// Parts of a fused linear layer, by their numbers of outputs in the order of the tensor's rows.
-pub(super) fn fused<const N: usize>(whole: &[Place; 2], outputs: [usize; N]) -> [[Place; 2]; N] {
-    let rows = outputs.iter().sum();
-    std::array::from_fn(|at| {
-        whole.each_ref().map(|place| Place {
-            name: place.name.clone(),
-            start: outputs[..at].iter().sum(),
-            rows: Some(rows),
-            is_transposed: place.is_transposed,
-        })
-    })
 }
 
 /// The learned positions of `embedding`, if it has some: the rows of the tensor `name` from `first` on.

@@ -9,7 +9,7 @@ use attention_core::score::DotProductScoreConfig;
 use burn::tensor::Device;
 
 use super::activation::activation_pair;
-use super::decoder::{LLAMA, Layout, load_layer, load_layer_with_memory};
+use super::decoder::{LLAMA, Layout, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{check_copy, own_head};
@@ -40,36 +40,38 @@ const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention
 /// The names of a layer of the encoder, and of the decoder.
 const ENCODER: Layout = Layout {
     names: Names(&[
-        ("self_attn.q_proj", "0.SelfAttention.q"),
-        ("self_attn.k_proj", "0.SelfAttention.k"),
-        ("self_attn.v_proj", "0.SelfAttention.v"),
-        ("self_attn.o_proj", "0.SelfAttention.o"),
-        ("input_layernorm", "0.layer_norm"),
-        ("mlp.gate_proj", "1.DenseReluDense.wi_0"),
-        ("mlp.up_proj", "1.DenseReluDense.wi_1"),
-        ("mlp.fc1", "1.DenseReluDense.wi"),
-        ("mlp.down_proj", "1.DenseReluDense.wo"),
-        ("post_attention_layernorm", "1.layer_norm"),
+        ("layers.", "block."),
+        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
+        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
+        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
+        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
+        ("input_layernorm", "layer.0.layer_norm"),
+        ("mlp.gate_proj", "layer.1.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "layer.1.DenseReluDense.wi_1"),
+        ("mlp.fc1", "layer.1.DenseReluDense.wi"),
+        ("mlp.down_proj", "layer.1.DenseReluDense.wo"),
+        ("post_attention_layernorm", "layer.1.layer_norm"),
     ]),
     ..LLAMA
 };
 const DECODER: Layout = Layout {
     names: Names(&[
-        ("self_attn.q_proj", "0.SelfAttention.q"),
-        ("self_attn.k_proj", "0.SelfAttention.k"),
-        ("self_attn.v_proj", "0.SelfAttention.v"),
-        ("self_attn.o_proj", "0.SelfAttention.o"),
-        ("input_layernorm", "0.layer_norm"),
-        ("cross_attn.q_proj", "1.EncDecAttention.q"),
-        ("cross_attn.k_proj", "1.EncDecAttention.k"),
-        ("cross_attn.v_proj", "1.EncDecAttention.v"),
-        ("cross_attn.o_proj", "1.EncDecAttention.o"),
-        ("cross_layernorm", "1.layer_norm"),
-        ("mlp.gate_proj", "2.DenseReluDense.wi_0"),
-        ("mlp.up_proj", "2.DenseReluDense.wi_1"),
-        ("mlp.fc1", "2.DenseReluDense.wi"),
-        ("mlp.down_proj", "2.DenseReluDense.wo"),
-        ("post_attention_layernorm", "2.layer_norm"),
+        ("layers.", "block."),
+        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
+        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
+        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
+        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
+        ("input_layernorm", "layer.0.layer_norm"),
+        ("cross_attn.q_proj", "layer.1.EncDecAttention.q"),
+        ("cross_attn.k_proj", "layer.1.EncDecAttention.k"),
+        ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
+        ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
+        ("cross_layernorm", "layer.1.layer_norm"),
+        ("mlp.gate_proj", "layer.2.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "layer.2.DenseReluDense.wi_1"),
+        ("mlp.fc1", "layer.2.DenseReluDense.wi"),
+        ("mlp.down_proj", "layer.2.DenseReluDense.wo"),
+        ("post_attention_layernorm", "layer.2.layer_norm"),
     ]),
     ..LLAMA
 };
@@ -260,12 +262,8 @@ fn load(
     model.head = own_head(file, ["lm_head", EMBEDDING], &model.embedding.tokens)?;
     load_encoder(&mut model.encoder, file)?;
     let decoder = &mut model.decoder;
-    let layers = std::mem::take(&mut decoder.layers).into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        let prefix = format!("decoder.block.{at}.layer.");
-        load_layer_with_memory(layer, file, &prefix, &DECODER)
-    });
-    decoder.layers = layers.collect::<Result<_, _>>()?;
+    let layers = std::mem::take(&mut decoder.layers);
+    decoder.layers = load_layers_with_memory(layers, file, "decoder.", &DECODER)?;
     load_ends(
         &mut decoder.norm,
         &mut decoder.position_bias,
@@ -279,11 +277,8 @@ fn load_encoder(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
 ) -> Result<(), String> {
-    let layers = std::mem::take(&mut encoder.layers).into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        load_layer(layer, file, &format!("encoder.block.{at}.layer."), &ENCODER)
-    });
-    encoder.layers = layers.collect::<Result<_, _>>()?;
+    let layers = std::mem::take(&mut encoder.layers);
+    encoder.layers = load_layers(layers, file, "encoder.", &ENCODER)?;
     load_ends(
         &mut encoder.norm,
         &mut encoder.position_bias,
@@ -299,9 +294,7 @@ fn load_ends(
     file: &StateDict,
     stack: &str,
 ) -> Result<(), String> {
-    if let Some(norm) = norm {
-        *norm = file.norm(norm.clone(), &format!("{stack}.final_layer_norm"))?;
-    }
+    file.optional_norm(norm, &format!("{stack}.final_layer_norm"))?;
     if let Some(RelativePositionBias { embedding, .. }) = bias {
         let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
         *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
