@@ -12,11 +12,16 @@ import shutil
 
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, BertModel, BloomConfig, BloomForCausalLM, Gemma2Config,
-                          Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
-                          GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
-                          T5ForConditionalGeneration)
+from transformers import (BartConfig, BartForConditionalGeneration, BertConfig, BertForMaskedLM, BertModel,
+                          BloomConfig, BloomForCausalLM, DistilBertConfig, DistilBertForMaskedLM, ElectraConfig,
+                          ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPT2Config,
+                          GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, LlamaModel,
+                          MarianConfig, MarianMTModel, MBartConfig, MBartForConditionalGeneration, MinistralConfig,
+                          MinistralForCausalLM, MistralConfig, MistralForCausalLM, MT5Config,
+                          MT5ForConditionalGeneration, OPTConfig, OPTForCausalLM, Phi3Config, Phi3ForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
+                          RobertaForMaskedLM, T5Config, T5EncoderModel, T5ForConditionalGeneration)
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from generate import HERE, draw, to_json
@@ -87,7 +92,7 @@ def language_model(family, model_kind, config_kind, settings, others, gain=1.0, 
     folder = FOLDER / family
     save(model, folder, shard_size)
     parameters = model.double().state_dict()
-    tokens = tokens_of(family, model.config.vocab_size)
+    tokens = tokens_of(family, model.config.get_text_config().vocab_size)
     logits = logits_of(model_kind, config_of(config_kind, settings), parameters, tokens)
     for other in others:
         changed = logits_of(model_kind, config_of(config_kind, settings | other), parameters, tokens)
@@ -164,6 +169,47 @@ language_model("gpt2", GPT2LMHeadModel, GPT2Config, gpt2, [
     {"scale_attn_by_inverse_layer_idx": False}, {"scale_attn_weights": False}, {"activation_function": "relu"},
     {"layer_norm_epsilon": 0.5}])
 
+# Layers of both kinds.
+ministral = mistral | {"vocab_size": 37, "layer_types": ["full_attention", "sliding_attention"]}
+language_model("ministral", MinistralForCausalLM, MinistralConfig, ministral, [
+    {"layer_types": ["sliding_attention", "full_attention"]}, {"sliding_window": 5}])
+
+# Half of the features of a head turn, by angles that other texts would change.
+LONGROPE = {"rope_type": "longrope", "rope_theta": 200.0, "partial_rotary_factor": 0.5, "short_factor": [1.5, 3.0],
+            "long_factor": [2.0, 8.0], "original_max_position_embeddings": 16}
+phi3 = {"vocab_size": 41, "hidden_size": 32, "intermediate_size": 18, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 64, "original_max_position_embeddings": 16,
+        "rms_norm_eps": 1e-3, "rope_parameters": LONGROPE, "sliding_window": 5, "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2}
+language_model("phi3", Phi3ForCausalLM, Phi3Config, phi3, [
+    {"sliding_window": 6}, {"sliding_window": None}, {"rope_parameters": LONGROPE | {"short_factor": [1.0, 1.0]}},
+    {"max_position_embeddings": 16}])
+
+gemma = {"vocab_size": 43, "hidden_size": 20, "intermediate_size": 22, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-3,
+         "rope_parameters": DEFAULT}
+language_model("gemma", GemmaForCausalLM, GemmaConfig, gemma, [
+    {"hidden_act": "silu"}, {"rope_parameters": DEFAULT | {"rope_theta": 10.0}}], gain=0.0)
+
+opt = {"vocab_size": 37, "hidden_size": 20, "ffn_dim": 28, "num_hidden_layers": 2, "num_attention_heads": 4,
+       "max_position_embeddings": 13}
+language_model("opt", OPTForCausalLM, OPTConfig, opt, [{"activation_function": "gelu"}])
+
+# Beside a model of pictures, in a file without the fields of the text model that have their defaults.
+OF_PICTURES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+               "image_size": 4, "patch_size": 2}
+of_texts = gemma3 | {"vocab_size": 31, "hidden_size": 24, "num_attention_heads": 8, "num_key_value_heads": 4,
+                     "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256, "max_position_embeddings": 131072}
+language_model("gemma3_pictures", Gemma3ForConditionalGeneration, Gemma3Config, {
+    "text_config": of_texts, "vision_config": OF_PICTURES, "mm_tokens_per_image": 1, "image_token_index": 30,
+    "boi_token_index": 29, "eoi_token_index": 28}, [{"text_config": of_texts | {"sliding_window": 5}}], gain=0.0)
+config_file = FOLDER / "gemma3_pictures" / "config.json"
+config = json.loads(config_file.read_text())
+for name in ["num_attention_heads", "num_key_value_heads", "rms_norm_eps", "query_pre_attn_scalar",
+             "max_position_embeddings", "hidden_activation", "final_logit_softcapping"]:
+    del config["text_config"][name]
+config_file.write_text(json.dumps(config, indent=2) + "\n")
+
 # Heads that are no power of two.
 bloom = {"vocab_size": 59, "hidden_size": 18, "n_head": 3, "n_layer": 2, "layer_norm_epsilon": 1e-3}
 language_model("bloom", BloomForCausalLM, BloomConfig, bloom, [{"layer_norm_epsilon": 0.5}])
@@ -222,7 +268,7 @@ def attention_of_gpt_oss():
 attention_of_gpt_oss()
 
 
-# ---- BERT and T5: padded texts, whose rows of padding are not compared
+# ---- BERT, T5 and BART: padded texts, whose rows of padding are not compared
 
 LENS = [11, 6]
 
@@ -247,25 +293,30 @@ def seen(family, logits, changed, what):
     assert change > SEEN, f"{family}: {what} changes the logits by {change}"
 
 
-def bert_model(family, settings, others):
+def bert_model(family, settings, others, kinds=(BertForMaskedLM, BertConfig), num_types=2, first_token=0):
+    """An encoder with the head of its masked language model; no token is below `first_token`, as that of padding is."""
+    model_kind, config_kind = kinds
     folder = FOLDER / family
-    model = filled(BertForMaskedLM(config_of(BertConfig, settings)), family, 1.0)
+    model = filled(model_kind(config_of(config_kind, settings)), family, 1.0)
     save(model, folder)
-    tokens = tokens_of(family, settings["vocab_size"])
-    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long()
-    inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS), "token_type_ids": types}
+    tokens = tokens_of(family, settings["vocab_size"] - first_token) + first_token
+    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long() % max(num_types, 1)
+    inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS)}
+    if num_types:
+        inputs["token_type_ids"] = types
 
     def logits_of(model, **changes):
         with torch.no_grad():
             return model(**inputs | changes).logits
 
     parameters = model.double().state_dict()
-    logits = logits_of(BertForMaskedLM.from_pretrained(folder, attn_implementation="eager").double())
+    logits = logits_of(model_kind.from_pretrained(folder, attn_implementation="eager").double())
     for other in others:
-        changed = BertForMaskedLM(config_of(BertConfig, settings | other)).double().eval()
+        changed = model_kind(config_of(config_kind, settings | other)).double().eval()
         changed.load_state_dict(parameters)
         seen(family, logits, logits_of(changed), other)
-    for changes in [{"token_type_ids": 1 - types}, {"attention_mask": None}]:
+    changed_types = [{"token_type_ids": 1 - types}] if num_types == 2 else []
+    for changes in [*changed_types, {"attention_mask": None}]:
         seen(family, logits, logits_of(model, **changes), changes)
     write(folder, tokens=tokens.tolist(), types=types.tolist(), lens=LENS, logits=to_json(logits, exact=False))
 
@@ -276,6 +327,15 @@ bert_model("bert", bert, [{"hidden_act": "relu"}, {"layer_norm_eps": 0.5}])
 # A head of its own.
 bert_model("bert_untied", bert | {"vocab_size": 31, "hidden_act": "gelu_new", "tie_word_embeddings": False},
            [{"hidden_act": "relu"}])
+
+bert_model("roberta", bert | {"vocab_size": 39, "type_vocab_size": 1, "pad_token_id": 1, "hidden_act": "relu",
+                              "max_position_embeddings": 15}, [{"layer_norm_eps": 0.5}, {"hidden_act": "gelu"}],
+           (RobertaForMaskedLM, RobertaConfig), num_types=1, first_token=2)
+bert_model("distilbert", {"vocab_size": 37, "dim": 20, "n_layers": 2, "n_heads": 4, "hidden_dim": 28,
+                          "max_position_embeddings": 13}, [{"activation": "relu"}],
+           (DistilBertForMaskedLM, DistilBertConfig), num_types=0)
+bert_model("electra", bert | {"vocab_size": 37, "embedding_size": 20, "hidden_act": "relu"},
+           [{"layer_norm_eps": 0.5}, {"hidden_act": "gelu"}], (ElectraForMaskedLM, ElectraConfig))
 
 
 def bert_encoder(family, settings):
@@ -298,25 +358,61 @@ def bert_encoder(family, settings):
 bert_encoder("bert_encoder", bert | {"vocab_size": 29})
 
 
+def alone(family, model_kind, config_kind, settings, **factors):
+    """A model saved without a head, and the features of texts."""
+    folder = FOLDER / family
+    model = scaled(filled(model_kind(config_of(config_kind, settings)), family, 1.0), **factors)
+    save(model, folder)
+    tokens = tokens_of(family, settings["vocab_size"])
+    model = model_kind.from_pretrained(folder, attn_implementation="eager").double()
+    with torch.no_grad():
+        features = model(input_ids=tokens, attention_mask=attended(LENS, TOKENS)).last_hidden_state
+    write(folder, tokens=tokens.tolist(), types=torch.zeros_like(tokens).tolist(), lens=LENS,
+          logits=to_json(features, exact=False))
+
+
+alone("llama_alone", LlamaModel, LlamaConfig, llama)
+
+
 TARGET_ROWS, GENERATED = 6, 5
 
 
-def t5_model(family, settings, others, has_own_head):
-    """A T5; with a head of its own it is of version 1.1, whose config says so in a field that is not written today."""
+def filled_translator(model, family, factors):
+    """The model with drawn parameters, those that have a part of a name multiplied, and a drawn bias of the logits."""
+    model = scaled(filled(model, family, 1.0), **factors)
+    with torch.no_grad():
+        for module in model.modules():
+            if hasattr(module, "create_weight"):  # Sines and cosines, which are no parameters.
+                module.weight.copy_(module.create_weight())
+        if hasattr(model, "final_logits_bias"):
+            bias = model.final_logits_bias
+            bias.copy_(draw(f"{family}/final_logits_bias", *bias.shape, std=0.3))
+    return model
+
+
+# Positions, and the text that is read, matter as much as the tokens so far.
+OF_T5 = {"relative_attention_bias": 2.0, "shared": 2.0}
+OF_BART = {"v_proj.weight": 2.0, "out_proj.weight": 2.0, "fc": 2.0, "bias": 0.1, "embed_positions": 4.0}
+
+
+def translator(family, settings, others, kinds, factors, has_own_head=False):
+    """A model that reads one text and writes another; a T5 with a head of its own is of version 1.1, whose config says
+    so in a field that is not written today."""
     folder = FOLDER / family
-    model = T5ForConditionalGeneration(config_of(T5Config, settings))
+    model_kind, config_kind = kinds
+    model = model_kind(config_of(config_kind, settings))
     if has_own_head:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
-    # Positions matter as much as what stands there.
-    model = scaled(filled(model, family, 1.0), relative_attention_bias=2.0, shared=2.0)
+    model = filled_translator(model, family, factors)
     save(model, folder)
     if has_own_head:
         config = json.loads((folder / "config.json").read_text())
-        del config["scale_decoder_outputs"]
+        config.pop("scale_decoder_outputs", None)
         settings = settings | {"tie_word_embeddings": False}
         (folder / "config.json").write_text(json.dumps(config | settings, indent=2) + "\n")
     tokens = tokens_of(family, settings["vocab_size"])
-    targets = tokens_of(f"{family}/targets", settings["vocab_size"])[:, :TARGET_ROWS].clone()
+    target_vocab_size = settings.get("decoder_vocab_size", settings["vocab_size"])
+    targets = tokens_of(f"{family}/targets", target_vocab_size)[:, :TARGET_ROWS].clone()
     targets[:, 0] = 0
 
     def logits_of(model, tokens=tokens, mask=attended(LENS, TOKENS), targets=targets):
@@ -324,8 +420,8 @@ def t5_model(family, settings, others, has_own_head):
             return model(input_ids=tokens, attention_mask=mask, decoder_input_ids=targets, use_cache=False).logits
 
     def loaded(**changes):
-        changed = config_of(T5Config, settings | changes) if changes else None
-        return T5ForConditionalGeneration.from_pretrained(
+        changed = config_of(config_kind, settings | changes) if changes else None
+        return model_kind.from_pretrained(
             folder, config=changed, attn_implementation="eager").double()
 
     def change(logits, changed, what):
@@ -333,7 +429,8 @@ def t5_model(family, settings, others, has_own_head):
         assert share > SEEN, f"{family}: {what} changes the logits by {share}"
 
     model = loaded()
-    assert (model.lm_head.weight is model.shared.weight) != has_own_head
+    embedding = model.get_decoder().embed_tokens
+    assert (model.lm_head.weight is embedding.weight) != has_own_head
     logits = logits_of(model)
     for other in others:
         change(logits, logits_of(loaded(**other)), other)
@@ -352,8 +449,28 @@ def t5_model(family, settings, others, has_own_head):
 
 t5 = {"vocab_size": 41, "d_model": 16, "d_kv": 5, "d_ff": 18, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3,
       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 9, "layer_norm_epsilon": 1e-3}
-t5_model("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
-                    {"relative_attention_max_distance": 30}, {"tie_word_embeddings": False}], False)
+T5_KINDS = (T5ForConditionalGeneration, T5Config)
+translator("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
+                      {"relative_attention_max_distance": 30}, {"tie_word_embeddings": False}], T5_KINDS, OF_T5)
 # Version 1.1: a gate, a head of its own.
-t5_model("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
-         [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], True)
+translator("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
+           [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], T5_KINDS, OF_T5, has_own_head=True)
+translator("mt5", t5 | {"vocab_size": 37, "feed_forward_proj": "gated-gelu"}, [{"feed_forward_proj": "gated-silu"}],
+           (MT5ForConditionalGeneration, MT5Config), OF_T5, has_own_head=True)
+alone("t5_encoder", T5EncoderModel, T5Config, t5 | {"vocab_size": 31}, relative_attention_bias=2.0, shared=2.0)
+
+bart = {"vocab_size": 37, "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 2, "encoder_ffn_dim": 18, "decoder_ffn_dim": 22, "max_position_embeddings": 13,
+        "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0,
+        "forced_eos_token_id": 2}
+CHANGES = [{"activation_function": "relu"}, {"scale_embedding": True}]
+translator("bart", bart, CHANGES, (BartForConditionalGeneration, BartConfig), OF_BART)
+translator("mbart", bart | {"vocab_size": 39}, CHANGES, (MBartForConditionalGeneration, MBartConfig),
+           OF_BART)
+marian = bart | {"vocab_size": 41, "activation_function": "swish", "scale_embedding": True}
+MARIAN_KINDS = (MarianMTModel, MarianConfig)
+translator("marian", marian, [{"activation_function": "relu"}, {"scale_embedding": False}], MARIAN_KINDS,
+           OF_BART)
+# Each language has its tokens.
+translator("marian_apart", marian | {"decoder_vocab_size": 35, "share_encoder_decoder_embeddings": False}, [],
+           MARIAN_KINDS, OF_BART | {"fc": 1.0, "encoder_attn.v": 3.0})

@@ -1,5 +1,7 @@
 //! Rows that hold nothing.
 
+use std::ops::Range;
+
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 use crate::cache::NewRows;
@@ -87,18 +89,37 @@ pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, I
     }
 }
 
+/// The row of the first token of each example, `[batch, size]`; any row where there is none.
+///
+/// # Panics
+/// If `new` does not fit `[batch, num_rows]`.
+pub fn first_tokens(rows: Tensor<3>, new: NewRows, shape: [usize; 2]) -> Tensor<2> {
+    let [_, num_rows] = shape;
+    tokens_at(rows, new, shape, |of| of.start.min(num_rows - 1))
+}
+
 /// The row of the last token of each example, `[batch, size]`; any row where there is none.
 ///
 /// # Panics
 /// If `new` does not fit `[batch, num_rows]`.
 pub fn last_tokens(rows: Tensor<3>, new: NewRows, shape: [usize; 2]) -> Tensor<2> {
+    tokens_at(rows, new, shape, |of| of.end.saturating_sub(1))
+}
+
+/// The row of each example at `place` of its tokens.
+fn tokens_at(
+    rows: Tensor<3>,
+    new: NewRows,
+    shape: [usize; 2],
+    place: impl Fn(Range<usize>) -> usize,
+) -> Tensor<2> {
     let [batch, num_rows] = shape;
     let [_, _, size] = rows.dims();
     let ranges = new.ranges(shape).into_iter().enumerate();
-    let last = ranges.map(|(b, of)| (b * num_rows + of.end.saturating_sub(1)) as i64);
-    let last = TensorData::new(last.collect::<Vec<_>>(), [batch]);
-    let last = Tensor::<1, Int>::from_data(last, &rows.device());
-    rows.reshape([batch * num_rows, size]).select(0, last)
+    let at = ranges.map(|(b, of)| (b * num_rows + place(of)) as i64);
+    let at = TensorData::new(at.collect::<Vec<_>>(), [batch]);
+    let at = Tensor::<1, Int>::from_data(at, &rows.device());
+    rows.reshape([batch * num_rows, size]).select(0, at)
 }
 
 /// True where a row is no token, `[batch, rows]`.

@@ -4,10 +4,11 @@ use attention_core::padding::{last_tokens, mask_of_tokens};
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, KeyValueCache, NewRows, ScoringFunction};
 use burn::config::Config;
-use burn::module::Module;
-use burn::nn::{Linear, LinearConfig};
+use burn::module::{Module, Param};
+use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::linear;
 
 use crate::cache::TransformerCache;
@@ -35,7 +36,7 @@ pub struct EncoderDecoderConfig {
     /// Language Models".
     #[config(default = true)]
     pub tied: bool,
-    /// Whether a head of its own has a bias.
+    /// Whether the logits have a bias.
     #[config(default = false)]
     pub head_bias: bool,
     /// The factor on the features before the head; by default 1. T5 with a tied head has `1 / sqrt(num_hiddens)`.
@@ -47,8 +48,7 @@ impl EncoderDecoderConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, a tied head is to
-    /// have a bias, `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
+    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
     /// [`TransformerEncoderConfig::init`] and [`TransformerDecoderConfig::init`].
     pub fn init(&self, device: &Device) -> EncoderDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
@@ -84,6 +84,8 @@ impl EncoderDecoderConfig {
             encoder: self.encoder.init_with(encoder_score, device),
             decoder: self.decoder.init_with(decoder_score, cross_score, device),
             head: (!self.tied).then(head),
+            head_bias: (self.tied && self.head_bias)
+                .then(|| Initializer::Zeros.init([embedding.vocab_size], device)),
             feature_scale: self.feature_scale,
         }
     }
@@ -114,10 +116,6 @@ impl EncoderDecoderConfig {
                 "{NAME}: {name} of size {expected} expected, as the num_hiddens {of}, got {got}"
             );
         }
-        assert!(
-            !(self.tied && self.head_bias),
-            "{NAME}: head_bias expected with a head of its own (`tied` false), got it with a tied one"
-        );
         assert!(
             self.feature_scale.is_finite() && self.feature_scale > 0.0,
             "{NAME}: feature_scale expected a finite number above 0, got {}",
@@ -181,6 +179,8 @@ pub struct EncoderDecoder<S: ScoringFunction, C: ScoringFunction = DotProductSco
     pub decoder: TransformerDecoder<S, C>,
     /// The linear layer from features to logits, `[num_hiddens, vocab_size]`, where it is not the embedding.
     pub head: Option<Linear>,
+    /// The bias of the logits where the embedding is the head, `[vocab_size]`: Marian's `final_logits_bias`.
+    pub head_bias: Option<Param<Tensor<1>>>,
     feature_scale: f64,
 }
 
@@ -286,7 +286,11 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     /// If size, type or device of the features are not those of the parameters.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
         let (weight, bias) = self.embedding.head(self.head.as_ref());
-        linear(features, weight, bias)
+        linear(
+            features,
+            weight,
+            bias.or(self.head_bias.as_ref().map(value)),
+        )
     }
 
     /// The state of texts that begin, made from what was read.

@@ -87,4 +87,4 @@ pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{
     MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
 };
-pub use text_encoder::TextEncoder;
+pub use text_encoder::{Pooling, TextEncoder};

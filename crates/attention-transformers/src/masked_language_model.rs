@@ -1,7 +1,7 @@
 //! Masked language models.
 
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, NewRows, ScoringFunction};
+use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -175,7 +175,8 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         types: Option<Tensor<2, Int>>,
         rows: NewRows,
     ) -> Tensor<3> {
-        features(&self.embedding, &self.stack, tokens, types, rows)
+        let none = Mask::none();
+        features(&self.embedding, &self.stack, tokens, types, rows, none)
     }
 
     /// The logits of features, such as those of the masked tokens alone: the head is the largest layer.

@@ -11,6 +11,13 @@ pub(crate) trait ReadNorm {
         self.norm_of_offset(norm, name, 0.0)
     }
 
+    /// [`norm`](Self::norm), if there is one.
+    fn optional_norm(&self, norm: &mut Option<Norm>, name: &str) -> Result<(), String> {
+        let loaded = norm.take().map(|norm| self.norm(norm, name));
+        *norm = loaded.transpose()?;
+        Ok(())
+    }
+
     /// `norm` with the gain `offset + name.weight`, and as [`norm`](Self::norm).
     fn norm_of_offset(&self, norm: Norm, name: &str, offset: f64) -> Result<Norm, String>;
 }

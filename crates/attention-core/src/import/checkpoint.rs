@@ -14,8 +14,8 @@ const WEIGHT_MAP: &str = "weight_map";
 /// Tensors by their names, whichever file each is in.
 pub(super) struct Checkpoint {
     files: Vec<TensorFile>,
-    /// The file of each tensor.
-    names: BTreeMap<String, usize>,
+    /// The file of each tensor, and its name there.
+    names: BTreeMap<String, (usize, String)>,
 }
 
 /// A tensor that is not read, of one of the files.
@@ -34,7 +34,8 @@ impl Checkpoint {
             return Self::of_index(path);
         }
         let file = TensorFile::open(path).map_err(|error| error.to_string())?;
-        let names = file.names().iter().map(|name| (name.clone(), 0));
+        let names = file.names().iter();
+        let names = names.map(|name| (name.clone(), (0, name.clone())));
         Ok(Self {
             names: names.collect(),
             files: vec![file],
@@ -69,7 +70,8 @@ impl Checkpoint {
                         file.map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
                     let place = checkpoint.files.len();
                     // Those that the index does not list are there, too.
-                    let names = file.names().iter().map(|name| (name.clone(), place));
+                    let names = file.names().iter();
+                    let names = names.map(|name| (name.clone(), (place, name.clone())));
                     checkpoint.names.extend(names);
                     checkpoint.files.push(file);
                     places.insert(shard, place);
@@ -83,10 +85,27 @@ impl Checkpoint {
                     shown(shard)
                 ));
             }
-            listed.push((name.clone(), place));
+            listed.push((name.clone(), (place, name.clone())));
         }
         checkpoint.names.extend(listed);
         Ok(checkpoint)
+    }
+
+    /// The same tensors by other names.
+    ///
+    /// # Errors
+    /// If two get the same name.
+    pub(super) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        for (name, place) in std::mem::take(&mut self.names) {
+            let new = rename(&name);
+            if let Some((_, other)) = self.names.insert(new.clone(), place) {
+                let [new, other, name] = [&new, &other, &name].map(|name| shown(name));
+                return Err(format!(
+                    "expected one tensor `{new}`, got both `{other}` and `{name}`"
+                ));
+            }
+        }
+        Ok(self)
     }
 
     /// The names that begin with `prefix`, in order.
@@ -105,9 +124,12 @@ impl Checkpoint {
 
     /// The tensor of a name; `None` if there is none.
     pub(super) fn find(&self, name: &str) -> Option<Result<Found, String>> {
-        let file = *self.names.get(name)?;
-        let stored = self.files[file].find(name);
-        let found = stored.map(|stored| Found { stored, file });
+        let (file, name) = self.names.get(name)?;
+        let stored = self.files[*file].find(name);
+        let found = stored.map(|stored| Found {
+            stored,
+            file: *file,
+        });
         Some(found.map_err(|error| error.to_string()))
     }
 

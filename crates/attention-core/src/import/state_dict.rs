@@ -67,6 +67,12 @@ impl StateDict {
         })
     }
 
+    /// The same tensors by the names that `rename` makes of theirs, which two may not share.
+    pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        let checkpoint = self.checkpoint.renamed(rename)?;
+        Ok(Self { checkpoint, ..self })
+    }
+
     /// Whether there is a tensor of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.checkpoint.contains(&self.full(name))

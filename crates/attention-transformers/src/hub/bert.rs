@@ -1,47 +1,40 @@
-//! BERT.
+//! BERT, and the families that differ from it in names.
 
 use std::path::Path;
 
 use attention_core::DotProductScore;
 use attention_core::import::{ImportError, Place, StateDict};
+use burn::nn::LinearConfig;
 use burn::tensor::Device;
-use tensor_files::shown;
 
 use super::activation::activation;
-use super::decoder::divides;
+use super::decoder::{divides, load_layers};
+use super::encoder_families::{FAMILIES, Family, MODEL_TYPES};
 use super::fields::Fields;
-use super::folder::{load_model, load_part, refuse_packed};
-use super::head::{IS_TIED, check_copy};
-use crate::embedding::{
-    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
-};
-use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
-use crate::encoder_layer::TransformerEncoderLayer;
+use super::folder::load_model;
+use super::head::{IS_TIED, check_copy, is_own};
+use super::names::{load_positions, prefix};
+use crate::embedding::{PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig};
+use crate::encoder::TransformerEncoderConfig;
+use crate::feed_forward::FeedForwardActivation;
 use crate::layer_config::TransformerLayerConfig;
 use crate::masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
-use crate::norm::{Norm, NormConfig};
+use crate::norm::NormConfig;
 use crate::residual::NormOrder;
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
-/// The tensors of other heads, which models of both pretraining tasks have, and buffers of older files.
-const LEFT_ALONE: [&str; 4] = [
-    "bert.pooler.",
-    "cls.seq_relationship.",
-    "bert.embeddings.position_ids",
-    "bert.embeddings.token_type_ids",
-];
+/// The epsilon of normalizations, where a config has none.
+const EPSILON: f64 = 1e-12;
 
-/// The beginning of the names of a model that has a head.
-const WITH_HEAD: &str = "bert.";
+/// The token of padding, where a config has none.
+const PAD_TOKEN: usize = 1;
 
-const EMBEDDING: &str = "bert.embeddings.word_embeddings";
-const BIAS: &str = "cls.predictions.bias";
-const OWN_WEIGHT: &str = "cls.predictions.decoder.weight";
-const OWN_BIAS: &str = "cls.predictions.decoder.bias";
+const EMBEDDING: &str = "embeddings.word_embeddings";
 
-/// Loads a BERT with the head of its masked language model (`model_type` `bert`) from a folder of Hugging Face's:
-/// learned positions, two types of tokens, layer normalization after the embedding and after the sublayers.
+/// Loads a BERT, or a family that differs in names, with the head of its masked language model (`model_type` `bert`;
+/// `roberta`, `xlm-roberta`, `camembert`; `distilbert`; `electra`) from a folder of Hugging Face's: learned positions,
+/// types of tokens but for DistilBERT, layer normalization after the embedding and after the sublayers.
 ///
 /// - after `bert.embeddings.`: `word_embeddings.weight` (also the last layer of the head, unless `tie_word_embeddings`
 ///   is false), `position_embeddings.weight`, `token_type_embeddings.weight`, `LayerNorm`
@@ -52,8 +45,9 @@ const OWN_BIAS: &str = "cls.predictions.decoder.bias";
 ///   `decoder.weight` and `decoder.bias`
 ///
 /// Normalizations of older files have `gamma` and `beta`. The pooler and the head of the other pretraining task are
-/// left alone. [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each
-/// text in the place of an `attention_mask`.
+/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table.
+/// [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each text in the
+/// place of an `attention_mask`.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -79,24 +73,36 @@ pub fn load_bert(
 ) -> Result<MaskedLanguageModel<DotProductScore>, ImportError> {
     load_model(
         folder.as_ref(),
-        "bert",
-        |fields| Ok(config(fields)?.init(device)),
-        load,
-        |name| LEFT_ALONE.iter().any(|start| name.starts_with(start)),
+        &MODEL_TYPES,
+        |fields| {
+            let found = found(fields)?;
+            Ok((found.config.init(device), found))
+        },
+        |(mut model, found), file| {
+            let prefix = found.family.prefix;
+            model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
+            let layout = &found.family.layers;
+            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
+            load_head(&mut model, file, found.family)?;
+            Ok(model)
+        },
+        |name| is_of_pretraining(name) || name.contains(".pooler."),
     )
 }
 
-/// Loads a BERT without a head (`model_type` `bert`) from a folder of Hugging Face's, such as the models of sentences
-/// MiniLM, BGE and E5 are: for [features](TextEncoder::features), and [embeddings](TextEncoder::mean_features) of
-/// texts.
+/// Loads a BERT, or another family of [`load_bert`], without a head from a folder of Hugging Face's, such as the models
+/// of sentences MiniLM, BGE and E5 are: for [features](TextEncoder::features), and
+/// [embeddings](TextEncoder::embeddings) of texts.
 ///
-/// The names are those of [`load_bert`], with or without `bert.` before them. The pooler and heads are left alone.
+/// The names are those of [`load_bert`], with or without the family's prefix (`bert.`). The pooler and heads are left
+/// alone.
 ///
 /// # Errors
 /// As [`hub`](super) says.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
+/// use attention_transformers::Pooling;
 /// use attention_transformers::hub::load_bert_encoder;
 /// use burn::prelude::*;
 ///
@@ -104,7 +110,7 @@ pub fn load_bert(
 /// let model = load_bert_encoder("all-MiniLM-L6-v2", &device)?;
 /// // Two texts by its tokenizer, which is not ours, the second shorter: "[CLS] .. [SEP]" and padding.
 /// let tokens = Tensor::from_ints([[101, 2023, 2003, 102], [101, 2204, 102, 0]], &device);
-/// let embeddings = model.mean_features(tokens, None, NewRows::First(&[4, 3]));
+/// let embeddings = model.embeddings(tokens, None, NewRows::First(&[4, 3]), Pooling::Mean);
 /// let similarities = embeddings.clone().matmul(embeddings.transpose());
 /// assert_eq!(similarities.dims(), [2, 2]);
 /// # Ok::<(), attention_core::import::ImportError>(())
@@ -113,44 +119,58 @@ pub fn load_bert_encoder(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<TextEncoder<DotProductScore>, ImportError> {
-    load_part(
+    load_model(
         folder.as_ref(),
-        "bert",
+        &MODEL_TYPES,
         |fields| {
-            refuse_packed(fields)?;
-            let MaskedLanguageModelConfig {
-                embedding, stack, ..
-            } = config(fields)?;
-            Ok(TextEncoder {
-                embedding: embedding.init(device),
-                stack: stack.init(device),
-            })
-        },
-        |model, file| {
-            let has_prefix = file.contains(&format!("{EMBEDDING}.weight"));
-            let prefix = if has_prefix { WITH_HEAD } else { "" };
-            let TextEncoder { embedding, stack } = model;
+            let found = found(fields)?;
             let model = TextEncoder {
-                embedding: load_embedding(embedding, file, prefix)?,
-                stack: load_stack(stack, file, prefix)?,
+                embedding: found.config.embedding.init(device),
+                stack: found.config.stack.init(device),
+                causal: false,
             };
-            let encoder = format!("{prefix}encoder.");
-            let left = file
-                .unread()
-                .into_iter()
-                .find(|name| name.starts_with(&encoder));
-            match left {
-                None => Ok(model),
-                Some(name) => Err(format!(
-                    "expected no tensor `{}`, for which the config has no layer",
-                    shown(name)
-                )),
-            }
+            Ok((model, found))
+        },
+        |(mut model, found), file| {
+            let prefixes = [found.family.prefix, ""];
+            let prefix = prefix(file, &prefixes, &format!("{EMBEDDING}.weight"));
+            model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
+            let layout = &found.family.layers;
+            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
+            Ok(model)
+        },
+        |name| {
+            let is_of_layer = FAMILIES.iter().any(|family| {
+                let layers = family.layers.names.own("layers.");
+                let own = name.strip_prefix(family.prefix).unwrap_or(name);
+                own.starts_with(layers) || own.starts_with("embeddings.")
+            });
+            !is_of_layer || is_of_pretraining(name)
         },
     )
 }
 
-fn config(fields: &Fields) -> Result<MaskedLanguageModelConfig, String> {
+/// Whether a tensor is of the head of BERT's other task, or a buffer of older files.
+fn is_of_pretraining(name: &str) -> bool {
+    let buffers = [".position_ids", ".token_type_ids"];
+    name.starts_with("cls.seq_relationship.") || buffers.iter().any(|end| name.ends_with(end))
+}
+
+/// The fields of a folder.
+struct Found {
+    family: &'static Family,
+    /// The row of the first position.
+    first_position: usize,
+    config: MaskedLanguageModelConfig,
+}
+
+fn found(fields: &Fields) -> Result<Found, String> {
+    let model_type = fields.text("model_type")?;
+    let family = FAMILIES
+        .iter()
+        .find(|family| family.model_types.contains(&model_type));
+    let family = family.ok_or_else(|| fields.unknown("model_type", &MODEL_TYPES, model_type))?;
+    let fields = &fields.clone().named(family.fields);
     fields.refuse_flag("is_decoder", "rows attend to all rows")?;
     fields.refuse_flag("add_cross_attention", "there is no memory to attend to")?;
     let positions = fields.optional_text("position_embedding_type")?;
@@ -161,8 +181,14 @@ fn config(fields: &Fields) -> Result<MaskedLanguageModelConfig, String> {
     let num_heads = fields.size("num_attention_heads")?;
     let sizes = [num_heads, num_hiddens];
     divides(fields, "num_attention_heads", "hidden_size", sizes)?;
+    let size = fields.optional_size("embedding_size")?;
+    if let Some(got) = size.filter(|size| *size != num_hiddens) {
+        let expected = format!("`hidden_size`, {num_hiddens}");
+        return Err(fields.wrong("embedding_size", &expected, &got.to_string()));
+    }
+    let epsilon = fields.optional_positive("layer_norm_eps")?;
     let norm = NormConfig::Layer {
-        epsilon: fields.positive("layer_norm_eps")?,
+        epsilon: epsilon.unwrap_or(EPSILON),
         bias: true,
     };
     let activation = activation(fields, "hidden_act", false)?;
@@ -174,99 +200,53 @@ fn config(fields: &Fields) -> Result<MaskedLanguageModelConfig, String> {
         .with_activation(activation)
         .with_dropout(dropout)
         .with_attention_dropout(fields.dropout("attention_probs_dropout_prob")?);
-    let max_positions = fields.size("max_position_embeddings")?;
+    let rows = fields.size("max_position_embeddings")?;
+    let first_position = match fields.value("pad_token_id") {
+        _ if !family.begins_after_padding => 0,
+        Some(_) => fields.size_or_0("pad_token_id")? + 1,
+        None => PAD_TOKEN + 1,
+    };
+    let Some(max_positions @ 1..) = rows.checked_sub(first_position) else {
+        let expected = format!("more than {first_position}, the row of the first position");
+        return Err(fields.wrong("max_position_embeddings", &expected, &rows.to_string()));
+    };
+    let num_types = family.has_types.then(|| fields.size("type_vocab_size"));
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens)
         .with_positions(PositionEmbeddingConfig::Learned { max_positions })
-        .with_num_types(Some(fields.size("type_vocab_size")?))
+        .with_num_types(num_types.transpose()?)
         .with_norm(Some(norm))
         .with_dropout(dropout);
     let stack = TransformerEncoderConfig::new(layer, fields.num_layers(&["num_hidden_layers"])?);
-    Ok(MaskedLanguageModelConfig::new(embedding, stack)
-        .with_head_activation(activation)
-        .with_tied(fields.flag("tie_word_embeddings", true)?))
-}
-
-fn load(
-    mut model: MaskedLanguageModel<DotProductScore>,
-    file: &StateDict,
-) -> Result<MaskedLanguageModel<DotProductScore>, String> {
-    model.embedding = load_embedding(model.embedding, file, WITH_HEAD)?;
-    model.stack = load_stack(model.stack, file, WITH_HEAD)?;
-    load_head(&mut model, file)?;
-    Ok(model)
-}
-
-fn load_stack(
-    mut stack: TransformerEncoder<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<TransformerEncoder<DotProductScore>, String> {
-    let layers = stack.layers.into_iter().enumerate();
-    let layers =
-        layers.map(|(at, layer)| load_layer(layer, file, &format!("{prefix}encoder.layer.{at}.")));
-    stack.layers = layers.collect::<Result<_, _>>()?;
-    Ok(stack)
+    let of_head = if family.has_gelu_head {
+        FeedForwardActivation::Gelu
+    } else {
+        activation
+    };
+    let config = MaskedLanguageModelConfig::new(embedding, stack)
+        .with_head_activation(of_head)
+        .with_tied(fields.flag("tie_word_embeddings", true)?);
+    Ok(Found {
+        family,
+        first_position,
+        config,
+    })
 }
 
 fn load_embedding(
     mut embedding: TokenEmbedding,
     file: &StateDict,
+    found: &Found,
     prefix: &str,
 ) -> Result<TokenEmbedding, String> {
     let name = |name: &str| format!("{prefix}embeddings.{name}");
-    embedding.tokens = file.embedding(embedding.tokens, &name("word_embeddings"))?;
-    if let Some(PositionEmbedding::Learned(positions)) = embedding.positions {
-        let positions = file.embedding(positions, &name("position_embeddings"))?;
-        embedding.positions = Some(PositionEmbedding::Learned(positions));
-    }
+    embedding.tokens = file.embedding(embedding.tokens, &format!("{prefix}{EMBEDDING}"))?;
+    let positions = name("position_embeddings");
+    load_positions(&mut embedding, file, &positions, found.first_position)?;
     let types = embedding.types;
     let types = types.map(|types| file.embedding(types, &name("token_type_embeddings")));
     embedding.types = types.transpose()?;
-    let norm = embedding.norm;
-    let norm = norm.map(|norm| load_norm(norm, file, &name("LayerNorm")));
-    embedding.norm = norm.transpose()?;
+    file.optional_norm(&mut embedding.norm, &name("LayerNorm"))?;
     Ok(embedding)
-}
-
-fn load_layer(
-    mut layer: TransformerEncoderLayer<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<TransformerEncoderLayer<DotProductScore>, String> {
-    let name = |name: &str| format!("{prefix}{name}");
-    let attention = &mut layer.attention;
-    let linears = [
-        (&mut attention.query, "attention.self.query"),
-        (&mut attention.key, "attention.self.key"),
-        (&mut attention.value, "attention.self.value"),
-        (&mut layer.feed_forward.input, "intermediate.dense"),
-        (&mut layer.feed_forward.output, "output.dense"),
-    ];
-    let output = attention.output.iter_mut();
-    let output = output.map(|output| (output, "attention.output.dense"));
-    for (linear, of) in linears.into_iter().chain(output) {
-        *linear = file.linear(linear.clone(), Place::weight_and_bias(&name(of)))?;
-    }
-    let norms = [
-        (&mut layer.attention_residual, "attention.output.LayerNorm"),
-        (&mut layer.feed_forward_residual, "output.LayerNorm"),
-    ];
-    for (residual, of) in norms {
-        residual.norm = load_norm(residual.norm.clone(), file, &name(of))?;
-    }
-    Ok(layer)
-}
-
-/// A normalization by the names of today, or by those of the first files.
-fn load_norm(mut norm: Norm, file: &StateDict, name: &str) -> Result<Norm, String> {
-    let [gain, bias] = ["gamma", "beta"].map(|kind| format!("{name}.{kind}"));
-    if !file.contains(&gain) {
-        return file.norm(norm, name);
-    }
-    norm.gamma = file.parameter(norm.gamma, &gain)?;
-    let beta = norm.beta;
-    norm.beta = beta.map(|beta| file.parameter(beta, &bias)).transpose()?;
-    Ok(norm)
 }
 
 /// The head. Where its weight is the embedding, the file has it once, or twice the same, and so its bias, which has two
@@ -274,31 +254,40 @@ fn load_norm(mut norm: Norm, file: &StateDict, name: &str) -> Result<Norm, Strin
 fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,
+    family: &Family,
 ) -> Result<(), String> {
-    let embedding = format!("{EMBEDDING}.weight");
-    let [vocab_size, size] = model.embedding.tokens.weight.dims();
+    let own = |name: &str| family.head.own(name).to_string();
+    let [weight, own_bias, bias] = ["decoder.weight", "decoder.bias", "bias"]
+        .map(|name| own(&format!("cls.predictions.{name}")));
+    let tokens = &model.embedding.tokens.weight;
+    let shape @ [vocab_size, size] = tokens.dims();
     let head = &mut model.head;
-    let transform = Place::weight_and_bias("cls.predictions.transform.dense");
+    let transform = Place::weight_and_bias(&own("cls.predictions.transform.dense"));
     head.transform = file.linear(head.transform.clone(), transform)?;
-    head.norm = load_norm(
-        head.norm.clone(),
-        file,
-        "cls.predictions.transform.LayerNorm",
-    )?;
-    let bias = head.bias.clone();
+    let norm = own("cls.predictions.transform.LayerNorm");
+    head.norm = file.norm(head.norm.clone(), &norm)?;
+    let embedding = format!("{}{EMBEDDING}.weight", family.prefix);
+    // Version 5 of `transformers` keeps a head of its own, whatever `tie_word_embeddings` says.
+    let is_called_tied = head.output.is_none();
+    if is_called_tied && is_own(file, [&weight, &embedding], &shape)? {
+        let own = LinearConfig::new(size, vocab_size).with_bias(false);
+        head.output = Some(own.init(&tokens.device()));
+    }
+    let of_head = head.bias.clone();
     match &mut head.output {
         Some(output) => {
-            let place = Place::whole(OWN_WEIGHT.to_string());
-            output.weight = file.weight(output.weight.clone(), &place)?;
-            head.bias = file.parameter(bias, OWN_BIAS)?;
-            if file.contains(BIAS) {
-                file.find(BIAS, &[vocab_size])?;
+            output.weight = file.weight(output.weight.clone(), &Place::whole(weight))?;
+            let is_shared = is_called_tied && !file.contains(&own_bias);
+            let name = if is_shared { &bias } else { &own_bias };
+            head.bias = file.parameter(of_head, name)?;
+            if file.contains(&bias) {
+                file.find(&bias, &[vocab_size])?;
             }
         }
         None => {
-            head.bias = file.parameter(bias, BIAS)?;
-            check_copy(file, [OWN_WEIGHT, &embedding], &[vocab_size, size], IS_TIED)?;
-            check_copy(file, [OWN_BIAS, BIAS], &[vocab_size], IS_TIED)?;
+            head.bias = file.parameter(of_head, &bias)?;
+            check_copy(file, [&weight, &embedding], &shape, IS_TIED)?;
+            check_copy(file, [&own_bias, &bias], &[vocab_size], IS_TIED)?;
         }
     }
     Ok(())

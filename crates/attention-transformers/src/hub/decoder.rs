@@ -2,10 +2,14 @@
 
 use attention_core::import::{Place, StateDict};
 use attention_core::{MultiHeadAttention, ScoringFunction};
+use burn_fused_layers::harness::parameter::shape;
 
 use super::activation::activation;
 use super::fields::Fields;
-use super::head::load_head;
+use super::fused::{Fused, fused, load_part};
+use super::head::FromDecoder;
+use super::names::{Names, load_positions};
+use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_layer::TransformerEncoderLayer;
@@ -76,7 +80,7 @@ pub(super) fn divides(
     if size.is_multiple_of(divisor) {
         return Ok(());
     }
-    let expected = format!("a divisor of `{of}`, {size}");
+    let expected = format!("a divisor of `{}`, {size}", fields.own(of));
     Err(fields.wrong(name, &expected, &divisor.to_string()))
 }
 
@@ -101,6 +105,7 @@ pub(super) fn layer_config(
         .with_norm(NormConfig::Rms { epsilon })
         .with_attention_bias(fields.flag("attention_bias", false)?)
         .with_feed_forward_bias(fields.flag("mlp_bias", false)?)
+        .with_dropout(fields.dropout("resid_pdrop")?)
         .with_attention_dropout(fields.dropout("attention_dropout")?))
 }
 
@@ -118,29 +123,104 @@ pub(super) fn model_config(
     Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))
 }
 
-/// `model` with the parameters of a file. `offset` is added to the gains of normalizations; `load_score` fills a score
-/// with the tensors that begin with a prefix.
-pub(super) fn load_decoder<S: ScoringFunction>(
-    model: LanguageModel<S>,
+/// The names of a decoder without a head, and of the head beside it: in a model with a head, alone, and in a model of
+/// texts and pictures by today's names and the older ones.
+const PLACES: [[&str; 2]; 7] = [
+    ["model.", "lm_head"],
+    ["", "lm_head"],
+    ["transformer.", "lm_head"],
+    ["model.language_model.", "lm_head"],
+    ["language_model.model.", "language_model.lm_head"],
+    ["model.decoder.", "lm_head"],
+    ["decoder.", "lm_head"],
+];
+
+/// The tensors of a family, where they are not Llama's.
+pub(super) struct Layout {
+    /// Names after the prefix of the decoder or of a layer.
+    pub(super) names: Names,
+    /// The number that is added to the gains of normalizations.
+    pub(super) offset: f64,
+    pub(super) fused: Fused,
+    /// Whether weights are `[in, out]`, those of `Conv1D`.
+    pub(super) is_transposed: bool,
+    /// The row of the first position, where positions are learned.
+    pub(super) first_position: usize,
+}
+
+pub(super) const LLAMA: Layout = Layout {
+    names: Names(&[]),
+    offset: 0.0,
+    fused: Fused::Apart,
+    is_transposed: false,
+    first_position: 0,
+};
+
+impl Layout {
+    /// The beginning of the names of layer `at` of a stack.
+    fn of_layer(&self, stack: &str, at: usize) -> String {
+        format!("{stack}{}{at}.", self.names.own("layers."))
+    }
+
+    /// The weight and bias of a linear layer.
+    fn place(&self, name: &str) -> [Place; 2] {
+        let [weight, bias] = Place::weight_and_bias(name);
+        let is_transposed = self.is_transposed;
+        [
+            Place {
+                is_transposed,
+                ..weight
+            },
+            bias,
+        ]
+    }
+}
+
+/// `model` with the parameters of a file; `load_score` fills a score with the tensors that begin with a prefix.
+pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
+    mut model: LanguageModel<S>,
     file: &StateDict,
-    offset: f64,
+    layout: &Layout,
     load_score: impl Fn(S, &str) -> Result<S, String>,
-) -> Result<LanguageModel<S>, String> {
-    let mut model = model;
-    model.embedding.tokens = file.embedding(model.embedding.tokens, "model.embed_tokens")?;
+) -> Result<M, String> {
+    let embedding = layout.names.own("embed_tokens");
+    let is_there = |[base, _]: &&[&str; 2]| file.contains(&format!("{base}{embedding}.weight"));
+    let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
+    let own = |name| format!("{base}{}", layout.names.own(name));
+    model.embedding.tokens = file.embedding(model.embedding.tokens, &own("embed_tokens"))?;
+    let positions = own("embed_positions");
+    load_positions(
+        &mut model.embedding,
+        file,
+        &positions,
+        layout.first_position,
+    )?;
     let layers = model.stack.layers.into_iter().enumerate();
     let layers = layers.map(|(at, layer)| {
-        let prefix = format!("model.layers.{at}.");
-        let mut layer = load_layer(layer, file, &prefix, offset)?;
+        let prefix = layout.of_layer(base, at);
+        let mut layer = load_layer(layer, file, &prefix, layout)?;
         let attention = format!("{prefix}self_attn.");
         layer.attention.attention.score = load_score(layer.attention.attention.score, &attention)?;
         Ok::<_, String>(layer)
     });
     model.stack.layers = layers.collect::<Result<_, _>>()?;
+    file.optional_norm(&mut model.embedding.norm, &own("embed_norm"))?;
     let norm = model.stack.norm;
-    let norm = norm.map(|norm| file.norm_of_offset(norm, "model.norm", offset));
+    let norm = norm.map(|norm| file.norm_of_offset(norm, &own("norm"), layout.offset));
     model.stack.norm = norm.transpose()?;
-    load_head(model, file, "model.embed_tokens.weight")
+    M::from_decoder(model, file, head, &format!("{base}{embedding}.weight"))
+}
+
+/// The layers of a stack.
+pub(super) fn load_layers<S: ScoringFunction>(
+    layers: Vec<TransformerEncoderLayer<S>>,
+    file: &StateDict,
+    stack: &str,
+    layout: &Layout,
+) -> Result<Vec<TransformerEncoderLayer<S>>, String> {
+    let layers = layers.into_iter().enumerate();
+    let load = |(at, layer)| load_layer(layer, file, &layout.of_layer(stack, at), layout);
+    layers.map(load).collect()
 }
 
 /// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
@@ -148,10 +228,10 @@ fn load_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
     prefix: &str,
-    offset: f64,
+    layout: &Layout,
 ) -> Result<TransformerEncoderLayer<S>, String> {
-    layer.attention = load_attention(layer.attention, file, &format!("{prefix}self_attn."))?;
-    layer.feed_forward = load_feed_forward(layer.feed_forward, file, &format!("{prefix}mlp."))?;
+    layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
+    layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
     let is_sandwich = layer.attention_residual.output_norm.is_some();
     let [after_attention, before_feed_forward] = if is_sandwich {
         ["post_attention_layernorm", "pre_feedforward_layernorm"]
@@ -171,7 +251,10 @@ fn load_layer<S: ScoringFunction>(
         ),
     ];
     for (residual, before, after) in places {
-        let norm = |norm, name: &str| file.norm_of_offset(norm, &format!("{prefix}{name}"), offset);
+        let norm = |norm, name: &str| {
+            let name = format!("{prefix}{}", layout.names.own(name));
+            file.norm_of_offset(norm, &name, layout.offset)
+        };
         residual.norm = norm(residual.norm.clone(), before)?;
         if let Some(of_output) = residual.output_norm.take() {
             residual.output_norm = Some(norm(of_output, after)?);
@@ -180,32 +263,99 @@ fn load_layer<S: ScoringFunction>(
     Ok(layer)
 }
 
-/// Queries, keys and values of their own, and the output projection.
+/// The layers of a stack with attention to a memory.
+pub(super) fn load_layers_with_memory<S: ScoringFunction>(
+    layers: Vec<TransformerDecoderLayer<S>>,
+    file: &StateDict,
+    stack: &str,
+    layout: &Layout,
+) -> Result<Vec<TransformerDecoderLayer<S>>, String> {
+    let layers = layers.into_iter().enumerate();
+    let load =
+        |(at, layer)| load_layer_with_memory(layer, file, &layout.of_layer(stack, at), layout);
+    layers.map(load).collect()
+}
+
+/// A layer whose attention to a memory has the names of the other with `cross_attn` in the place of `self_attn`.
+fn load_layer_with_memory<S: ScoringFunction>(
+    mut layer: TransformerDecoderLayer<S>,
+    file: &StateDict,
+    prefix: &str,
+    layout: &Layout,
+) -> Result<TransformerDecoderLayer<S>, String> {
+    let cross = [prefix, "cross_attn"];
+    layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
+    layer.cross_attention = load_attention(layer.cross_attention, file, cross, layout)?;
+    layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
+    let places = [
+        (&mut layer.attention_residual, "input_layernorm"),
+        (&mut layer.cross_attention_residual, "cross_layernorm"),
+        (&mut layer.feed_forward_residual, "post_attention_layernorm"),
+    ];
+    for (residual, name) in places {
+        let name = format!("{prefix}{}", layout.names.own(name));
+        residual.norm = file.norm_of_offset(residual.norm.clone(), &name, layout.offset)?;
+    }
+    Ok(layer)
+}
+
+/// Queries, keys and values, and the output projection, of the attention `module` after a prefix.
 pub(super) fn load_attention<S: ScoringFunction>(
     mut attention: MultiHeadAttention<S>,
     file: &StateDict,
-    prefix: &str,
+    [prefix, module]: [&str; 2],
+    layout: &Layout,
 ) -> Result<MultiHeadAttention<S>, String> {
-    let place = |name: &str| Place::weight_and_bias(&format!("{prefix}{name}"));
+    let own = |name: &str| format!("{prefix}{}", layout.names.own(&format!("{module}.{name}")));
+    let place = |name: &str| layout.place(&own(name));
+    let num_heads = attention.num_heads();
+    let inputs = [
+        &mut attention.query,
+        &mut attention.key,
+        &mut attention.value,
+    ];
+    if layout.fused == Fused::InHeads {
+        for (at, linear) in inputs.into_iter().enumerate() {
+            *linear = load_part(linear.clone(), file, &own("qkv_proj"), [at, num_heads])?;
+        }
+    } else {
+        let places = if layout.fused == Fused::Whole {
+            let outputs = inputs.each_ref().map(|linear| shape(&linear.weight)[1]);
+            fused(&layout.place(&own("qkv_proj")), outputs)
+        } else {
+            ["q_proj", "k_proj", "v_proj"].map(place)
+        };
+        for (linear, place) in inputs.into_iter().zip(places) {
+            *linear = file.linear(linear.clone(), place)?;
+        }
+    }
     let output = attention.output;
     let output = output.map(|output| file.linear(output, place("o_proj")));
-    attention.query = file.linear(attention.query, place("q_proj"))?;
-    attention.key = file.linear(attention.key, place("k_proj"))?;
-    attention.value = file.linear(attention.value, place("v_proj"))?;
     attention.output = output.transpose()?;
     Ok(attention)
 }
 
+/// The network, whose first layer is `mlp.up_proj` beside a gate, and `mlp.fc1` without one.
 fn load_feed_forward(
     mut network: FeedForward,
     file: &StateDict,
     prefix: &str,
+    layout: &Layout,
 ) -> Result<FeedForward, String> {
-    let place = |name: &str| Place::weight_and_bias(&format!("{prefix}{name}"));
-    let gate = network.gate;
-    let gate = gate.map(|gate| file.linear(gate, place("gate_proj")));
-    network.gate = gate.transpose()?;
-    network.input = file.linear(network.input, place("up_proj"))?;
-    network.output = file.linear(network.output, place("down_proj"))?;
+    let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
+    let place = |name: &str| layout.place(&own(name));
+    network.input = if let Some(of_gate) = network.gate.take() {
+        let [gate, input] = if layout.fused == Fused::Whole {
+            let [_, hidden_size] = shape(&network.input.weight);
+            fused(&place("mlp.gate_up_proj"), [hidden_size; 2])
+        } else {
+            ["mlp.gate_proj", "mlp.up_proj"].map(place)
+        };
+        network.gate = Some(file.linear(of_gate, gate)?);
+        file.linear(network.input, input)?
+    } else {
+        file.linear(network.input, place("mlp.fc1"))?
+    };
+    network.output = file.linear(network.output, place("mlp.down_proj"))?;
     Ok(network)
 }

@@ -6,11 +6,39 @@ use attention_core::import::{kind, read_object};
 use serde_json::{Map, Value};
 use tensor_files::shown;
 
+use super::names::Names;
+
 /// The largest size, so that products of two do not overflow.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
 /// The most layers: a config alone may not take all memory.
 const MAX_LAYERS: usize = 10_000;
+
+/// Fields of families that are not here, and the value of each that changes nothing, as null: with the `model_type` of
+/// another family the numbers would be wrong.
+const UNREAD: [(&str, f64); 21] = [
+    ("alibi", 0.0),
+    ("attention_chunk_size", 0.0),
+    ("attention_multiplier", 1.0),
+    ("clip_qkv", 0.0),
+    ("embedding_multiplier", 1.0),
+    ("logit_scale", 1.0),
+    ("logits_scaling", 1.0),
+    ("n_routed_experts", 0.0),
+    ("no_rope_layer_interval", 0.0),
+    ("no_rope_layers", 0.0),
+    ("num_experts", 0.0),
+    ("num_local_experts", 0.0),
+    ("parallel_attn", 0.0),
+    ("qk_layernorm", 0.0),
+    ("residual_multiplier", 1.0),
+    ("rope_interleave", 0.0),
+    ("rope_interleaved", 0.0),
+    ("rotary_pct", 1.0),
+    ("scale_depth", 1.0),
+    ("use_parallel_residual", 0.0),
+    ("use_qk_norm", 0.0),
+];
 
 /// The fields of an object, which errors name by their path.
 #[derive(Clone)]
@@ -18,15 +46,29 @@ pub(super) struct Fields {
     /// The path of the object, with a dot after it; empty for the whole file.
     path: String,
     object: Map<String, Value>,
+    /// Names of the family's own, by which errors name fields, too.
+    names: Names,
 }
 
 impl Fields {
-    /// Those of the file at `path`.
+    /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's: the first
+    /// files have none.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        Ok(Self {
+        let fields = Self {
             path: String::new(),
             object: read_object(path)?,
+            names: Names(&[]),
+        };
+        Ok(if fields.has("type_vocab_size") {
+            fields.or("model_type", "bert".into())
+        } else {
+            fields
         })
+    }
+
+    /// The same, where a family has names of its own.
+    pub(super) fn named(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     /// Those of the object in the field `name`; `None` if it is absent or null.
@@ -36,9 +78,15 @@ impl Fields {
             Some(Value::Object(object)) => Ok(Some(Self {
                 path: format!("{}{name}.", self.path),
                 object: object.clone(),
+                names: Names(&[]),
             })),
             Some(other) => Err(self.unexpected(name, "an object", other)),
         }
+    }
+
+    /// The name of a field in the file.
+    pub(super) fn own<'a>(&self, name: &'a str) -> &'a str {
+        self.names.own(name)
     }
 
     /// The same with `value` in the field `name`; `None` removes it.
@@ -70,12 +118,13 @@ impl Fields {
 
     /// The value of a field; `None` if it is absent or null.
     pub(super) fn value(&self, name: &str) -> Option<&Value> {
-        self.object.get(name).filter(|value| !value.is_null())
+        let value = self.object.get(self.names.own(name));
+        value.filter(|value| !value.is_null())
     }
 
     /// Whether there is a field, which may be null.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.object.contains_key(name)
+        self.object.contains_key(self.names.own(name))
     }
 
     /// The size in the field `name`.
@@ -168,6 +217,22 @@ impl Fields {
         probability.ok_or_else(|| self.unexpected(name, "a probability in [0, 1)", value))
     }
 
+    /// The numbers above 0 in the list `name`, one for each of `len`.
+    pub(super) fn positives(&self, name: &str, len: usize) -> Result<Vec<f64>, String> {
+        let expected = format!("a list of {len} numbers above 0");
+        let Some(value) = self.value(name) else {
+            return Err(self.missing(name, &expected));
+        };
+        let numbers = value.as_array().filter(|list| list.len() == len);
+        let numbers = numbers.and_then(|list| {
+            let numbers = list.iter().map(Value::as_f64);
+            numbers
+                .map(|number| number.filter(|number| *number > 0.0))
+                .collect()
+        });
+        numbers.ok_or_else(|| self.unexpected(name, &expected, value))
+    }
+
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
         match self.value(name) {
             None => Ok(default),
@@ -212,6 +277,24 @@ impl Fields {
     }
 
     /// # Errors
+    /// If a field of [`UNREAD`] has another value than the one that changes nothing.
+    pub(super) fn refuse_unread(&self) -> Result<(), String> {
+        for (name, neutral) in UNREAD {
+            let number = |value: &Value| match value {
+                Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+                other => other.as_f64(),
+            };
+            if self
+                .value(name)
+                .is_some_and(|value| number(value) != Some(neutral))
+            {
+                self.refuse(name, "the models here do not compute what it changes")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
     /// If the flag `name` is set.
     pub(super) fn refuse_flag(&self, name: &str, reason: &str) -> Result<(), String> {
         if self.flag(name, false)? {
@@ -229,7 +312,8 @@ impl Fields {
 
     /// The error of a field that does not fit another.
     pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> String {
-        format!("`{}{name}`: expected {expected}, got {got}", self.path)
+        let (path, name) = (&self.path, self.names.own(name));
+        format!("`{path}{name}`: expected {expected}, got {got}")
     }
 
     fn unexpected(&self, name: &str, expected: &str, got: &Value) -> String {

@@ -6,6 +6,7 @@ use attention_core::import::{ImportError, StateDict};
 use tensor_files::shown;
 
 use super::fields::Fields;
+use super::names::today;
 
 /// The file of the sizes.
 pub(super) const CONFIG: &str = "config.json";
@@ -18,20 +19,22 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 
-/// The model of `folder`: made by `init` of its `config.json`, which is one of `model_type`, and filled by `load` with
+/// The model of `folder`: made by `init` of its `config.json`, which is one of `model_types`, and filled by `load` with
 /// its parameters, of which none may be left but those that `is_buffer` knows.
-pub(super) fn load_model<M>(
+pub(super) fn load_model<I, M>(
     folder: &Path,
-    model_type: &str,
-    init: impl FnOnce(&Fields) -> Result<M, String>,
-    load: impl FnOnce(M, &StateDict) -> Result<M, String>,
+    model_types: &[&str],
+    init: impl FnOnce(&Fields) -> Result<I, String>,
+    load: impl FnOnce(I, &StateDict) -> Result<M, String>,
     is_buffer: fn(&str) -> bool,
 ) -> Result<M, ImportError> {
     let init = |fields: &Fields| {
-        refuse_packed(fields)?;
+        let reason = "parameters that are packed are not read";
+        fields.refuse("quantization_config", reason)?;
+        fields.refuse_unread()?;
         init(fields)
     };
-    let load = |model: M, file: &StateDict| {
+    let load = |model: I, file: &StateDict| {
         let model = load(model, file)?;
         let mut left = file.unread().into_iter().filter(|name| !is_buffer(name));
         let Some(name) = left.next() else {
@@ -46,28 +49,21 @@ pub(super) fn load_model<M>(
             shown(name)
         ))
     };
-    load_part(folder, model_type, init, load)
-}
-
-/// # Errors
-/// If parameters are quantized.
-pub(super) fn refuse_packed(fields: &Fields) -> Result<(), String> {
-    let reason = "parameters that are packed are not read";
-    fields.refuse("quantization_config", reason)
+    load_part(folder, model_types, init, load)
 }
 
 /// [`load_model`] of a part, which leaves the other parameters alone.
-pub(super) fn load_part<M>(
+pub(super) fn load_part<I, M>(
     folder: &Path,
-    model_type: &str,
-    init: impl FnOnce(&Fields) -> Result<M, String>,
-    load: impl FnOnce(M, &StateDict) -> Result<M, String>,
+    model_types: &[&str],
+    init: impl FnOnce(&Fields) -> Result<I, String>,
+    load: impl FnOnce(I, &StateDict) -> Result<M, String>,
 ) -> Result<M, ImportError> {
     let config = folder.join(CONFIG);
     let part = Fields::read(&config).and_then(|fields| {
         let got = fields.text("model_type")?;
-        if got != model_type {
-            return Err(fields.unknown("model_type", &[model_type], got));
+        if !model_types.contains(&got) {
+            return Err(fields.unknown("model_type", model_types, got));
         }
         init(&fields)
     });
@@ -81,6 +77,6 @@ pub(super) fn load_part<M>(
         return Err(ImportError::of(folder)(reason));
     };
     StateDict::open(&weights, "")
-        .and_then(|file| load(part, &file))
+        .and_then(|file| load(part, &file.renamed(today)?))
         .map_err(ImportError::of(&weights))
 }

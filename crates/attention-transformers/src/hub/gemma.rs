@@ -1,12 +1,15 @@
 //! Parts that Gemma 2 and Gemma 3 have in common.
 
-use super::decoder::{Heads, layer_config, model_config};
+use super::decoder::{Heads, LLAMA, Layout, layer_config, model_config};
 use super::fields::Fields;
 use crate::language_model::LanguageModelConfig;
 use crate::residual::NormOrder;
 
-/// The gains of normalizations, which files have as their differences from it.
-pub(super) const GAIN: f64 = 1.0;
+/// Files have the gains of normalizations less 1.
+pub(super) const GEMMA: Layout = Layout {
+    offset: 1.0,
+    ..LLAMA
+};
 
 /// Layers with normalizations before and after their sublayers, below a scaled embedding that is the head, too.
 pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, String> {

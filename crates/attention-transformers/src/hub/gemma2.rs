@@ -10,7 +10,8 @@ use burn::tensor::Device;
 
 use super::decoder::{Heads, load_decoder};
 use super::folder::load_model;
-use super::gemma::{GAIN, gemma_config, scale};
+use super::gemma::{GEMMA, gemma_config, scale};
+use super::head::FromDecoder;
 use super::layer_types::{has_window, with_windows};
 use super::llama::is_buffer;
 use super::rotary::rotary;
@@ -33,9 +34,17 @@ pub fn load_gemma2(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load_with(folder.as_ref(), device)
+}
+
+/// [`load_gemma2`], with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
+    folder: &Path,
+    device: &Device,
+) -> Result<M, ImportError> {
     load_model(
-        folder.as_ref(),
-        "gemma2",
+        folder,
+        &["gemma2"],
         |fields| {
             let heads = Heads::of(fields)?;
             let rotary = rotary(fields, heads.head_size, THETA)?;
@@ -48,7 +57,7 @@ pub fn load_gemma2(
             let model = config.init_with(|_| rotary.clone(), device);
             with_windows(model, fields, &has_window)
         },
-        |model, file| load_decoder(model, file, GAIN, |score, _| Ok(score)),
-        is_buffer,
+        |model, file| load_decoder(model, file, &GEMMA, |score, _| Ok(score)),
+        is_buffer::<_, M>,
     )
 }

@@ -6,11 +6,13 @@ use attention_core::import::ImportError;
 use attention_core::position::{Rotary, RotaryConfig};
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
+use serde_json::{Value, json};
 
 use super::decoder::{Heads, load_decoder};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::gemma::{GAIN, gemma_config, scale};
+use super::gemma::{GEMMA, gemma_config, scale};
+use super::head::FromDecoder;
 use super::layer_types::{FULL, SLIDING, has_window, with_windows};
 use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
@@ -26,7 +28,11 @@ const GLOBAL_THETA: f64 = 1_000_000.0;
 /// The distance of layers without a window, where a config has none.
 const PATTERN: usize = 6;
 
-/// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`) from a folder of Hugging Face's: as
+/// Parts of the names of tensors for pictures.
+const OF_PICTURES: [&str; 2] = ["vision_tower.", "multi_modal_projector."];
+
+/// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`, or `gemma3`, which has it in `text_config` beside a
+/// model of pictures, which is left alone) from a folder of Hugging Face's: as
 /// [`load_gemma2`](super::load_gemma2), with normalized queries and keys in the place of a soft-cap on scores, and
 /// other angles in layers with a window than in those without.
 ///
@@ -39,10 +45,19 @@ pub fn load_gemma3(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+    load_with(folder.as_ref(), device)
+}
+
+/// [`load_gemma3`], with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
+    folder: &Path,
+    device: &Device,
+) -> Result<M, ImportError> {
     load_model(
-        folder.as_ref(),
-        "gemma3_text",
+        folder,
+        &["gemma3_text", "gemma3"],
         |fields| {
+            let fields = &of_texts(fields)?;
             let heads = Heads::of(fields)?;
             let [local, global] = angles(fields, heads.head_size)?;
             let config = gemma_config(fields, &heads)?;
@@ -66,12 +81,40 @@ pub fn load_gemma3(
             with_windows(model, fields, &has_window)
         },
         |model, file| {
-            load_decoder(model, file, GAIN, |score, prefix| {
-                load_qk_norm(score, file, prefix, GAIN)
+            load_decoder(model, file, &GEMMA, |score, prefix| {
+                load_qk_norm(score, file, prefix, GEMMA.offset)
             })
         },
-        is_buffer,
+        |name| is_buffer::<_, M>(name) || OF_PICTURES.iter().any(|part| name.contains(part)),
     )
+}
+
+/// The fields of the text model. Where it stands beside a model of pictures, files lack those that have the default of
+/// `transformers`.
+fn of_texts(fields: &Fields) -> Result<Fields, String> {
+    let Some(of_texts) = fields.object("text_config")? else {
+        return Ok(fields.clone());
+    };
+    let defaults = [
+        ("vocab_size", json!(262_208)),
+        ("num_attention_heads", json!(8)),
+        ("num_key_value_heads", json!(4)),
+        ("head_dim", json!(256)),
+        ("hidden_activation", json!("gelu_pytorch_tanh")),
+        ("max_position_embeddings", json!(131_072)),
+        ("rms_norm_eps", json!(1e-6)),
+        ("query_pre_attn_scalar", json!(256)),
+        ("sliding_window", json!(4096)),
+        ("final_logit_softcapping", Value::Null),
+    ];
+    let defaults = defaults.into_iter();
+    let of_texts = defaults.fold(of_texts, |fields, (name, value)| fields.or(name, value));
+    // The head is the whole model's.
+    let is_tied = fields.value("tie_word_embeddings").cloned();
+    Ok(match is_tied {
+        Some(is_tied) => of_texts.with("tie_word_embeddings", Some(is_tied)),
+        None => of_texts,
+    })
 }
 
 /// The angles of layers with a window, and of the others.

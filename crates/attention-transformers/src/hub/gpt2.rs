@@ -2,30 +2,48 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::DotProductScore;
+use attention_core::import::ImportError;
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, MultiHeadAttention};
 use burn::tensor::Device;
-use burn_fused_layers::harness::parameter::shape;
 
 use super::activation::activation;
-use super::decoder::divides;
+use super::decoder::{LLAMA, Layout, divides, load_decoder};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::load_head;
-use crate::embedding::{PositionEmbedding, PositionEmbeddingConfig, TokenEmbeddingConfig};
+use super::fused::Fused;
+use super::head::FromDecoder;
+use super::names::Names;
+use crate::embedding::{PositionEmbeddingConfig, TokenEmbeddingConfig};
 use crate::encoder::TransformerEncoderConfig;
-use crate::encoder_layer::TransformerEncoderLayer;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::layer_config::TransformerLayerConfig;
 use crate::norm::NormConfig;
-use crate::state_dict::ReadNorm;
 
 /// The names of the sizes, which have others in other families.
 const NUM_HIDDENS: [&str; 2] = ["n_embd", "hidden_size"];
 const NUM_HEADS: [&str; 2] = ["n_head", "num_attention_heads"];
 const NUM_LAYERS: [&str; 2] = ["n_layer", "num_hidden_layers"];
 const MAX_POSITIONS: [&str; 2] = ["n_positions", "max_position_embeddings"];
+
+/// The names after `transformer.` or those of a layer.
+const LAYOUT: Layout = Layout {
+    names: Names(&[
+        ("embed_tokens", "wte"),
+        ("embed_positions", "wpe"),
+        ("norm", "ln_f"),
+        ("layers.", "h."),
+        ("input_layernorm", "ln_1"),
+        ("post_attention_layernorm", "ln_2"),
+        ("self_attn.qkv_proj", "attn.c_attn"),
+        ("self_attn.o_proj", "attn.c_proj"),
+        ("mlp.fc1", "mlp.c_fc"),
+        ("mlp.down_proj", "mlp.c_proj"),
+    ]),
+    fused: Fused::Whole,
+    is_transposed: true,
+    ..LLAMA
+};
 
 /// Loads a GPT-2 (`model_type` `gpt2`) from a folder of Hugging Face's: learned positions, layer normalization before
 /// the sublayers, biases everywhere.
@@ -44,12 +62,23 @@ pub fn load_gpt2(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<DotProductScore>, ImportError> {
+    load_with(folder.as_ref(), device)
+}
+
+/// [`load_gpt2`], with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<DotProductScore>>(
+    folder: &Path,
+    device: &Device,
+) -> Result<M, ImportError> {
     load_model(
-        folder.as_ref(),
-        "gpt2",
+        folder,
+        &["gpt2"],
         |fields| init(fields, device),
-        load,
-        |name| name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
+        |model, file| load_decoder(model, file, &LAYOUT, |score, _| Ok(score)),
+        |name| {
+            let is_mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+            is_mask || M::leaves_alone(name)
+        },
     )
 }
 
@@ -94,78 +123,4 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScor
         DotProductScoreConfig::new().with_scale(Some(scale)).init()
     };
     Ok(config.init_with(score, device))
-}
-
-fn load(
-    mut model: LanguageModel<DotProductScore>,
-    file: &StateDict,
-) -> Result<LanguageModel<DotProductScore>, String> {
-    // The model alone, as OpenAI's files have it, or within one with a head.
-    let base = if file.contains("wte.weight") {
-        ""
-    } else {
-        "transformer."
-    };
-    model.embedding.tokens = file.embedding(model.embedding.tokens, &format!("{base}wte"))?;
-    if let Some(PositionEmbedding::Learned(positions)) = &mut model.embedding.positions {
-        *positions = file.embedding(positions.clone(), &format!("{base}wpe"))?;
-    }
-    let layers = model.stack.layers.into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| load_layer(layer, file, &format!("{base}h.{at}.")));
-    model.stack.layers = layers.collect::<Result<_, _>>()?;
-    let norm = model.stack.norm;
-    let norm = norm.map(|norm| file.norm(norm, &format!("{base}ln_f")));
-    model.stack.norm = norm.transpose()?;
-    load_head(model, file, &format!("{base}wte.weight"))
-}
-
-fn load_layer(
-    mut layer: TransformerEncoderLayer<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<TransformerEncoderLayer<DotProductScore>, String> {
-    let name = |name: &str| format!("{prefix}{name}");
-    layer.attention = load_attention(layer.attention, file, prefix)?;
-    let network = &mut layer.feed_forward;
-    network.input = file.linear(network.input.clone(), conv1d(&name("mlp.c_fc"), None))?;
-    network.output = file.linear(network.output.clone(), conv1d(&name("mlp.c_proj"), None))?;
-    let places = [
-        (&mut layer.attention_residual, "ln_1"),
-        (&mut layer.feed_forward_residual, "ln_2"),
-    ];
-    for (residual, of_norm) in places {
-        residual.norm = file.norm(residual.norm.clone(), &name(of_norm))?;
-    }
-    Ok(layer)
-}
-
-/// Queries, keys and values are parts of the outputs of one layer.
-fn load_attention(
-    mut attention: MultiHeadAttention<DotProductScore>,
-    file: &StateDict,
-    prefix: &str,
-) -> Result<MultiHeadAttention<DotProductScore>, String> {
-    let [size, _] = shape(&attention.query.weight);
-    let part = |at: usize| conv1d(&format!("{prefix}attn.c_attn"), Some([at, size]));
-    let output = attention.output;
-    let output =
-        output.map(|output| file.linear(output, conv1d(&format!("{prefix}attn.c_proj"), None)));
-    attention.query = file.linear(attention.query, part(0))?;
-    attention.key = file.linear(attention.key, part(1))?;
-    attention.value = file.linear(attention.value, part(2))?;
-    attention.output = output.transpose()?;
-    Ok(attention)
-}
-
-/// The weight and bias of a `Conv1D`, or of the part `at` of three with `size` outputs each.
-fn conv1d(name: &str, part: Option<[usize; 2]>) -> [Place; 2] {
-    Place::weight_and_bias(name).map(|place| {
-        let is_transposed = place.name.ends_with(".weight");
-        Place {
-            start: part.map_or(0, |[at, size]| at * size),
-            rows: part.map(|[_, size]| 3 * size),
-            is_transposed,
-            ..place
-        }
-    })
 }

@@ -11,7 +11,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
-use super::decoder::{Heads, load_attention};
+use super::decoder::{Heads, LLAMA, load_attention};
 use super::fields::Fields;
 use super::folder::load_part;
 use super::layer_types::{has_window, window};
@@ -104,7 +104,7 @@ pub fn load_gpt_oss_attention(
 ) -> Result<GptOssAttention, ImportError> {
     load_part(
         folder.as_ref(),
-        "gpt_oss",
+        &["gpt_oss"],
         |fields| init(fields, layer, device),
         |attention, file| load(attention, file, &format!("model.layers.{layer}.")),
     )
@@ -150,10 +150,9 @@ fn load(
     file: &StateDict,
     prefix: &str,
 ) -> Result<GptOssAttention, String> {
-    let own = format!("{prefix}self_attn.");
-    let mut attention = load_attention(of_layer.attention, file, &own)?;
+    let mut attention = load_attention(of_layer.attention, file, [prefix, "self_attn"], &LLAMA)?;
     let sinks = attention.attention.sinks;
-    let sinks = sinks.map(|sinks| file.parameter(sinks, &format!("{own}sinks")));
+    let sinks = sinks.map(|sinks| file.parameter(sinks, &format!("{prefix}self_attn.sinks")));
     attention.attention.sinks = sinks.transpose()?;
     of_layer.attention = attention;
     let norm = format!("{prefix}input_layernorm");

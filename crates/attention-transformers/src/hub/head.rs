@@ -2,29 +2,104 @@
 
 use attention_core::ScoringFunction;
 use attention_core::import::{Place, StateDict};
+use burn::nn::{Embedding, Linear, LinearConfig};
 
 use crate::language_model::LanguageModel;
-
-const WEIGHT: &str = "lm_head.weight";
+use crate::text_encoder::TextEncoder;
 
 /// The reason for which a head is the embedding.
 pub(super) const IS_TIED: &str = "as `tie_word_embeddings` says";
 
-/// `model` with the head of a file. Where the head is the tensor `embedding`, the file has it once, or twice the same.
-pub(super) fn load_head<S: ScoringFunction>(
-    mut model: LanguageModel<S>,
-    file: &StateDict,
-    embedding: &str,
-) -> Result<LanguageModel<S>, String> {
-    model.head = match model.head {
-        Some(head) => Some(file.linear(head, Place::weight_and_bias("lm_head"))?),
-        None => {
-            let shape = model.embedding.tokens.weight.dims();
-            check_copy(file, [WEIGHT, embedding], &shape, IS_TIED)?;
-            None
+/// The beginnings of the names of other heads, with classes, spans of answers or values in the place of tokens.
+const OTHER_HEADS: [&str; 5] = ["score.", "classifier.", "qa_outputs.", "v_head.", "pooler."];
+
+/// A decoder, as a caller wants it.
+pub(super) trait FromDecoder<S: ScoringFunction>: Sized {
+    /// `model` with the head of a file, which is in the tensor `head`.weight, or else in the tensor `embedding`.
+    fn from_decoder(
+        model: LanguageModel<S>,
+        file: &StateDict,
+        head: &str,
+        embedding: &str,
+    ) -> Result<Self, String>;
+
+    /// Whether a tensor is left alone.
+    fn leaves_alone(name: &str) -> bool;
+}
+
+/// With its head.
+impl<S: ScoringFunction> FromDecoder<S> for LanguageModel<S> {
+    fn from_decoder(
+        mut model: Self,
+        file: &StateDict,
+        head: &str,
+        embedding: &str,
+    ) -> Result<Self, String> {
+        model.head = match model.head {
+            Some(own) => Some(file.linear(own, Place::weight_and_bias(head))?),
+            None => own_head(file, [head, embedding], &model.embedding.tokens)?,
+        };
+        Ok(model)
+    }
+
+    fn leaves_alone(_: &str) -> bool {
+        false
+    }
+}
+
+/// A decoder with a head or without one, as its file has it.
+pub(super) enum Decoder<S: ScoringFunction> {
+    WithHead(LanguageModel<S>),
+    Alone(TextEncoder<S>),
+}
+
+impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
+    fn from_decoder(
+        model: LanguageModel<S>,
+        file: &StateDict,
+        head: &str,
+        embedding: &str,
+    ) -> Result<Self, String> {
+        if model.head.is_none() || file.contains(&format!("{head}.weight")) {
+            let model = LanguageModel::from_decoder(model, file, head, embedding)?;
+            return Ok(Self::WithHead(model));
         }
-    };
-    Ok(model)
+        Ok(Self::Alone(TextEncoder {
+            embedding: model.embedding,
+            stack: model.stack,
+            causal: true,
+        }))
+    }
+
+    fn leaves_alone(name: &str) -> bool {
+        OTHER_HEADS.iter().any(|head| name.starts_with(head))
+    }
+}
+
+/// The head in the tensor `head`.weight, if it has other elements than the tensor `embedding`: version 5 of `transformers`
+/// keeps such a head, whatever `tie_word_embeddings` says.
+pub(super) fn own_head(
+    file: &StateDict,
+    [head, embedding]: [&str; 2],
+    tokens: &Embedding,
+) -> Result<Option<Linear>, String> {
+    let place = Place::weight_and_bias(head);
+    let shape @ [vocab_size, size] = tokens.weight.dims();
+    if !is_own(file, [&place[0].name, embedding], &shape)? {
+        return Ok(None);
+    }
+    let own = LinearConfig::new(size, vocab_size).with_bias(false);
+    let own = own.init(&tokens.weight.device());
+    file.linear(own, place).map(Some)
+}
+
+/// Whether a file has a tensor `copy` with other elements than those of `original`.
+pub(super) fn is_own(
+    file: &StateDict,
+    [copy, original]: [&str; 2],
+    shape: &[usize],
+) -> Result<bool, String> {
+    Ok(file.contains(copy) && !file.is_same([copy, original], shape)?)
 }
 
 /// # Errors
@@ -35,7 +110,7 @@ pub(super) fn check_copy(
     shape: &[usize],
     reason: &str,
 ) -> Result<(), String> {
-    if file.contains(copy) && !file.is_same([copy, original], shape)? {
+    if is_own(file, [copy, original], shape)? {
         return Err(format!(
             "`{copy}`: expected the elements of `{original}`, {reason}, got others"
         ));

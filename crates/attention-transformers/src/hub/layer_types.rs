@@ -43,6 +43,24 @@ pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<boo
     has_window(fields, num_layers, |at| at >= first)
 }
 
+/// Every layer of a Mistral attends to a window, unless `sliding_window` is null or `layer_types` says other.
+pub(super) fn all_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+    let is_there = fields.value("sliding_window").is_some();
+    has_window(fields, num_layers, |_| is_there)
+}
+
+/// # Errors
+/// If the fields have a window, which a Llama would ignore.
+pub(super) fn no_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+    if fields.flag("use_sliding_window", true)? {
+        fields.refuse(
+            "sliding_window",
+            "all layers of the family attend to all before",
+        )?;
+    }
+    Ok(vec![false; num_layers])
+}
+
 /// The window of a layer that has one: `sliding_window` rows, its own included.
 pub(super) fn window(fields: &Fields, has_window: bool) -> Result<Option<usize>, String> {
     has_window

@@ -1,17 +1,20 @@
-//! Llama, and the families that differ from it in a bias or a window.
+//! Llama, and the families that differ from it in a bias, a window, or names.
 
 use std::path::Path;
 
-use attention_core::DotProductScore;
 use attention_core::import::ImportError;
 use attention_core::position::Rotary;
 use attention_core::score::DotProductScoreConfig;
+use attention_core::{DotProductScore, ScoringFunction};
 use burn::tensor::Device;
 
-use super::decoder::{Heads, layer_config, load_decoder, model_config};
+use super::decoder::{Heads, LLAMA, Layout, layer_config, load_decoder, model_config};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::layer_types::{last_windows, with_windows};
+use super::fused::Fused;
+use super::gemma::GEMMA;
+use super::head::FromDecoder;
+use super::layer_types::{all_windows, last_windows, no_windows, with_windows};
 use super::rotary::rotary;
 use crate::language_model::LanguageModel;
 
@@ -47,11 +50,12 @@ pub fn load_llama(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
-    load(folder.as_ref(), device, &LLAMA)
+    load_with(folder.as_ref(), device, &["llama"])
 }
 
-/// Loads a Mistral (`model_type` `mistral`: Mistral, Nemo) from a folder of Hugging Face's: a [Llama](load_llama) whose
-/// layers all attend to a window of `sliding_window` tokens, unless it is null.
+/// Loads a Mistral (`model_type` `mistral` or `ministral`: Mistral, Nemo, Ministral) from a folder of Hugging Face's: a
+/// [Llama](load_llama) whose layers attend to a window of `sliding_window` tokens, unless it is null: all of them, or
+/// those that `layer_types` says.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -59,7 +63,7 @@ pub fn load_mistral(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
-    load(folder.as_ref(), device, &MISTRAL)
+    load_with(folder.as_ref(), device, &["mistral", "ministral"])
 }
 
 /// Loads a dense Qwen 2 or 2.5 (`model_type` `qwen2`) from a folder of Hugging Face's: a [Llama](load_llama) whose
@@ -71,67 +75,140 @@ pub fn load_qwen2(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
-    load(folder.as_ref(), device, &QWEN2)
+    load_with(folder.as_ref(), device, &["qwen2"])
 }
 
-/// What tells a family from Llama.
+/// Loads a Phi-3 or Phi-4 (`model_type` `phi3`) from a folder of Hugging Face's: a [Llama](load_llama) whose queries,
+/// keys and values are one tensor, `self_attn.qkv_proj.weight`, and so gate and input of the feed-forward network,
+/// `mlp.gate_up_proj.weight`. Layers may attend to a window, as in a [Mistral](load_mistral), and heads may turn in
+/// part.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_phi3(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load_with(folder.as_ref(), device, &["phi3"])
+}
+
+/// Loads a Gemma 1 (`model_type` `gemma`) from a folder of Hugging Face's: a [Llama](load_llama) with an embedding that
+/// is multiplied by `sqrt(hidden_size)` and, unless `tie_word_embeddings` is false, is the head. Files have a gain less
+/// 1; the models here have the gain.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_gemma(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    load_with(folder.as_ref(), device, &["gemma"])
+}
+
+/// The families, as they differ from Llama.
 struct Family {
     model_type: &'static str,
+    layout: Layout,
     /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
     has_input_bias: bool,
+    /// Whether the embedding is scaled, and the head by default.
+    is_scaled_and_tied: bool,
     /// Which of so many layers have a window.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
 }
 
-const LLAMA: Family = Family {
+const FAMILY: Family = Family {
     model_type: "llama",
+    layout: LLAMA,
     has_input_bias: false,
-    windows: |_, num_layers| Ok(vec![false; num_layers]),
+    is_scaled_and_tied: false,
+    windows: no_windows,
 };
 
-const MISTRAL: Family = Family {
-    model_type: "mistral",
-    has_input_bias: false,
-    windows: |fields, num_layers| Ok(vec![fields.value("sliding_window").is_some(); num_layers]),
-};
+const FAMILIES: [Family; 6] = [
+    FAMILY,
+    Family {
+        model_type: "mistral",
+        windows: all_windows,
+        ..FAMILY
+    },
+    Family {
+        model_type: "ministral",
+        windows: all_windows,
+        ..FAMILY
+    },
+    Family {
+        model_type: "qwen2",
+        has_input_bias: true,
+        windows: last_windows,
+        ..FAMILY
+    },
+    Family {
+        model_type: "phi3",
+        layout: Layout {
+            fused: Fused::Whole,
+            ..LLAMA
+        },
+        windows: all_windows,
+        ..FAMILY
+    },
+    Family {
+        model_type: "gemma",
+        layout: GEMMA,
+        is_scaled_and_tied: true,
+        ..FAMILY
+    },
+];
 
-const QWEN2: Family = Family {
-    model_type: "qwen2",
-    has_input_bias: true,
-    windows: last_windows,
-};
+/// The `model_type`s of the families.
+pub(super) const MODEL_TYPES: [&str; 6] =
+    ["llama", "mistral", "ministral", "qwen2", "phi3", "gemma"];
 
-fn load(
+/// The model of a folder that is one of `model_types`, with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
     folder: &Path,
     device: &Device,
-    family: &Family,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+    model_types: &[&str],
+) -> Result<M, ImportError> {
     load_model(
         folder,
-        family.model_type,
+        model_types,
         |fields| {
-            let heads = Heads::of_llama(fields)?;
-            let rotary = rotary(fields, heads.head_size, THETA)?;
-            let mut layer = layer_config(fields, &heads, "hidden_act")?;
-            layer.attention_bias |= family.has_input_bias;
-            let config = model_config(fields, layer, false)?;
-            let has_window = (family.windows)(fields, config.stack.num_layers)?;
-            let rotary = rotary.init_with(DotProductScoreConfig::new().init(), device);
-            let mut model = config.init_with(|_| rotary.clone(), device);
-            if family.has_input_bias {
-                let layers = model.stack.layers.iter_mut();
-                for output in layers.filter_map(|layer| layer.attention.output.as_mut()) {
-                    output.bias = None;
-                }
-            }
-            with_windows(model, fields, &has_window)
+            let model_type = fields.text("model_type")?;
+            let family = FAMILIES.iter().find(|of| of.model_type == model_type);
+            let family =
+                family.ok_or_else(|| fields.unknown("model_type", &MODEL_TYPES, model_type))?;
+            Ok((init(fields, family, device)?, &family.layout))
         },
-        |model, file| load_decoder(model, file, 0.0, |score, _| Ok(score)),
-        is_buffer,
+        |(model, layout), file| load_decoder(model, file, layout, |score, _| Ok(score)),
+        is_buffer::<_, M>,
     )
 }
 
-/// The angles, which older files have in each layer.
-pub(super) fn is_buffer(name: &str) -> bool {
-    name.ends_with(".rotary_emb.inv_freq")
+fn init(
+    fields: &Fields,
+    family: &Family,
+    device: &Device,
+) -> Result<LanguageModel<Rotary<DotProductScore>>, String> {
+    let heads = Heads::of_llama(fields)?;
+    let rotary = rotary(fields, heads.head_size, THETA)?;
+    let mut layer = layer_config(fields, &heads, "hidden_act")?;
+    layer.attention_bias |= family.has_input_bias;
+    let mut config = model_config(fields, layer, family.is_scaled_and_tied)?;
+    config.embedding.scaled = family.is_scaled_and_tied;
+    let has_window = (family.windows)(fields, config.stack.num_layers)?;
+    let rotary = rotary.init_with(DotProductScoreConfig::new().init(), device);
+    let mut model = config.init_with(|_| rotary.clone(), device);
+    if family.has_input_bias {
+        let layers = model.stack.layers.iter_mut();
+        for output in layers.filter_map(|layer| layer.attention.output.as_mut()) {
+            output.bias = None;
+        }
+    }
+    with_windows(model, fields, &has_window)
+}
+
+/// The angles, which older files have in each layer, and other heads than the one that is wanted.
+pub(super) fn is_buffer<S: ScoringFunction, M: FromDecoder<S>>(name: &str) -> bool {
+    name.ends_with("rotary_emb.inv_freq") || M::leaves_alone(name)
 }

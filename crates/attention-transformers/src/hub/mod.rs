@@ -7,19 +7,26 @@
 //! | family | `model_type` | function | positions | peculiar |
 //! | --- | --- | --- | --- | --- |
 //! | Llama 1 to 3 | `llama` | [`load_llama`] | rotary | grouped heads |
-//! | Mistral, Nemo | `mistral` | [`load_mistral`] | rotary | a window in all layers |
+//! | Mistral, Nemo, Ministral | `mistral`, `ministral` | [`load_mistral`] | rotary | windows |
 //! | Qwen 2 and 2.5 | `qwen2` | [`load_qwen2`] | rotary | biases of queries, keys and values |
+//! | Phi-3 and Phi-4 | `phi3` | [`load_phi3`] | rotary, also in part | fused queries, keys and values, and gates |
+//! | Gemma 1 | `gemma` | [`load_gemma`] | rotary | a scaled embedding |
 //! | Qwen 3 | `qwen3` | [`load_qwen3`] | rotary | normalized queries and keys |
 //! | Gemma 2 | `gemma2` | [`load_gemma2`] | rotary | soft-caps, windows, norms on both sides of a sublayer |
-//! | Gemma 3 | `gemma3_text` | [`load_gemma3`] | rotary, of two kinds | normalized queries and keys, windows |
+//! | Gemma 3, also beside pictures | `gemma3_text`, `gemma3` | [`load_gemma3`] | rotary, of two kinds | normalized queries and keys, windows |
 //! | GPT-2 | `gpt2` | [`load_gpt2`] | learned | fused queries, keys and values |
+//! | OPT | `opt` | [`load_opt`] | learned | positions from the third row |
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
 //! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
-//! | BERT | `bert` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
-//! | BERT without its head, as MiniLM, BGE and E5 | `bert` | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
-//! | T5 1.0 and 1.1 | `t5` | [`load_t5`] | relative bias | an encoder and a decoder, a bias that layers share |
+//! | BERT, ELECTRA | `bert`, `electra` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
+//! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions after that of padding |
+//! | DistilBERT | `distilbert` | [`load_bert`] | learned | no types of tokens |
+//! | these without a head, as MiniLM, BGE and E5 | the same | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
+//! | T5 1.0 and 1.1, mT5 | `t5`, `mt5` | [`load_t5`], [`load_t5_encoder`] | relative bias | an encoder and a decoder, a bias that layers share |
+//! | Marian (OPUS-MT), BART, mBART | `marian`, `bart`, `mbart` | [`load_bart`] | sinusoidal, learned | an encoder and a decoder, a bias of the logits |
 //!
-//! [`open`] takes any of them that is a model of one text.
+//! [`open`] takes any of them but gpt-oss, with its head or without one. Names that compiled and distributed modules
+//! put between others, `module.` and `_orig_mod.`, are left out wherever they stand.
 //!
 //! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
 //! one of autodiff.
@@ -27,8 +34,10 @@
 //! # Angles
 //!
 //! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
-//! `linear`, `yarn` or `llama3`. Those that change with the length of a text (`dynamic`, `longrope`) are refused.
-//! Layers share tables, which grow with the texts, also beyond `max_position_embeddings`: it is no limit of angles.
+//! `linear`, `yarn` or `llama3`. Layers share tables, which grow with the texts, also beyond `max_position_embeddings`:
+//! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, by which keys
+//! in a cache would be wrong: models have `dynamic` up to `max_position_embeddings` and `longrope` up to
+//! `original_max_position_embeddings`, and a longer text panics.
 //!
 //! # Errors
 //!
@@ -36,7 +45,8 @@
 //!
 //! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
 //!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
-//!   activation or `rope_type`, quantized parameters, cross-attention, ..
+//!   activation or `rope_type`, quantized parameters, cross-attention, a field of another family that would change the
+//!   numbers, ..
 //! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
 //!   model or of more layers; known buffers are left alone
 //! - the shard that is missing, or lacks a tensor that the index places there
@@ -76,11 +86,14 @@
 //! ```
 
 mod activation;
+mod bart;
 mod bert;
 mod bloom;
 mod decoder;
+mod encoder_families;
 mod fields;
 mod folder;
+mod fused;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -89,19 +102,23 @@ mod gpt_oss;
 mod head;
 mod layer_types;
 mod llama;
+mod names;
 mod open;
+mod opt;
 mod qk_norm;
 mod qwen3;
 mod rotary;
 mod t5;
 
+pub use bart::load_bart;
 pub use bert::{load_bert, load_bert_encoder};
 pub use bloom::load_bloom;
 pub use gemma2::load_gemma2;
 pub use gemma3::load_gemma3;
 pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
 pub use gpt2::load_gpt2;
-pub use llama::{load_llama, load_mistral, load_qwen2};
+pub use llama::{load_gemma, load_llama, load_mistral, load_phi3, load_qwen2};
 pub use open::{OpenModel, open};
+pub use opt::load_opt;
 pub use qwen3::load_qwen3;
-pub use t5::load_t5;
+pub use t5::{load_t5, load_t5_encoder};

@@ -8,87 +8,149 @@ use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
 use burn::tensor::{Device, Int, Tensor};
 
+use super::bart::{MODEL_TYPES as BARTS, load_bart};
 use super::bert::load_bert_encoder;
 use super::bloom::load_bloom;
+use super::encoder_families::MODEL_TYPES as ENCODERS;
 use super::fields::Fields;
 use super::folder::CONFIG;
-use super::gemma2::load_gemma2;
-use super::gemma3::load_gemma3;
-use super::gpt2::load_gpt2;
-use super::llama::{load_llama, load_mistral, load_qwen2};
-use super::qwen3::load_qwen3;
+use super::head::Decoder;
+use super::llama::MODEL_TYPES as LLAMAS;
+use super::t5::load_t5_encoder;
+use super::{gemma2, gemma3, gpt2, llama, opt, qwen3};
 use crate::language_model::LanguageModel;
-use crate::text_encoder::TextEncoder;
+use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
-/// A model that [`open`] has loaded, by its kind of positions.
+/// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved
+/// alone or for classes, is a [`TextEncoder`].
 #[derive(Debug)]
 pub enum OpenModel {
-    /// Llama, Mistral, Qwen 2 and Gemma 2.
+    /// Llama, Mistral, Qwen 2, Phi-3, Gemma and Gemma 2.
     Rotary(LanguageModel<Rotary<DotProductScore>>),
+    /// The same without a head.
+    RotaryEncoder(TextEncoder<Rotary<DotProductScore>>),
     /// Qwen 3 and Gemma 3, whose queries and keys are normalized.
     NormalizedRotary(LanguageModel<Rotary<QkNormScore>>),
+    /// The same without a head.
+    NormalizedRotaryEncoder(TextEncoder<Rotary<QkNormScore>>),
     /// BLOOM.
     Alibi(LanguageModel<Biased<DotProductScore, Alibi>>),
-    /// GPT-2.
+    /// GPT-2 and OPT.
     Learned(LanguageModel<DotProductScore>),
-    /// BERT, without its head.
+    /// BERT and its kin, and the encoder of T5 or BART, without a head; GPT-2 and OPT without a head.
     Encoder(TextEncoder<DotProductScore>),
 }
 
 impl OpenModel {
-    /// What a text says at each of its tokens, after the last normalization and before a head.
+    /// The features of each token of a text, after the last normalization and before a head.
     ///
     /// # Shapes
-    /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`; what stands in padding means nothing
+    /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
     ///
     /// # Panics
     /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
     pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
         match self {
             Self::Rotary(model) => model.features(tokens, rows),
+            Self::RotaryEncoder(model) => model.features(tokens, None, rows),
             Self::NormalizedRotary(model) => model.features(tokens, rows),
+            Self::NormalizedRotaryEncoder(model) => model.features(tokens, None, rows),
             Self::Alibi(model) => model.features(tokens, rows),
             Self::Learned(model) => model.features(tokens, rows),
             Self::Encoder(model) => model.features(tokens, None, rows),
+        }
+    }
+
+    /// One vector of length 1 for each text, as [`TextEncoder::embeddings`].
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, num_hiddens]`
+    ///
+    /// # Panics
+    /// As [`features`](Self::features), or if a text has no token.
+    pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
+        pooled(self.features(tokens, rows), rows, pooling)
+    }
+}
+
+impl From<Decoder<Rotary<DotProductScore>>> for OpenModel {
+    fn from(model: Decoder<Rotary<DotProductScore>>) -> Self {
+        match model {
+            Decoder::WithHead(model) => Self::Rotary(model),
+            Decoder::Alone(model) => Self::RotaryEncoder(model),
+        }
+    }
+}
+
+impl From<Decoder<Rotary<QkNormScore>>> for OpenModel {
+    fn from(model: Decoder<Rotary<QkNormScore>>) -> Self {
+        match model {
+            Decoder::WithHead(model) => Self::NormalizedRotary(model),
+            Decoder::Alone(model) => Self::NormalizedRotaryEncoder(model),
+        }
+    }
+}
+
+impl From<Decoder<DotProductScore>> for OpenModel {
+    fn from(model: Decoder<DotProductScore>) -> Self {
+        match model {
+            Decoder::WithHead(model) => Self::Learned(model),
+            Decoder::Alone(model) => Self::Encoder(model),
         }
     }
 }
 
 type Load = fn(&Path, &Device) -> Result<OpenModel, ImportError>;
 
-/// The families, by their `model_type`.
-const FAMILIES: [(&str, Load); 9] = [
-    ("llama", |folder, device| {
-        load_llama(folder, device).map(OpenModel::Rotary)
+/// The families, by their `model_type`s.
+const FAMILIES: [(&[&str], Load); 10] = [
+    (&LLAMAS, |folder, device| {
+        let model: Decoder<Rotary<_>> = llama::load_with(folder, device, &LLAMAS)?;
+        Ok(model.into())
     }),
-    ("mistral", |folder, device| {
-        load_mistral(folder, device).map(OpenModel::Rotary)
+    (&["gemma2"], |folder, device| {
+        let model: Decoder<_> = gemma2::load_with(folder, device)?;
+        Ok(model.into())
     }),
-    ("qwen2", |folder, device| {
-        load_qwen2(folder, device).map(OpenModel::Rotary)
+    (&["qwen3"], |folder, device| {
+        let model: Decoder<_> = qwen3::load_with(folder, device)?;
+        Ok(model.into())
     }),
-    ("gemma2", |folder, device| {
-        load_gemma2(folder, device).map(OpenModel::Rotary)
+    (&["gemma3_text", "gemma3"], |folder, device| {
+        let model: Decoder<_> = gemma3::load_with(folder, device)?;
+        Ok(model.into())
     }),
-    ("qwen3", |folder, device| {
-        load_qwen3(folder, device).map(OpenModel::NormalizedRotary)
-    }),
-    ("gemma3_text", |folder, device| {
-        load_gemma3(folder, device).map(OpenModel::NormalizedRotary)
-    }),
-    ("bloom", |folder, device| {
+    (&["bloom"], |folder, device| {
         load_bloom(folder, device).map(OpenModel::Alibi)
     }),
-    ("gpt2", |folder, device| {
-        load_gpt2(folder, device).map(OpenModel::Learned)
+    (&["gpt2"], |folder, device| {
+        let model: Decoder<_> = gpt2::load_with(folder, device)?;
+        Ok(model.into())
     }),
-    ("bert", |folder, device| {
+    (&["opt"], |folder, device| {
+        let model: Decoder<_> = opt::load_with(folder, device)?;
+        Ok(model.into())
+    }),
+    (&ENCODERS, |folder, device| {
         load_bert_encoder(folder, device).map(OpenModel::Encoder)
+    }),
+    (&["t5", "mt5"], |folder, device| {
+        load_t5_encoder(folder, device).map(OpenModel::Encoder)
+    }),
+    (&BARTS, |folder, device| {
+        let model = load_bart(folder, device)?;
+        Ok(OpenModel::Encoder(TextEncoder {
+            embedding: model.source_embedding.unwrap_or(model.embedding),
+            stack: model.encoder,
+            causal: false,
+        }))
     }),
 ];
 
-/// Loads the model of a folder of Hugging Face's, whichever of the [families](super) that are models of one text it is
-/// (T5 reads one text and writes another: [`load_t5`](super::load_t5)).
+/// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
+/// one: heads for classes, spans of answers or values are left alone. Of T5 and BART,
+/// which read one text and write another, it is the encoder; the whole is [`load_t5`](super::load_t5) or
+/// [`load_bart`].
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.
@@ -110,9 +172,9 @@ pub fn open(folder: impl AsRef<Path>, device: &Device) -> Result<OpenModel, Impo
     let config = folder.join(CONFIG);
     let load = Fields::read(&config).and_then(|fields| {
         let got = fields.text("model_type")?;
-        let family = FAMILIES.iter().find(|(name, _)| *name == got);
+        let family = FAMILIES.iter().find(|(names, _)| names.contains(&got));
         family.map(|(_, load)| load).ok_or_else(|| {
-            let names = FAMILIES.map(|(name, _)| name);
+            let names = FAMILIES.map(|(names, _)| names).concat();
             fields.unknown("model_type", &names, got)
         })
     });

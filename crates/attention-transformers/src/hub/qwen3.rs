@@ -7,8 +7,9 @@ use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
 
-use super::decoder::{Heads, layer_config, load_decoder, model_config};
+use super::decoder::{Heads, LLAMA, layer_config, load_decoder, model_config};
 use super::folder::load_model;
+use super::head::FromDecoder;
 use super::layer_types::{last_windows, with_windows};
 use super::llama::is_buffer;
 use super::qk_norm::load_qk_norm;
@@ -30,9 +31,17 @@ pub fn load_qwen3(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+    load_with(folder.as_ref(), device)
+}
+
+/// [`load_qwen3`], with a head or however the file has it.
+pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
+    folder: &Path,
+    device: &Device,
+) -> Result<M, ImportError> {
     load_model(
-        folder.as_ref(),
-        "qwen3",
+        folder,
+        &["qwen3"],
         |fields| {
             let heads = Heads::of(fields)?;
             let rotary = rotary(fields, heads.head_size, THETA)?;
@@ -47,10 +56,10 @@ pub fn load_qwen3(
             with_windows(model, fields, &has_window)
         },
         |model, file| {
-            load_decoder(model, file, 0.0, |score, prefix| {
+            load_decoder(model, file, &LLAMA, |score, prefix| {
                 load_qk_norm(score, file, prefix, 0.0)
             })
         },
-        is_buffer,
+        is_buffer::<_, M>,
     )
 }

@@ -8,7 +8,10 @@ use super::fields::Fields;
 use super::layer_types::LAYER_TYPES;
 
 /// The kinds of angles that are known, by their `rope_type`.
-const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];
+const KINDS: [&str; 6] = ["default", "linear", "yarn", "llama3", "dynamic", "longrope"];
+
+/// The families whose heads may turn in part.
+const PARTIAL: [&str; 1] = ["phi3"];
 
 /// The angles of the longest text at least, whatever the config says: sines of 512 MiB. Tables grow with the texts.
 const MIN_ANGLES: usize = 1 << 27;
@@ -62,28 +65,48 @@ pub(super) fn rotary_of(
         let got = head_size.to_string();
         return Err(fields.wrong("head_dim", "an even number, for pairs of features", &got));
     }
+    let mut rotated_size = head_size;
     for of in [Some(fields), parameters].into_iter().flatten() {
         let factor = of.optional_positive("partial_rotary_factor")?;
         if let Some(factor) = factor.filter(|factor| *factor != 1.0) {
-            let got = factor.to_string();
-            return Err(of.wrong("partial_rotary_factor", "1, as the family has it", &got));
+            rotated_size = partial(fields, head_size, factor).map_err(|expected| {
+                of.wrong("partial_rotary_factor", &expected, &factor.to_string())
+            })?;
         }
     }
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
     let theta = own.transpose()?.flatten().unwrap_or(theta);
-    let scaling = match parameters {
-        Some(parameters) => scaling(parameters, max_positions, theta)?,
-        None => RotaryScaling::None,
+    let (scaling, limit) = match parameters {
+        Some(parameters) => scaling(parameters, max_positions, theta, rotated_size)?,
+        None => (RotaryScaling::None, None),
     };
-    let max_positions = max_positions.max(MIN_ANGLES / (head_size / 2));
+    let max_positions = limit.unwrap_or(max_positions.max(MIN_ANGLES / (head_size / 2)));
     Ok(RotaryConfig::new(head_size, max_positions)
         .with_theta(theta)
         .with_layout(RotaryLayout::HalfSplit)
+        .with_rotated_size((rotated_size < head_size).then_some(rotated_size))
         .with_scaling(scaling)
         .with_after_projection(true))
 }
 
-fn scaling(parameters: &Fields, max_positions: usize, theta: f64) -> Result<RotaryScaling, String> {
+/// The number of features of a head that turn, or else which factors there may be.
+fn partial(fields: &Fields, head_size: usize, factor: f64) -> Result<usize, String> {
+    if !PARTIAL.contains(&fields.text("model_type")?) {
+        return Err("1, as the family has it".to_string());
+    }
+    let rotated_size = (head_size as f64 * factor) as usize;
+    let is_fit = (2..=head_size).contains(&rotated_size) && rotated_size.is_multiple_of(2);
+    let expected = || format!("a part of the {head_size} features of a head, for pairs of them");
+    is_fit.then_some(rotated_size).ok_or_else(expected)
+}
+
+/// The scaling, and the length up to which it is known where longer texts change the angles of all tokens.
+fn scaling(
+    parameters: &Fields,
+    max_positions: usize,
+    theta: f64,
+    rotated_size: usize,
+) -> Result<(RotaryScaling, Option<usize>), String> {
     // The older name.
     let field = if parameters.has("rope_type") {
         "rope_type"
@@ -95,22 +118,65 @@ fn scaling(parameters: &Fields, max_positions: usize, theta: f64) -> Result<Rota
         let own = parameters.optional_size(ORIGINAL)?;
         Ok::<_, String>(own.unwrap_or(max_positions))
     };
-    Ok(match kind {
+    let scaling = match kind {
         "default" => RotaryScaling::None,
         "linear" => RotaryScaling::Linear {
             factor: parameters.positive("factor")?,
         },
-        "yarn" => RotaryScaling::Yarn(yarn(parameters, original_max_positions()?, theta)?),
+        "yarn" => {
+            let original = original_max_positions()?;
+            RotaryScaling::Yarn(yarn(parameters, [original, max_positions], theta)?)
+        }
         "llama3" => RotaryScaling::Llama3(llama3(parameters, original_max_positions()?)?),
+        "dynamic" => {
+            parameters.positive("factor")?;
+            return Ok((RotaryScaling::None, Some(max_positions)));
+        }
+        // The older name, of Phi-3.
+        "longrope" | "su" => {
+            let original = original_max_positions()?;
+            let scaling = longrope(parameters, [original, max_positions], theta, rotated_size)?;
+            return Ok((scaling, Some(original.min(max_positions))));
+        }
         other => return Err(parameters.unknown(field, &KINDS, other)),
+    };
+    Ok((scaling, None))
+}
+
+/// The angles of texts within the original length.
+fn longrope(
+    parameters: &Fields,
+    lengths: [usize; 2],
+    theta: f64,
+    rotated_size: usize,
+) -> Result<RotaryScaling, String> {
+    if lengths[0] == 1 {
+        return Err(parameters.wrong(ORIGINAL, "more than 1 position", "1"));
+    }
+    let short = parameters.positives("short_factor", rotated_size / 2)?;
+    let pairs = short.iter().enumerate();
+    let frequency =
+        |(at, factor): (usize, &f64)| theta.powf(-2.0 * at as f64 / rotated_size as f64) / factor;
+    let factor = parameters.optional_positive("factor")?;
+    let factor = factor.unwrap_or_else(|| growth(lengths));
+    let by_factor = if factor > 1.0 {
+        (1.0 + factor.ln() / (lengths[0] as f64).ln()).sqrt()
+    } else {
+        1.0
+    };
+    let attention_factor = parameters.optional_positive("attention_factor")?;
+    Ok(RotaryScaling::Custom {
+        frequencies: pairs.map(frequency).collect(),
+        attention_factor: attention_factor.unwrap_or(by_factor),
     })
 }
 
-fn yarn(
-    parameters: &Fields,
-    original_max_positions: usize,
-    theta: f64,
-) -> Result<YarnScalingConfig, String> {
+/// How many times longer texts are than the original ones.
+fn growth([original, max_positions]: [usize; 2]) -> f64 {
+    max_positions as f64 / original as f64
+}
+
+fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScalingConfig, String> {
     if theta <= 1.0 {
         return Err(parameters.wrong("rope_theta", "a number above 1", &theta.to_string()));
     }
@@ -126,8 +192,11 @@ fn yarn(
     ];
     // One without the other is ignored there, too.
     let both = mscale.zip(mscale_all_dim);
-    let config = YarnScalingConfig::new(parameters.positive("factor")?, original_max_positions);
-    Ok(config
+    let factor = match parameters.optional_positive("factor")? {
+        None if parameters.has("factor") => growth(lengths),
+        _ => parameters.positive("factor")?,
+    };
+    Ok(YarnScalingConfig::new(factor, lengths[0])
         .with_beta_fast(fast)
         .with_beta_slow(slow)
         .with_truncate(parameters.flag("truncate", true)?)

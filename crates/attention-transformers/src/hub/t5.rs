@@ -2,34 +2,34 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, Place, StateDict};
+use attention_core::DotProductScore;
+use attention_core::import::{ImportError, StateDict};
 use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, MultiHeadAttention};
-use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 
 use super::activation::activation_pair;
+use super::decoder::{LLAMA, Layout, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::check_copy;
+use super::head::{check_copy, own_head};
+use super::names::Names;
 use crate::decoder::TransformerDecoderConfig;
-use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
-use crate::encoder::TransformerEncoderConfig;
+use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
-use crate::encoder_layer::TransformerEncoderLayer;
-use crate::feed_forward::{FeedForward, FeedForwardActivation};
+use crate::feed_forward::FeedForwardActivation;
 use crate::layer_config::TransformerLayerConfig;
-use crate::norm::NormConfig;
-use crate::residual::Residual;
+use crate::norm::{Norm, NormConfig};
 use crate::state_dict::ReadNorm;
+use crate::text_encoder::TextEncoder;
 
 const EMBEDDING: &str = "shared.weight";
-const HEAD: &str = "lm_head.weight";
 
 /// The embedding under the names that each stack has for it, in older files.
 const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
+
+const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
 
 /// The most elements of a table of biases: a config alone may not take all memory.
 const MAX_BIASES: usize = 1 << 24;
@@ -37,8 +37,47 @@ const MAX_BIASES: usize = 1 << 24;
 /// A bias that the first files have and nothing reads.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), from a folder of Hugging Face's: RMS norms before the
-/// sublayers, dot products without a scale, no biases of linear layers.
+/// The names of a layer of the encoder, and of the decoder.
+const ENCODER: Layout = Layout {
+    names: Names(&[
+        ("layers.", "block."),
+        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
+        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
+        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
+        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
+        ("input_layernorm", "layer.0.layer_norm"),
+        ("mlp.gate_proj", "layer.1.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "layer.1.DenseReluDense.wi_1"),
+        ("mlp.fc1", "layer.1.DenseReluDense.wi"),
+        ("mlp.down_proj", "layer.1.DenseReluDense.wo"),
+        ("post_attention_layernorm", "layer.1.layer_norm"),
+    ]),
+    ..LLAMA
+};
+const DECODER: Layout = Layout {
+    names: Names(&[
+        ("layers.", "block."),
+        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
+        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
+        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
+        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
+        ("input_layernorm", "layer.0.layer_norm"),
+        ("cross_attn.q_proj", "layer.1.EncDecAttention.q"),
+        ("cross_attn.k_proj", "layer.1.EncDecAttention.k"),
+        ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
+        ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
+        ("cross_layernorm", "layer.1.layer_norm"),
+        ("mlp.gate_proj", "layer.2.DenseReluDense.wi_0"),
+        ("mlp.up_proj", "layer.2.DenseReluDense.wi_1"),
+        ("mlp.fc1", "layer.2.DenseReluDense.wi"),
+        ("mlp.down_proj", "layer.2.DenseReluDense.wo"),
+        ("post_attention_layernorm", "layer.2.layer_norm"),
+    ]),
+    ..LLAMA
+};
+
+/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
+/// before the sublayers, dot products without a scale, no biases of linear layers.
 ///
 /// - `shared.weight`, the embedding of both stacks
 /// - `encoder.final_layer_norm.weight` and `decoder.final_layer_norm.weight`
@@ -46,13 +85,13 @@ const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention
 ///   `0.layer_norm.weight`, `1.layer_norm.weight`
 /// - the same after `decoder.block.n.layer.`, with `1.EncDecAttention` between the others
 /// - of `DenseReluDense`: `wi.weight`, with a gate `wi_0.weight` (which is activated) and `wi_1.weight`; `wo.weight`
-/// - `lm_head.weight`, if the head is its own: if `tie_word_embeddings` is false, or it has other elements than
-///   `shared.weight`, as by `transformers`
+/// - `lm_head.weight`, if the head is its own: if it is there with other elements than `shared.weight`, whatever
+///   `tie_word_embeddings` says, as by `transformers`
 /// - `relative_attention_bias.weight` in the self-attention of layer 0 of each stack: the position bias of all of its
 ///   layers, [one parameter](crate::TransformerEncoder::position_bias)
 ///
 /// The features are multiplied by `1 / sqrt(d_model)` before the head if `scale_decoder_outputs`, or without this field
-/// unless `tie_word_embeddings` is false.
+/// unless `tie_word_embeddings` is false; of an mT5 never.
 ///
 /// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
 /// after the last normalizations.
@@ -82,14 +121,50 @@ pub fn load_t5(
 ) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
     load_model(
         folder.as_ref(),
-        "t5",
-        |fields| {
-            let score = |_| DotProductScoreConfig::new().with_scale(Some(1.0)).init();
-            Ok(config(fields)?.init_with(score, score, score, device))
-        },
+        &MODEL_TYPES,
+        |fields| Ok(config(fields)?.init_with(score, score, score, device)),
         load,
         |name| name == UNUSED,
     )
+}
+
+/// Loads the encoder of a T5 or mT5 from a folder of Hugging Face's: of a whole model, whose decoder is left alone, or
+/// of a `T5EncoderModel`, as embeddings of sentences and the models of pictures have.
+///
+/// The names are those of [`load_t5`]; the embedding may be `encoder.embed_tokens.weight` alone.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_t5_encoder(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        &MODEL_TYPES,
+        |fields| {
+            let config = config(fields)?;
+            Ok(TextEncoder {
+                embedding: config.embedding.init(device),
+                stack: config.encoder.init_with(score, device),
+                causal: false,
+            })
+        },
+        |mut model, file| {
+            let names = [EMBEDDING, COPIES[0]];
+            let name = names.iter().find(|name| file.contains(name));
+            let weight = &mut model.embedding.tokens.weight;
+            *weight = file.parameter(weight.clone(), name.unwrap_or(&EMBEDDING))?;
+            load_encoder(&mut model.stack, file)?;
+            Ok(model)
+        },
+        |name| name == EMBEDDING || name == COPIES[0] || !name.starts_with("encoder."),
+    )
+}
+
+/// The dot products without a scale.
+fn score(_: usize) -> DotProductScore {
+    DotProductScoreConfig::new().with_scale(Some(1.0)).init()
 }
 
 fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
@@ -115,15 +190,15 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
     let num_decoder_layers = fields.num_layers(&[of_decoder_layers])?;
     let encoder = TransformerEncoderConfig::new(layer.clone(), num_layers);
     let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
+    let is_mt5 = fields.text("model_type")? == "mt5";
     let is_tied = fields.flag("tie_word_embeddings", true)?;
-    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)?;
+    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)? && !is_mt5;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
     Ok(EncoderDecoderConfig::new(
         embedding.with_dropout(dropout),
         encoder.with_position_bias(Some(bias)),
         decoder.with_position_bias(Some(of_decoder)),
     )
-    .with_tied(is_tied)
     .with_feature_scale(if is_scaled {
         1.0 / (num_hiddens as f64).sqrt()
     } else {
@@ -179,142 +254,50 @@ fn load(
 ) -> Result<EncoderDecoder<DotProductScore>, String> {
     let embedding = &mut model.embedding.tokens.weight;
     *embedding = file.parameter(embedding.clone(), EMBEDDING)?;
-    let shape @ [vocab_size, size] = embedding.dims();
-    let device = embedding.device();
+    let shape = embedding.dims();
     for copy in COPIES {
         let reason = "as both stacks have the same embedding";
         check_copy(file, [copy, EMBEDDING], &shape, reason)?;
     }
-    let is_own = match model.head {
-        Some(_) => true,
-        None => file.contains(HEAD) && !file.is_same([HEAD, EMBEDDING], &shape)?,
-    };
-    if is_own {
-        let head = LinearConfig::new(size, vocab_size).with_bias(false);
-        let head = model.head.unwrap_or_else(|| head.init(&device));
-        model.head = Some(file.linear(head, Place::weight_and_bias("lm_head"))?);
-    }
-
-    let encoder = &mut model.encoder;
-    for (at, layer) in encoder.layers.iter_mut().enumerate() {
-        load_encoder_layer(layer, file, &format!("encoder.block.{at}.layer."))?;
-    }
+    model.head = own_head(file, ["lm_head", EMBEDDING], &model.embedding.tokens)?;
+    load_encoder(&mut model.encoder, file)?;
     let decoder = &mut model.decoder;
-    for (at, layer) in decoder.layers.iter_mut().enumerate() {
-        load_decoder_layer(layer, file, &format!("decoder.block.{at}.layer."))?;
-    }
-    let ends = [
-        ("encoder", &mut encoder.norm, &mut encoder.position_bias),
-        ("decoder", &mut decoder.norm, &mut decoder.position_bias),
-    ];
-    for (stack, norm, bias) in ends {
-        if let Some(norm) = norm {
-            *norm = file.norm(norm.clone(), &format!("{stack}.final_layer_norm"))?;
-        }
-        if let Some(RelativePositionBias { embedding, .. }) = bias {
-            let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
-            *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
-        }
-    }
+    let layers = std::mem::take(&mut decoder.layers);
+    decoder.layers = load_layers_with_memory(layers, file, "decoder.", &DECODER)?;
+    load_ends(
+        &mut decoder.norm,
+        &mut decoder.position_bias,
+        file,
+        "decoder",
+    )?;
     Ok(model)
 }
 
-fn load_encoder_layer(
-    layer: &mut TransformerEncoderLayer<DotProductScore>,
+fn load_encoder(
+    encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
-    prefix: &str,
 ) -> Result<(), String> {
-    load_attention(
-        &mut layer.attention,
+    let layers = std::mem::take(&mut encoder.layers);
+    encoder.layers = load_layers(layers, file, "encoder.", &ENCODER)?;
+    load_ends(
+        &mut encoder.norm,
+        &mut encoder.position_bias,
         file,
-        &format!("{prefix}0.SelfAttention"),
-    )?;
-    load_feed_forward(
-        &mut layer.feed_forward,
-        file,
-        &format!("{prefix}1.DenseReluDense"),
-    )?;
-    let residuals = [
-        &mut layer.attention_residual,
-        &mut layer.feed_forward_residual,
-    ];
-    load_norms(residuals, file, prefix)
+        "encoder",
+    )
 }
 
-fn load_decoder_layer(
-    layer: &mut TransformerDecoderLayer<DotProductScore>,
+/// The last normalization and the position bias of a stack.
+fn load_ends(
+    norm: &mut Option<Norm>,
+    bias: &mut Option<RelativePositionBias>,
     file: &StateDict,
-    prefix: &str,
+    stack: &str,
 ) -> Result<(), String> {
-    load_attention(
-        &mut layer.attention,
-        file,
-        &format!("{prefix}0.SelfAttention"),
-    )?;
-    load_attention(
-        &mut layer.cross_attention,
-        file,
-        &format!("{prefix}1.EncDecAttention"),
-    )?;
-    load_feed_forward(
-        &mut layer.feed_forward,
-        file,
-        &format!("{prefix}2.DenseReluDense"),
-    )?;
-    let residuals = [
-        &mut layer.attention_residual,
-        &mut layer.cross_attention_residual,
-        &mut layer.feed_forward_residual,
-    ];
-    load_norms(residuals, file, prefix)
-}
-
-/// The normalization of each sublayer, in their order.
-fn load_norms<const N: usize>(
-    residuals: [&mut Residual; N],
-    file: &StateDict,
-    prefix: &str,
-) -> Result<(), String> {
-    for (at, residual) in residuals.into_iter().enumerate() {
-        residual.norm = file.norm(residual.norm.clone(), &format!("{prefix}{at}.layer_norm"))?;
-    }
-    Ok(())
-}
-
-fn load_attention(
-    attention: &mut MultiHeadAttention<DotProductScore>,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    let linears = [
-        (&mut attention.query, "q"),
-        (&mut attention.key, "k"),
-        (&mut attention.value, "v"),
-    ];
-    let output = attention.output.iter_mut().map(|output| (output, "o"));
-    load_linears(linears.into_iter().chain(output), file, name)
-}
-
-fn load_feed_forward(
-    network: &mut FeedForward,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    let input = if network.gate.is_some() { "wi_1" } else { "wi" };
-    let gate = network.gate.iter_mut().map(|gate| (gate, "wi_0"));
-    let others = [(&mut network.input, input), (&mut network.output, "wo")];
-    load_linears(gate.chain(others), file, name)
-}
-
-/// Linear layers below `name`, each with its own name there.
-fn load_linears<'a>(
-    linears: impl IntoIterator<Item = (&'a mut Linear, &'a str)>,
-    file: &StateDict,
-    name: &str,
-) -> Result<(), String> {
-    for (linear, own) in linears {
-        let place = Place::weight_and_bias(&format!("{name}.{own}"));
-        *linear = file.linear(linear.clone(), place)?;
+    file.optional_norm(norm, &format!("{stack}.final_layer_norm"))?;
+    if let Some(RelativePositionBias { embedding, .. }) = bias {
+        let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
+        *embedding = file.embedding(embedding.clone(), &format!("{stack}.{of_first}"))?;
     }
     Ok(())
 }

@@ -126,9 +126,6 @@ fn models_whose_parts_do_not_fit() {
             config.init(device)
         },
     );
-    refuses("head_bias expected with a head of its own", || {
-        translator(HIDDENS).with_head_bias(true).init(device)
-    });
     refuses(
         "feature_scale expected a finite number above 0, got 0",
         || translator(HIDDENS).with_feature_scale(0.0).init(device),

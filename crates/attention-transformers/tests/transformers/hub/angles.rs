@@ -6,7 +6,7 @@ use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_same, device, hugging_face_logits};
 use attention_transformers::LanguageModel;
 use attention_transformers::hub::{
-    load_gemma2, load_gemma3, load_gpt_oss_attention, load_llama, load_qwen3,
+    load_gemma2, load_gemma3, load_gpt_oss_attention, load_llama, load_phi3, load_qwen3,
 };
 use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value, json};
@@ -229,4 +229,39 @@ fn texts_may_be_longer_than_max_position_embeddings() {
         "gemma2": load_gemma2;
         "gemma3": load_gemma3;
     }
+}
+
+/// Texts within the length of the training have the angles of the training.
+#[test]
+fn dynamic_angles_are_the_plain_ones_within_the_length() {
+    let of_kind = |kind: &str| {
+        let angles = json!({ "rope_type": kind, "rope_theta": 1000.0, "factor": 4.0 });
+        of_llama(json!({ "rope_parameters": angles, "max_position_embeddings": 11 }))
+    };
+    assert_same("dynamic", &of_kind("dynamic"), &of_kind("default"));
+}
+
+#[test]
+#[should_panic(expected = "within 0 .. 10 expected")]
+fn dynamic_angles_end_with_the_length() {
+    let angles = json!({ "rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0 });
+    of_llama(json!({ "rope_parameters": angles, "max_position_embeddings": 10 }));
+}
+
+#[test]
+#[should_panic(expected = "within 0 .. 10 expected")]
+fn longrope_ends_with_the_original_length() {
+    let fields = json!({ "original_max_position_embeddings": 10 });
+    logits("phi3", fields, |folder, device| load_phi3(folder, device));
+}
+
+/// The factor of YaRN that is null is the one by which texts grow.
+#[test]
+fn a_factor_of_yarn_that_is_null() {
+    let of_factor = |factor: Value| {
+        let angles = json!({ "rope_type": "yarn", "rope_theta": 1000.0, "factor": factor,
+            "original_max_position_embeddings": 16 });
+        of_llama(json!({ "rope_parameters": angles }))
+    };
+    assert_same("yarn", &of_factor(Value::Null), &of_factor(json!(4.0)));
 }

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use attention_core::NewRows;
+use attention_core::import::ImportError;
+use attention_core::{DotProductScore, NewRows};
 use attention_tests::{
     Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
 };
-use attention_transformers::GenerateConfig;
-use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5};
-use burn::tensor::Tensor;
+use attention_transformers::hub::{
+    load_bart, load_bert, load_bert_encoder, load_t5, load_t5_encoder, open,
+};
+use attention_transformers::{EncoderDecoder, GenerateConfig, Pooling};
+use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -38,18 +41,28 @@ fn check_bert(family: &str, folder: &Path) {
         let model = load_bert(folder, device).unwrap();
         let [tokens, types] =
             [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
-        let logits = model.forward(tokens, Some(types), NewRows::First(&expected.lens));
+        let types = model.embedding.types.is_some().then_some(types);
+        let logits = model.forward(tokens, types, NewRows::First(&expected.lens));
         let [got, expected] = [&Array::read(logits), &expected.logits]
             .map(|logits| of_tokens(logits, &expected.lens));
         assert_close(family, &got, &expected, TOLERANCE);
     });
 }
 
-/// Compares the logits of the T5 at `folder`, all at once and by a cache, and its tokens, with those of a family.
+/// Compares the logits of the T5 at `folder` with those of a family.
 fn check_t5(family: &str, folder: &Path) {
+    check_translator(family, folder, |folder, device| load_t5(folder, device));
+}
+
+/// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with those of a family.
+fn check_translator(
+    family: &str,
+    folder: &Path,
+    load: fn(&Path, &Device) -> Result<EncoderDecoder<DotProductScore>, ImportError>,
+) {
     let expected = hugging_face_translation(family);
     device::each(|device| {
-        let model = load_t5(folder, device).unwrap();
+        let model = load(folder, device).unwrap();
         let memory = model.encode(
             tensor(&expected.tokens, device),
             NewRows::First(&expected.lens),
@@ -88,7 +101,7 @@ fn bert_without_a_head_embeds_texts() {
             [&features, &expected.logits].map(|features| of_tokens(features, &expected.lens));
         assert_close("features", &got, &wanted, TOLERANCE);
         let [tokens, types] = inputs();
-        let means = model.mean_features(tokens, Some(types), rows);
+        let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
         assert_close("means", means, wanted, TOLERANCE);
         // Of one with a head, the same features as with it.
@@ -133,9 +146,120 @@ fn a_folder_that_is_no_bert_alone_is_refused() {
     }
 }
 
+/// The first and the last token, and the mean, of texts at either end of their rows.
+#[test]
+fn embeddings_of_texts() {
+    device::each(|device| {
+        let model = open(original("bert_encoder"), device).unwrap();
+        let text = vec![3, 1, 4, 1, 5];
+        let features =
+            Array::read(model.features(tensor(std::slice::from_ref(&text), device), NewRows::All));
+        let [_, num_rows, size] = features.shape[..] else {
+            panic!("three axes expected");
+        };
+        let row = |at: usize| -> Vec<f64> {
+            (0..size)
+                .map(|feature| features.at(&[0, at, feature]))
+                .collect()
+        };
+        let mean = |feature: usize| (0..num_rows).map(|at| row(at)[feature]).sum::<f64>();
+        let cases = [
+            (Pooling::First, row(0)),
+            (Pooling::Last, row(num_rows - 1)),
+            (Pooling::Mean, (0..size).map(mean).collect()),
+        ];
+        let [at_left, at_right] = [[0, 2], [2, 0]]
+            .map(|[before, after]| [vec![0; before], text.clone(), vec![0; after]].concat());
+        for (pooling, vector) in cases {
+            let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let expected = Array::from_fn(&[1, size], |at| vector[at[1]] / length);
+            for (tokens, rows) in [
+                (&at_left, NewRows::First(&[5])),
+                (&at_right, NewRows::Last(&[5])),
+            ] {
+                let tokens = tensor(std::slice::from_ref(tokens), device);
+                let got = model.embeddings(tokens, rows, pooling);
+                assert_close(format!("{pooling:?}"), got, &expected, TOLERANCE);
+            }
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "at least one token expected in each text, got none in text 1")]
+fn a_text_without_a_token_has_no_embedding() {
+    let device = &device::plain()[0];
+    let model = open(original("bert_encoder"), device).unwrap();
+    let tokens = tensor(&[vec![3, 1], vec![0, 0]], device);
+    model.embeddings(tokens, NewRows::First(&[2, 0]), Pooling::Mean);
+}
+
+/// Features of models that were saved without a head.
+#[test]
+fn models_saved_alone() {
+    for family in ["llama_alone", "t5_encoder"] {
+        let expected = hugging_face_masked(family);
+        device::each(|device| {
+            let model = open(original(family), device).unwrap();
+            let rows = NewRows::First(&expected.lens);
+            let features = model.features(tensor(&expected.tokens, device), rows);
+            let [got, wanted] = [&Array::read(features), &expected.logits]
+                .map(|features| of_tokens(features, &expected.lens));
+            assert_close(family, &got, &wanted, TOLERANCE);
+        });
+    }
+    // The same by the other name of its embedding.
+    let copy = FolderCopy::of("t5_encoder");
+    copy.change_tensors(|tensors| {
+        let embedding = tensors.remove("shared.weight").unwrap();
+        tensors.insert("encoder.embed_tokens.weight".to_string(), embedding);
+    });
+    let device = &device::plain()[0];
+    let [renamed, own] = [copy.path(), &original("t5_encoder")].map(|folder| {
+        let model = load_t5_encoder(folder, device).unwrap();
+        let tokens = tensor(&[vec![3, 1, 4]], device);
+        model.features(tokens, None, NewRows::All).into_data()
+    });
+    assert_eq!(renamed, own);
+}
+
 #[test]
 fn bert_masks() {
     check_bert("bert", &original("bert"));
+}
+
+#[test]
+fn electra_masks() {
+    check_bert("electra", &original("electra"));
+}
+
+#[test]
+fn distilbert_masks() {
+    check_bert("distilbert", &original("distilbert"));
+}
+
+/// Its kin have other names of the model, and the same of tensors and fields.
+#[test]
+fn roberta_and_its_kin_mask() {
+    for model_type in ["roberta", "xlm-roberta", "camembert"] {
+        let copy = FolderCopy::with_field("roberta", "model_type", json!(model_type));
+        check_bert("roberta", copy.path());
+    }
+}
+
+/// Fields that the first configs lack.
+#[test]
+fn a_bert_without_a_model_type() {
+    let copy = FolderCopy::of("bert");
+    copy.change_json("config.json", |config| drop(config.remove("model_type")));
+    check_bert("bert", copy.path());
+}
+
+/// `transformers` 5 keeps a head with elements of its own, though the config calls it tied.
+#[test]
+fn a_head_of_bert_that_the_config_calls_tied() {
+    let copy = FolderCopy::with_field("bert_untied", "tie_word_embeddings", json!(true));
+    check_bert("bert_untied", copy.path());
 }
 
 /// A head of its own, whose bias is not the one that a tied head has.
@@ -147,6 +271,82 @@ fn bert_with_a_head_of_its_own() {
 #[test]
 fn t5_translates() {
     check_t5("t5", &original("t5"));
+}
+
+#[test]
+fn mt5_translates() {
+    check_t5("mt5", &original("mt5"));
+}
+
+/// By learned positions and by sines, with norms on either side of the sublayers, and with tokens for each language.
+#[test]
+fn marian_and_bart_translate() {
+    for family in ["bart", "mbart", "marian", "marian_apart"] {
+        check_translator(family, &original(family), |folder, device| {
+            load_bart(folder, device)
+        });
+    }
+}
+
+/// Names of a model saved without its head, the embedding and positions that older files have several times, and a bias
+/// of zeros that is not there.
+#[test]
+fn other_files_of_bart() {
+    for family in ["bart", "marian"] {
+        let alone = FolderCopy::of(family);
+        alone.change_tensors(|tensors| {
+            tensors.remove("final_logits_bias").unwrap();
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.map(|(name, tensor)| (name.replace("model.", ""), tensor)));
+        });
+        let older = FolderCopy::of(family);
+        older.change_tensors(|tensors| {
+            tensors.get_mut("final_logits_bias").unwrap().1.fill(0);
+            let embedding = tensors["model.shared.weight"].clone();
+            for name in [
+                "model.encoder.embed_tokens.weight",
+                "model.decoder.embed_tokens.weight",
+                "lm_head.weight",
+            ] {
+                tensors.insert(name.to_string(), embedding.clone());
+            }
+            for name in [
+                "model.encoder.embed_positions.weight",
+                "model.decoder.embed_positions.weight",
+            ] {
+                tensors.entry(name.to_string()).or_insert(embedding.clone());
+            }
+        });
+        let device = &device::plain()[0];
+        let logits = |folder: &FolderCopy| {
+            let model = load_bart(folder.path(), device).unwrap();
+            assert!(model.head.is_none());
+            let tokens = || tensor(&[vec![3, 1, 4]], device);
+            let memory = model.encode(tokens(), NewRows::All);
+            model.forward(tokens(), NewRows::All, &memory).into_data()
+        };
+        assert_eq!(logits(&alone), logits(&older), "{family}");
+    }
+}
+
+/// `transformers` 5 keeps a head with elements of its own, beside the bias of the logits.
+#[test]
+fn a_head_of_its_own_of_bart() {
+    let copy = FolderCopy::of("bart");
+    copy.change_tensors(|tensors| {
+        let mut head = tensors["model.shared.weight"].clone();
+        head.1.fill(0);
+        tensors.insert("lm_head.weight".to_string(), head);
+    });
+    let device = &device::plain()[0];
+    let model = load_bart(copy.path(), device).unwrap();
+    let tokens = || tensor(&[vec![3, 1, 4]], device);
+    let memory = model.encode(tokens(), NewRows::All);
+    let logits = model.forward(tokens(), NewRows::All, &memory);
+    let bias = load_bart(original("bart"), device).unwrap().head_bias;
+    let bias = Array::read(bias.unwrap().val());
+    let expected = Array::from_fn(&[1, 3, bias.shape[0]], |at| bias.at(&[at[2]]));
+    assert_close("the bias alone", logits, &expected, TOLERANCE);
 }
 
 /// Version 1.1.

@@ -6,13 +6,14 @@ use attention_core::import::ImportError;
 use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_close, device, hugging_face_attention, hugging_face_logits};
 use attention_transformers::hub::{
-    load_bert, load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama,
-    load_mistral, load_qwen2, load_qwen3, open,
+    OpenModel, load_bert, load_bloom, load_gemma, load_gemma2, load_gemma3, load_gpt_oss_attention,
+    load_gpt2, load_llama, load_mistral, load_opt, load_phi3, load_qwen2, load_qwen3,
+    load_t5_encoder, open,
 };
 use attention_transformers::{GenerateConfig, LanguageModel};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::folder::original;
+use super::folder::{FolderCopy, original};
 
 /// Angles are f32 there, and of f64 here.
 const TOLERANCE: f64 = 1e-5;
@@ -90,12 +91,17 @@ families! {
     llama: "llama", |folder, device| load_llama(folder, device);
     llama_in_shards: "llama_sharded", |folder, device| load_llama(folder, device);
     mistral: "mistral", |folder, device| load_mistral(folder, device);
+    ministral: "ministral", |folder, device| load_mistral(folder, device);
+    phi3: "phi3", |folder, device| load_phi3(folder, device);
+    gemma: "gemma", |folder, device| load_gemma(folder, device);
     qwen2: "qwen2", |folder, device| load_qwen2(folder, device);
     qwen2_tied: "qwen2_tied", |folder, device| load_qwen2(folder, device);
     qwen3: "qwen3", |folder, device| load_qwen3(folder, device);
     gemma2: "gemma2", |folder, device| load_gemma2(folder, device);
     gemma3: "gemma3", |folder, device| load_gemma3(folder, device);
+    gemma3_beside_pictures: "gemma3_pictures", |folder, device| load_gemma3(folder, device);
     gpt2: "gpt2", |folder, device| load_gpt2(folder, device);
+    opt: "opt", |folder, device| load_opt(folder, device);
     bloom: "bloom", |folder, device| load_bloom(folder, device);
 }
 
@@ -114,6 +120,11 @@ fn any_family_is_opened() {
         let by_name = [
             features!(load_llama, "llama"),
             features!(load_mistral, "mistral"),
+            features!(load_mistral, "ministral"),
+            features!(load_phi3, "phi3"),
+            features!(load_gemma, "gemma"),
+            features!(load_opt, "opt"),
+            features!(load_gemma3, "gemma3_pictures"),
             features!(load_qwen2, "qwen2"),
             features!(load_qwen3, "qwen3"),
             features!(load_gemma2, "gemma2"),
@@ -121,6 +132,11 @@ fn any_family_is_opened() {
             features!(load_gpt2, "gpt2"),
             features!(load_bloom, "bloom"),
             features!(load_bert, "bert", None),
+            features!(load_bert, "roberta", None),
+            features!(load_bert, "distilbert", None),
+            features!(load_bert, "electra", None),
+            features!(load_t5_encoder, "t5", None),
+            features!(load_t5_encoder, "mt5", None),
         ];
         for (family, expected) in by_name {
             let features = open(original(family), device)
@@ -128,13 +144,105 @@ fn any_family_is_opened() {
                 .features(tokens(), rows);
             assert_eq!(features.into_data(), expected.into_data(), "{family}");
         }
-        let error = open(original("t5"), device).unwrap_err().to_string();
-        let families = r#"`model_type`: expected "llama" or "mistral" or "qwen2""#;
+        let error = open(original("gpt_oss"), device).unwrap_err().to_string();
+        let families =
+            r#"`model_type`: expected "llama" or "mistral" or "ministral" or "qwen2" or "phi3""#;
         assert!(
-            error.contains(families) && error.ends_with(r#"got "t5""#),
+            error.contains(families) && error.ends_with(r#"or "bart" or "mbart", got "gpt_oss""#),
             "{error}"
         );
     });
+}
+
+/// Names as they are where a decoder was saved alone, within other modules, or with another head: the same features.
+#[test]
+fn decoders_with_other_heads_or_without_one() {
+    for (family, prefix) in [
+        ("llama", "model."),
+        ("phi3", "model."),
+        ("qwen3", "model."),
+        ("gemma2", "model."),
+        ("gemma3_pictures", "language_model.model."),
+        ("gpt2", "transformer."),
+        ("opt", "model."),
+    ] {
+        let alone = FolderCopy::of(family);
+        alone.change_tensors(|tensors| {
+            tensors.remove("lm_head.weight");
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.map(|(name, tensor)| (name.replace(prefix, ""), tensor)));
+        });
+        let with_classes = FolderCopy::of(family);
+        with_classes.change_tensors(|tensors| {
+            tensors.remove("lm_head.weight");
+            let tensor = tensors.first_key_value().unwrap().1.clone();
+            tensors.insert("score.weight".to_string(), tensor);
+        });
+        let wrapped = FolderCopy::of(family);
+        wrapped.change_tensors(|tensors| {
+            let all = std::mem::take(tensors).into_iter();
+            let name = |name: String| format!("module.{}", name.replace("mlp.", "_orig_mod.mlp."));
+            tensors.extend(all.map(|(own, tensor)| (name(own), tensor)));
+        });
+        device::each(|device| {
+            let tokens = || tensor(&[vec![3, 1, 4, 1, 5], vec![9, 2, 6, 0, 0]], device);
+            let rows = NewRows::First(&[5, 3]);
+            let features = |folder: &Path| {
+                let model = open(folder, device).unwrap();
+                model.features(tokens(), rows).into_data()
+            };
+            let expected = features(&original(family));
+            for folder in [&alone, &with_classes, &wrapped] {
+                assert_eq!(features(folder.path()), expected, "{family}");
+            }
+        });
+    }
+    // Llama's head is its own, so without it there are no logits; Gemma's is the embedding.
+    let device = &device::plain()[0];
+    let folder = FolderCopy::of("llama");
+    folder.change_tensors(|tensors| drop(tensors.remove("lm_head.weight")));
+    let model = open(folder.path(), device).unwrap();
+    assert!(matches!(model, OpenModel::RotaryEncoder(_)));
+    let error = load_llama(folder.path(), device).unwrap_err().to_string();
+    assert!(
+        error.contains("expected a tensor `lm_head.weight`"),
+        "{error}"
+    );
+    let model = open(original("gemma"), device).unwrap();
+    assert!(matches!(model, OpenModel::Rotary(_)));
+}
+
+/// Two names that differ by a wrapper alone are no two tensors.
+#[test]
+fn a_tensor_within_a_wrapper_and_outside_is_refused() {
+    let copy = FolderCopy::of("llama");
+    copy.change_tensors(|tensors| {
+        let tensor = tensors["model.norm.weight"].clone();
+        tensors.insert("model._orig_mod.norm.weight".to_string(), tensor);
+    });
+    let error = load_llama(copy.path(), &device::plain()[0]).unwrap_err();
+    let expected = "expected one tensor `model.norm.weight`, got both `model._orig_mod.norm.weight` and \
+                    `model.norm.weight`";
+    assert!(error.to_string().ends_with(expected), "{error}");
+}
+
+/// `transformers` 5 keeps a head with elements of its own, though the config calls it tied.
+#[test]
+fn heads_of_their_own_that_the_config_calls_tied() {
+    for family in ["llama", "qwen2", "phi3"] {
+        let copy = FolderCopy::with_field(family, "tie_word_embeddings", serde_json::json!(true));
+        match family {
+            "llama" => check_logits(family, copy.path(), |folder, device| {
+                load_llama(folder, device)
+            }),
+            "qwen2" => check_logits(family, copy.path(), |folder, device| {
+                load_qwen2(folder, device)
+            }),
+            _ => check_logits(family, copy.path(), |folder, device| {
+                load_phi3(folder, device)
+            }),
+        }
+    }
 }
 
 #[test]

@@ -46,6 +46,18 @@ bert | hidden_act | "tanh" | expected "relu" or "gelu" or
 t5 | feed_forward_proj | "gated-tanh" | expected "relu" or "gated-gelu" or "gated-silu", got "gated-tanh"
 llama | quantization_config | {} | expected none, since parameters that are packed
 gpt2 | add_cross_attention | true | expected false, since there is no memory
+llama | no_rope_layers | [1, 0] | expected none, since the models here do not compute what it changes, got a list
+llama | embedding_multiplier | 12.0 | expected none, since the models here do not compute what it changes, got 12.0
+qwen3 | num_experts | 8 | expected none, since the models here do not compute what it changes, got 8
+gpt2 | use_parallel_residual | true | expected none, since the models here do not compute what it changes, got true
+llama | sliding_window | 4 | expected none, since all layers of the family attend to all before, got 4
+opt | do_layer_norm_before | false | expected true, as most models of the family have it, got false
+opt | word_embed_proj_dim | 16 | expected `hidden_size`, 20, got 16
+opt | _remove_final_layer_norm | true | expected false, since a normalization follows the last layer
+distilbert | n_heads | 3 | expected a divisor of `dim`, 20, got 3
+distilbert | activation | "tanh" | expected "relu" or "gelu" or
+electra | embedding_size | 16 | expected `hidden_size`, 20, got 16
+roberta | max_position_embeddings | 2 | expected more than 2, the row of the first position, got 2
 bert | add_cross_attention | true | expected false, since there is no memory
 bert | is_decoder | true | expected false, since rows attend to all rows
 bert | position_embedding_type | "relative_key" | expected "absolute", got "relative_key"
@@ -58,14 +70,27 @@ qwen3 | layer_types | ["full_attention", "linear"] | expected "sliding_attention
 gpt_oss | num_hidden_layers | 1 | expected more than 1, as layer 1 is asked for, got 1
 t5 | relative_attention_num_buckets | 2 | expected an even number, at least 4, got 2
 t5 | relative_attention_num_buckets | 7 | expected an even number, at least 4, got 7
+marian | d_model | 15 | expected an even number, for sines and cosines, got 15
+marian | max_position_embeddings | 10001 | expected at most 10000, got 10001
+bart | decoder_attention_heads | 3 | expected a divisor of `d_model`, 16, got 3
+bart | encoder_layers | 10001 | expected at most 10000 layers, got 10001
 t5 | relative_attention_max_distance | 4 | expected more than half of `relative_attention_num_buckets`, 4, got 4
 "#;
 
 /// The same of angles, `rope_parameters`, and what the error says after that name.
 const ANGLES: &str = r#"
-llama | {"rope_type": "dynamic", "factor": 2.0} | rope_type`: expected KNOWN, got "dynamic"
-llama | {"rope_type": "longrope", "factor": 2.0} | rope_type`: expected KNOWN, got "longrope"
-llama | {"type": "su"} | type`: expected KNOWN, got "su"
+llama | {"rope_type": "proportional"} | rope_type`: expected KNOWN, got "proportional"
+llama | {"type": "mrope"} | type`: expected KNOWN, got "mrope"
+llama | {"rope_type": "dynamic"} | factor`: expected a number above 0, got none
+llama | {"rope_type": "longrope"} | short_factor`: expected a list of 3 numbers above 0, got none
+llama | {"type": "su", "short_factor": [1, 2]} | short_factor`: expected a list of 3 numbers above 0, got a list
+llama | {"rope_type": "longrope", "short_factor": [1, 0, 1]} | short_factor`: expected a list of 3 numbers above 0
+llama | {"rope_type": "longrope", "short_factor": [1, 1, 1], "original_max_position_embeddings": 1} \
+    | original_max_position_embeddings`: expected more than 1 position, got 1
+llama | {"partial_rotary_factor": 0.5} | partial_rotary_factor`: expected 1, as the family has it, got 0.5
+phi3 | {"partial_rotary_factor": 0.1} \
+    | partial_rotary_factor`: expected a part of the 8 features of a head, for pairs of them, got 0.1
+llama | {"rope_type": "yarn"} | factor`: expected a number above 0, got none
 llama | {"rope_type": "linear"} | factor`: expected a number above 0, got none
 llama | {"rope_theta": -1} | rope_theta`: expected a number above 0, got -1
 llama | {"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 1} \
@@ -75,7 +100,7 @@ gpt_oss | {"rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 2} \
 qwen3 | {"rope_type": "yarn", "factor": 2, "rope_theta": 1} | rope_theta`: expected a number above 1, got 1
 qwen3 | {"full_attention": {"rope_type": "default"}} | full_attention`: expected none, since all layers
 gemma3 | {"rope_type": "default"} | rope_type`: expected none, since each kind of layer has its own
-gemma3 | {"sliding_attention": {"rope_type": "su"}} | sliding_attention.rope_type`: expected KNOWN, got "su"
+gemma3 | {"sliding_attention": {"rope_type": "mrope"}} | sliding_attention.rope_type`: expected KNOWN, got "mrope"
 "#;
 
 /// A family, a field, its value, and what the error says of the tensors, since the field is right by itself.
@@ -103,8 +128,15 @@ bert | num_hidden_layers | 1 \
 bert | num_hidden_layers | 3 | expected a tensor `bert.encoder.layer.2.attention.self.query.weight`
 bert | tie_word_embeddings | false | expected a tensor `cls.predictions.decoder.weight`
 t5 | num_decoder_layers | null | expected no tensor `decoder.block.2.layer.0.SelfAttention.k.weight`
+distilbert | n_layers | 3 | expected a tensor `distilbert.transformer.layer.2.attention.q_lin.weight`
+phi3 | num_key_value_heads | 4 | `model.layers.0.self_attn.qkv_proj.weight`: expected the shape [96, 32], got [64, 32]
+bart | decoder_layers | 1 | expected no tensor `model.decoder.layers.1.encoder_attn.k_proj.bias`, for which the model
+bart | decoder_ffn_dim | 18 | `model.decoder.layers.0.fc1.weight`: expected the shape [18, 16], got [22, 16]
+bart | max_position_embeddings | 14 \
+    | `model.decoder.embed_positions.weight`: expected the shape [16, 16], got [15, 16]
+mbart | model_type | "bart" | expected no tensor `model.decoder.layer_norm.bias`, for which the model
+marian | share_encoder_decoder_embeddings | false | expected a tensor `model.decoder.embed_tokens.weight`
 t5 | num_layers | 3 | expected a tensor `encoder.block.2.layer.0.SelfAttention.q.weight`
-t5 | tie_word_embeddings | false | expected a tensor `lm_head.weight`
 t5_gated | feed_forward_proj | "relu" | expected a tensor `encoder.block.0.layer.1.DenseReluDense.wi.weight`
 "#;
 
@@ -137,7 +169,7 @@ fn fields_that_are_refused() {
 
 #[test]
 fn angles_that_are_not_known() {
-    let known = "\"default\" or \"linear\" or \"yarn\" or \"llama3\"";
+    let known = r#""default" or "linear" or "yarn" or "llama3" or "dynamic" or "longrope""#;
     for [family, value, expected] in table(ANGLES) {
         let copy = with_field(&family, "rope_parameters", &value);
         let expected = expected.replace("KNOWN", known);
@@ -179,8 +211,14 @@ fn another_model() {
                 continue;
             }
             let error = found.unwrap_err().to_string();
-            let expected = format!("`model_type`: expected \"{model_type}\", got \"{other_type}\"");
-            assert!(error.ends_with(&expected), "{error}");
+            let [expected, got] = [
+                format!("`model_type`: expected \"{model_type}\""),
+                format!(", got \"{other_type}\""),
+            ];
+            assert!(
+                error.contains(&expected) && error.ends_with(&got),
+                "{error}"
+            );
         }
     }
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use attention_core::import::ImportError;
 use attention_tests::device;
 use attention_transformers::hub::{
-    load_bert, load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama,
-    load_qwen3, load_t5,
+    load_bart, load_bert, load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2,
+    load_llama, load_opt, load_phi3, load_qwen3, load_t5,
 };
 
 use super::folder::FolderCopy;
@@ -24,7 +24,12 @@ fn load(family: &str, folder: &Path) -> Result<(), ImportError> {
         "gemma3" => load_gemma3(folder, device).map(drop),
         "gpt2" => load_gpt2(folder, device).map(drop),
         "bloom" => load_bloom(folder, device).map(drop),
-        "bert" | "bert_untied" => load_bert(folder, device).map(drop),
+        "opt" => load_opt(folder, device).map(drop),
+        "phi3" => load_phi3(folder, device).map(drop),
+        "bert" | "bert_untied" | "roberta" | "distilbert" | "electra" => {
+            load_bert(folder, device).map(drop)
+        }
+        "bart" | "mbart" | "marian" => load_bart(folder, device).map(drop),
         "t5" | "t5_gated" => load_t5(folder, device).map(drop),
         "gpt_oss" => load_gpt_oss_attention(folder, 1, device).map(drop),
         other => panic!("no family {other}"),

@@ -1,0 +1,254 @@
+//! Marian, BART and mBART.
+
+use std::path::Path;
+
+use attention_core::DotProductScore;
+use attention_core::import::{ImportError, StateDict};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::activation::activation;
+use super::decoder::{LLAMA, Layout, divides, load_layers, load_layers_with_memory};
+use super::fields::Fields;
+use super::folder::load_model;
+use super::head::{check_copy, own_head};
+use super::names::{Names, load_positions, prefix};
+use crate::decoder::TransformerDecoderConfig;
+use crate::embedding::{PositionEmbedding, PositionEmbeddingConfig, TokenEmbeddingConfig};
+use crate::encoder::TransformerEncoderConfig;
+use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
+use crate::layer_config::TransformerLayerConfig;
+use crate::norm::NormConfig;
+use crate::residual::NormOrder;
+use crate::state_dict::ReadNorm;
+
+pub(super) const MODEL_TYPES: [&str; 3] = ["marian", "bart", "mbart"];
+
+/// The most positions of sines and cosines.
+const MAX_SINUSOIDS: usize = 10_000;
+
+const LAYOUT: Layout = Layout {
+    names: Names(&[
+        ("self_attn.o_proj", "self_attn.out_proj"),
+        ("input_layernorm", "self_attn_layer_norm"),
+        ("cross_attn.q_proj", "encoder_attn.q_proj"),
+        ("cross_attn.k_proj", "encoder_attn.k_proj"),
+        ("cross_attn.v_proj", "encoder_attn.v_proj"),
+        ("cross_attn.o_proj", "encoder_attn.out_proj"),
+        ("cross_layernorm", "encoder_attn_layer_norm"),
+        ("mlp.fc1", "fc1"),
+        ("mlp.down_proj", "fc2"),
+        ("post_attention_layernorm", "final_layer_norm"),
+    ]),
+    first_position: 2,
+    ..LLAMA
+};
+
+/// Loads a Marian (`model_type` `marian`: the translators OPUS-MT), a BART (`bart`) or an mBART (`mbart`) from a folder
+/// of Hugging Face's: layer normalization, biases everywhere, and a bias of the logits beside the embedding as the head.
+///
+/// | | positions | normalization |
+/// | --- | --- | --- |
+/// | Marian | sines, then cosines | after sublayers |
+/// | BART | learned, from the third row of their table | after the embedding and sublayers |
+/// | mBART | the same | after the embedding, before sublayers, after each stack |
+///
+/// - `model.shared.weight`, the embedding of both stacks; of a Marian without `share_encoder_decoder_embeddings`
+///   `model.encoder.embed_tokens.weight` and `model.decoder.embed_tokens.weight`
+/// - after `model.encoder.` and `model.decoder.`: `embed_positions.weight`, `layernorm_embedding`, `layer_norm`
+/// - of layer `n`, after `model.encoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
+///   `self_attn_layer_norm`, `fc1`, `fc2`, `final_layer_norm`, each with `weight` and `bias`
+/// - the same after `model.decoder.layers.n.`, and the names of attention with `encoder_attn` in the place of `self_attn`
+/// - `final_logits_bias`, zeros if it is absent; `lm_head.weight`, where it has other elements than the embedding
+///
+/// Names may lack `model.`. BART's stacks have positions of their own, so each has the embedding of tokens, which part in
+/// training.
+///
+/// Texts to be made begin with `decoder_start_token_id` and end with `eos_token_id`. An mBART begins them with the
+/// language.
+///
+/// # Errors
+/// As [`hub`](super) says.
+///
+/// ```no_run
+/// use attention_core::NewRows;
+/// use attention_transformers::GenerateConfig;
+/// use attention_transformers::hub::load_bart;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let model = load_bart("opus-mt-en-de", &device)?;
+/// // "My name is Wolfgang", by its tokenizer, which is not ours.
+/// let text = [[1153, 542, 24, 31319, 0]];
+/// let memory = model.encode(Tensor::from_ints(text, &device), NewRows::All);
+/// let config = GenerateConfig::new(20).with_stop_tokens(vec![0]);
+/// let texts = config.generate(&model, model.state(memory), &[[58100]]).run();
+/// println!("{:?}", texts[0].tokens);
+/// # Ok::<(), attention_core::import::ImportError>(())
+/// ```
+pub fn load_bart(
+    folder: impl AsRef<Path>,
+    device: &Device,
+) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
+    load_model(
+        folder.as_ref(),
+        &MODEL_TYPES,
+        |fields| {
+            let is_shared = fields.flag("share_encoder_decoder_embeddings", true)?;
+            let config = config(fields, is_shared)?;
+            Ok((config.init(device), is_shared))
+        },
+        |(model, is_shared), file| load(model, file, is_shared),
+        |name| name.ends_with("embed_positions.weight"),
+    )
+}
+
+fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, String> {
+    let model_type = fields.text("model_type")?;
+    let is_marian = model_type == "marian";
+    let num_hiddens = fields.size("d_model")?;
+    let dropout = fields.dropout("dropout")?;
+    let layer = |stack: &str| {
+        let heads = format!("{stack}_attention_heads");
+        let num_heads = fields.size(&heads)?;
+        divides(fields, &heads, "d_model", [num_heads, num_hiddens])?;
+        let feed_forward_size = fields.size(&format!("{stack}_ffn_dim"))?;
+        let layer = TransformerLayerConfig::new(num_hiddens, num_heads, feed_forward_size)
+            .with_activation(activation(fields, "activation_function", false)?)
+            .with_norm_order(if model_type == "mbart" {
+                NormOrder::Pre
+            } else {
+                NormOrder::Post
+            })
+            .with_dropout(dropout)
+            .with_attention_dropout(fields.dropout("attention_dropout")?)
+            .with_feed_forward_dropout(fields.dropout("activation_dropout")?);
+        Ok::<_, String>((layer, fields.num_layers(&[&format!("{stack}_layers")])?))
+    };
+    let vocab_size = fields.size("vocab_size")?;
+    let target_vocab_size = match fields.optional_size("decoder_vocab_size")? {
+        Some(size) if !is_shared => size,
+        _ => vocab_size,
+    };
+    let max_positions = fields.size("max_position_embeddings")?;
+    let positions = if is_marian {
+        sinusoidal(fields, max_positions, num_hiddens)?
+    } else {
+        PositionEmbeddingConfig::Learned { max_positions }
+    };
+    let embedding = TokenEmbeddingConfig::new(target_vocab_size, num_hiddens)
+        .with_positions(positions)
+        .with_scaled(fields.flag("scale_embedding", false)?)
+        .with_norm((!is_marian).then(NormConfig::layer))
+        .with_dropout(dropout);
+    let source = (!is_marian || !is_shared).then(|| TokenEmbeddingConfig {
+        vocab_size,
+        ..embedding.clone()
+    });
+    let (encoder_layer, num_layers) = layer("encoder")?;
+    let (decoder_layer, num_decoder_layers) = layer("decoder")?;
+    let encoder = TransformerEncoderConfig::new(encoder_layer, num_layers);
+    let decoder = TransformerDecoderConfig::new(decoder_layer, num_decoder_layers);
+    let config = EncoderDecoderConfig::new(embedding, encoder, decoder);
+    Ok(config.with_source_embedding(source).with_head_bias(true))
+}
+
+fn sinusoidal(
+    fields: &Fields,
+    max_positions: usize,
+    size: usize,
+) -> Result<PositionEmbeddingConfig, String> {
+    if !size.is_multiple_of(2) {
+        let expected = "an even number, for sines and cosines";
+        return Err(fields.wrong("d_model", expected, &size.to_string()));
+    }
+    if max_positions > MAX_SINUSOIDS {
+        let expected = format!("at most {MAX_SINUSOIDS}");
+        let got = max_positions.to_string();
+        return Err(fields.wrong("max_position_embeddings", &expected, &got));
+    }
+    Ok(PositionEmbeddingConfig::Sinusoidal { max_positions })
+}
+
+fn load(
+    mut model: EncoderDecoder<DotProductScore>,
+    file: &StateDict,
+    is_shared: bool,
+) -> Result<EncoderDecoder<DotProductScore>, String> {
+    let base = prefix(file, &["model.", ""], "encoder.layers.0.fc1.weight");
+    let [shared, of_encoder, of_decoder] =
+        ["shared", "encoder.embed_tokens", "decoder.embed_tokens"]
+            .map(|name| format!("{base}{name}"));
+    let [source, target] = if is_shared {
+        [&shared, &shared]
+    } else {
+        [&of_encoder, &of_decoder]
+    };
+    let embeddings = [
+        (Some(&mut model.embedding), "decoder", target),
+        (model.source_embedding.as_mut(), "encoder", source),
+    ];
+    for (embedding, stack, tokens) in embeddings {
+        let Some(embedding) = embedding else { continue };
+        let name = |name: &str| format!("{base}{stack}.{name}");
+        embedding.tokens = file.embedding(embedding.tokens.clone(), tokens)?;
+        let positions = name("embed_positions");
+        load_positions(embedding, file, &positions, LAYOUT.first_position)?;
+        if let Some(PositionEmbedding::Sinusoidal(encoding)) = &mut embedding.positions {
+            encoding.sinusoids = sinusoids(&encoding.sinusoids);
+        }
+        file.optional_norm(&mut embedding.norm, &name("layernorm_embedding"))?;
+    }
+    let tokens = &model.embedding.tokens;
+    let shape @ [vocab_size, _] = tokens.weight.dims();
+    let target = format!("{target}.weight");
+    if is_shared {
+        for copy in [of_encoder, of_decoder] {
+            let reason = "as both stacks have the same embedding";
+            check_copy(file, [&format!("{copy}.weight"), &target], &shape, reason)?;
+        }
+    }
+    const BIAS: &str = "final_logits_bias";
+    if let Some(bias) = model.head_bias.take_if(|_| file.contains(BIAS)) {
+        let found = file.find(BIAS, &[1, vocab_size])?;
+        let bias = file.load(bias, BIAS, &found, |data, device, dtype| {
+            Tensor::<2>::from_data(data, (device, dtype)).reshape([vocab_size])
+        })?;
+        model.head_bias = Some(bias);
+    }
+    if let Some(mut head) = own_head(file, ["lm_head", &target], tokens)? {
+        head.bias = model.head_bias.take();
+        model.head = Some(head);
+    }
+    let [encoder, decoder] = ["encoder.", "decoder."].map(|stack| format!("{base}{stack}"));
+    let EncoderDecoder {
+        encoder: of_encoder,
+        decoder: of_decoder,
+        ..
+    } = &mut model;
+    file.optional_norm(&mut of_encoder.norm, &format!("{encoder}layer_norm"))?;
+    file.optional_norm(&mut of_decoder.norm, &format!("{decoder}layer_norm"))?;
+    let layers = std::mem::take(&mut of_encoder.layers);
+    of_encoder.layers = load_layers(layers, file, &encoder, &LAYOUT)?;
+    let layers = std::mem::take(&mut of_decoder.layers);
+    of_decoder.layers = load_layers_with_memory(layers, file, &decoder, &LAYOUT)?;
+    Ok(model)
+}
+
+/// The sines of all frequencies, then their cosines, in the place of `interleaved` ones, which are less exact.
+fn sinusoids(interleaved: &Tensor<3>) -> Tensor<3> {
+    let shape @ [_, rows, size] = interleaved.dims();
+    let half = size / 2;
+    let element = |at: usize| {
+        let [position, feature] = [at / size, at % size];
+        let frequency = 10_000_f64.powf(-2.0 * (feature % half) as f64 / size as f64);
+        let angle = position as f64 * frequency;
+        (if feature < half {
+            angle.sin()
+        } else {
+            angle.cos()
+        }) as f32
+    };
+    let elements: Vec<f32> = (0..rows * size).map(element).collect();
+    let options = (&interleaved.device(), interleaved.dtype());
+    Tensor::from_data(TensorData::new(elements, shape), options)
+}

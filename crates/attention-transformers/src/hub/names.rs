@@ -1,0 +1,60 @@
+//! Names of a family that differ from another's.
+
+use attention_core::import::StateDict;
+use burn::tensor::Tensor;
+use burn_fused_layers::harness::parameter::shape;
+
+use crate::embedding::{PositionEmbedding, TokenEmbedding};
+
+/// Names of fields or tensors, or parts of them: the name that all families go by, and the family's own.
+#[derive(Clone, Copy)]
+pub(super) struct Names(pub(super) &'static [(&'static str, &'static str)]);
+
+impl Names {
+    /// The family's own name, which is the common one where the table has none.
+    pub(super) fn own(self, name: &str) -> &str {
+        let found = self.0.iter().find(|(common, _)| *common == name);
+        found.map_or(name, |(_, own)| own)
+    }
+}
+
+/// Names that compiled and distributed modules of PyTorch put between others.
+const WRAPPERS: [&str; 2] = ["module", "_orig_mod"];
+
+/// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma` and
+/// `beta`.
+pub(super) fn today(name: &str) -> String {
+    let parts = name.split('.').filter(|part| !WRAPPERS.contains(part));
+    let parts = parts.map(|part| match part {
+        "gamma" => "weight",
+        "beta" => "bias",
+        other => other,
+    });
+    parts.collect::<Vec<_>>().join(".")
+}
+
+/// The one of several prefixes by which a file has a `tensor`; the first one if there is none.
+pub(super) fn prefix<'a>(file: &StateDict, prefixes: &[&'a str], tensor: &str) -> &'a str {
+    let is_there = |prefix: &&&str| file.contains(&format!("{prefix}{tensor}"));
+    prefixes.iter().find(is_there).unwrap_or(&prefixes[0])
+}
+
+/// The learned positions of `embedding`, if it has some: the rows of the tensor `name` from `first` on.
+pub(super) fn load_positions(
+    embedding: &mut TokenEmbedding,
+    file: &StateDict,
+    name: &str,
+    first: usize,
+) -> Result<(), String> {
+    if let Some(PositionEmbedding::Learned(positions)) = &mut embedding.positions {
+        let [max_positions, size] = shape(&positions.weight);
+        let name = format!("{name}.weight");
+        let found = file.find(&name, &[first + max_positions, size])?;
+        let found = found.map(|stored| stored.narrow(first, max_positions));
+        let weight = positions.weight.clone();
+        positions.weight = file.load(weight, &name, &found, |data, device, dtype| {
+            Tensor::from_data(data, (device, dtype))
+        })?;
+    }
+    Ok(())
+}
