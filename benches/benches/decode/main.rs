@@ -4,6 +4,7 @@
 
 mod lexicon;
 mod model;
+mod rows;
 
 use std::io;
 
@@ -12,17 +13,24 @@ use attention_benches::compare::{Candidate, Local};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
+use attention_seq2seq::model::BeamSearchConfig;
 use attention_seq2seq::translate::ScoredHypothesis;
 use attention_seq2seq::{SearchConfig, Translator};
+use burn::tensor::Device;
 use serde_json::json;
 
 use model::Trained;
+use rows::rows_of_source;
 
 /// The words to decode.
 const WORDS: usize = 10_000;
 const BEAM: usize = 5;
 /// The outputs that a baseline has to find, too.
 const CHECKED: usize = 500;
+/// The words whose rows are counted.
+const COUNTED: usize = 2_000;
+/// The searches whose rows are counted: beams and numbers of best outputs. A beam of one is greedy search.
+const SEARCHES: [[usize; 2]; 5] = [[1, 1], [5, 1], [5, 5], [10, 1], [10, 5]];
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -47,6 +55,7 @@ fn run(threads: usize) -> io::Result<()> {
         let max_len = translator.max_len();
         let outputs = search(&translator, &sources);
         print_outputs(&outputs);
+        print_rows(&translator, &trained.encoded(&words[..COUNTED]), &device);
         let sources = sources.clone();
         let ours = move || {
             search(&translator, &sources);
@@ -97,4 +106,16 @@ fn print_outputs(outputs: &[Vec<ScoredHypothesis>]) {
         tokens as f64 / outputs.len() as f64,
         outputs[0][0].text,
     );
+}
+
+/// Prints the rows of the decoder that each search takes.
+fn print_rows(translator: &Translator, sources: &[Vec<u32>], device: &Device) {
+    let model = translator.model().expect("one model was trained");
+    for [beam, n_best] in SEARCHES {
+        let search = BeamSearchConfig::new(translator.max_len())
+            .with_beam(beam)
+            .with_n_best(n_best);
+        let rows = rows_of_source(&search, model, sources, device);
+        println!("  beam {beam}, {n_best} best: {rows:.1} rows of the decoder a word");
+    }
 }

@@ -67,10 +67,11 @@ impl Candidates {
         self.projection.forward(features)
     }
 
-    /// The most likely tokens, `[rows]`, from features `[rows, size]`.
-    pub(super) fn most_likely(&self, features: Tensor<2>) -> Tensor<1, Int> {
+    /// The most likely token of each row, from features `[rows, size]`.
+    pub(super) fn most_likely(&self, features: Tensor<2>) -> Vec<u32> {
         let columns = self.logits(features).argmax(1).squeeze_dim::<1>(1);
-        self.tokens.clone().select(0, columns)
+        let tokens = self.tokens.clone().select(0, columns);
+        tokens.try_into_vec_as().expect("tokens are integers")
     }
 }
 
@@ -106,7 +107,6 @@ mod tests {
     fn check(logits: &[f32], expected: u32) {
         let features = Tensor::ones([2, 3], &test_device());
         let tokens = candidates(logits).most_likely(features);
-        let tokens = tokens.try_to_vec_as::<u32>().expect("tokens are integers");
         assert_eq!(tokens, [expected; 2], "{logits:?}");
     }
 

@@ -20,6 +20,18 @@ pub trait Decoding {
     /// If there are other numbers of tokens and of rows.
     fn step(&mut self, previous: &[u32]) -> NextTokens;
 
+    /// As [`step`](Self::step), the most likely candidate of each row: the first of equals, and the end where a row has
+    /// no probabilities.
+    ///
+    /// # Panics
+    /// As [`step`](Self::step).
+    fn most_likely(&mut self, previous: &[u32]) -> Vec<u32> {
+        let next = self.step(previous);
+        let tokens = self.candidates();
+        let rows = next.log_probabilities.chunks_exact(tokens.len());
+        rows.map(|row| tokens[index_of_largest(row)]).collect()
+    }
+
     /// Goes on with the outputs of these rows, in this order: one may be left out, or come several times.
     ///
     /// # Panics
@@ -70,11 +82,27 @@ fn normalize(row: &mut [f64]) {
     }
 }
 
+/// The index of the first of the largest elements; 0 if the row is NaN.
+fn index_of_largest(row: &[f64]) -> usize {
+    let mut best = 0;
+    for (column, &it) in row.iter().enumerate() {
+        if it > row[best] {
+            best = column;
+        }
+    }
+    best
+}
+
 /// Tokens, or indices of rows, on the device, `[rows]`.
-pub(super) fn on_device(values: impl Iterator<Item = i64>, device: &Device) -> Tensor<1, Int> {
+fn on_device(values: impl Iterator<Item = i64>, device: &Device) -> Tensor<1, Int> {
     let values: Vec<i64> = values.collect();
     let shape = [values.len()];
     Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+/// Tokens on the device, `[rows]`.
+pub(super) fn tokens_on_device(tokens: &[u32], device: &Device) -> Tensor<1, Int> {
+    on_device(tokens.iter().map(|&token| i64::from(token)), device)
 }
 
 /// The example that each row of a pass decodes: what a selection of rows means for a memory of the source, which has a

@@ -1,15 +1,12 @@
 //! Greedy search.
 
-use burn::tensor::{Int, Tensor};
-
 use super::Translation;
-use super::candidates::Candidates;
 use super::decoding::Decoding;
 use crate::text::vocab::Vocab;
 
 impl Translation {
     /// Before the first step.
-    fn new(examples: usize) -> Self {
+    pub(super) fn new(examples: usize) -> Self {
         Self {
             tokens: vec![Vec::new(); examples],
             ended: vec![false; examples],
@@ -17,66 +14,104 @@ impl Translation {
         }
     }
 
-    /// Adds the token that a step has chosen for each example, and tells whether all have ended.
-    fn add(&mut self, chosen: &[u32]) -> bool {
-        for (example, &token) in chosen.iter().enumerate() {
-            self.ended[example] |= token == Vocab::EOS;
-            if !self.ended[example] {
-                self.tokens[example].push(token);
+    /// Adds the token that a step has chosen for an example, and tells whether the example goes on.
+    pub(super) fn add(&mut self, example: usize, token: u32) -> bool {
+        self.ended[example] |= token == Vocab::EOS;
+        if !self.ended[example] {
+            self.tokens[example].push(token);
+        }
+        !self.ended[example]
+    }
+}
+
+/// Greedy search, without weights: [`Seq2SeqModel::greedy`](super::Seq2SeqModel::greedy). An example that has ended is
+/// no row of the steps to come.
+pub(crate) fn greedy_search(decoding: &mut dyn Decoding, max_len: usize) -> Translation {
+    let mut outputs = Translation::new(decoding.rows());
+    let mut examples: Vec<usize> = (0..decoding.rows()).collect();
+    let mut previous = vec![Vocab::BOS; examples.len()];
+    for _ in 0..max_len {
+        let chosen = decoding.most_likely(&previous);
+        let goes_on = |&row: &usize| outputs.add(examples[row], chosen[row]);
+        let kept: Vec<usize> = (0..chosen.len()).filter(goes_on).collect();
+        if kept.is_empty() {
+            break;
+        }
+        decoding.select(&kept);
+        examples = kept.iter().map(|&row| examples[row]).collect();
+        previous = kept.iter().map(|&row| chosen[row]).collect();
+    }
+    outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NextTokens;
+
+    const A: u32 = Vocab::SPECIAL_TOKENS as u32;
+
+    /// Each example writes so many tokens, and ends.
+    struct Lengths {
+        all: Vec<usize>,
+        /// The tokens that each row has still to write.
+        left: Vec<usize>,
+        /// The rows of each step.
+        computed: Vec<usize>,
+    }
+
+    impl Lengths {
+        fn new(all: &[usize]) -> Self {
+            Self {
+                all: all.to_vec(),
+                left: all.to_vec(),
+                computed: Vec::new(),
             }
         }
-        self.ended.iter().all(|&ended| ended)
     }
-}
 
-/// Greedy search, without weights: [`Seq2SeqModel::greedy`](super::Seq2SeqModel::greedy).
-///
-/// `step` makes, of the tokens before `[examples]` and the state, the features that predict the next tokens
-/// `[examples, size]` and the next state.
-pub(super) fn greedy_search<S>(
-    candidates: &Candidates,
-    examples: usize,
-    max_len: usize,
-    mut state: S,
-    mut step: impl FnMut(Tensor<1, Int>, S) -> (Tensor<2>, S),
-) -> Translation {
-    let mut previous = Tensor::<1, Int>::full([examples], Vocab::BOS, &candidates.device());
-    let mut outputs = Translation::new(examples);
-    for _ in 0..max_len {
-        let (features, next) = step(previous, state);
-        state = next;
-        previous = candidates.most_likely(features);
-        let chosen = previous.try_to_vec_as::<u32>();
-        if outputs.add(&chosen.expect("tokens are integers")) {
-            break;
+    impl Decoding for Lengths {
+        fn candidates(&self) -> &[u32] {
+            &[Vocab::EOS, A]
+        }
+
+        fn rows(&self) -> usize {
+            self.left.len()
+        }
+
+        fn step(&mut self, previous: &[u32]) -> NextTokens {
+            assert_eq!(previous.len(), self.left.len());
+            self.computed.push(previous.len());
+            let next = self.left.iter_mut().flat_map(|left| {
+                let probabilities = if *left == 0 { [0.9, 0.1] } else { [0.1, 0.9] };
+                *left = left.saturating_sub(1);
+                probabilities.map(f64::ln)
+            });
+            NextTokens {
+                log_probabilities: next.collect(),
+                weights: None,
+            }
+        }
+
+        fn select(&mut self, rows: &[usize]) {
+            self.left = rows.iter().map(|&row| self.left[row]).collect();
+        }
+
+        fn restart(&mut self, examples: &[usize]) {
+            self.left = examples.iter().map(|&example| self.all[example]).collect();
         }
     }
-    outputs
-}
 
-/// [`greedy_search`] by the steps of any decoding, such as an ensemble's.
-pub(crate) fn greedy_steps(decoding: &mut dyn Decoding, max_len: usize) -> Translation {
-    let candidates = decoding.candidates().to_vec();
-    let mut outputs = Translation::new(decoding.rows());
-    let mut previous = vec![Vocab::BOS; decoding.rows()];
-    for _ in 0..max_len {
-        let next = decoding.step(&previous);
-        let rows = next.log_probabilities.chunks_exact(candidates.len());
-        previous = rows.map(|row| candidates[most_likely(row)]).collect();
-        if outputs.add(&previous) {
-            break;
-        }
+    #[test]
+    fn an_example_that_has_ended_is_no_row_any_more() {
+        let mut decoding = Lengths::new(&[2, 0, 5, 1, 2]);
+        let outputs = greedy_search(&mut decoding, 4);
+        let lens: Vec<usize> = outputs.tokens.iter().map(Vec::len).collect();
+        assert_eq!(lens, [2, 0, 4, 1, 2]);
+        assert_eq!(outputs.ended, [true, true, false, true, true]);
+        assert_eq!(decoding.computed, [5, 4, 3, 1]);
+        let mut decoding = Lengths::new(&[1, 0]);
+        greedy_search(&mut decoding, 9);
+        assert_eq!(decoding.computed, [2, 1]);
     }
-    outputs
-}
-
-/// The first of the largest elements, or the first of all, the end, if the row is NaN.
-fn most_likely(row: &[f64]) -> usize {
-    let mut best = 0;
-    for (column, &it) in row.iter().enumerate() {
-        if it > row[best] {
-            best = column;
-        }
-    }
-    best
 }

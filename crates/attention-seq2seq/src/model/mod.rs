@@ -21,7 +21,7 @@ pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
 pub use decoding::{Decoding, NextTokens};
 pub(crate) use ensemble::EnsembleDecoding;
 pub(crate) use forced::{each_forced_step, forced_steps};
-pub(crate) use greedy::greedy_steps;
+pub(crate) use greedy::greedy_search;
 pub use recurrent::{Decoder, Encoded, Encoder, Seq2Seq, Seq2SeqConfig};
 pub use seq2seq_model::{LossOutput, Seq2SeqModel, Translation};
 pub use settings::{ModelConfig, ModelKind};

@@ -1,12 +1,11 @@
 //! Translation by greedy search, and its errors.
 
 use super::{Hypothesis, Translator};
-use crate::data::batch::Source;
 use crate::data::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
 use crate::error::Result;
 use crate::metrics::TokenErrors;
-use crate::model::{Seq2SeqModel, Translation, greedy_steps};
+use crate::model::{Translation, greedy_search};
 
 impl Translator {
     /// Translates texts, by greedy search: [`n_best`](Self::n_best) searches wider.
@@ -43,21 +42,13 @@ impl Translator {
         order.sort_by_key(|&index| encoded[index].len());
         for indices in order.chunks(self.batch_size()) {
             let sources: Vec<&[u32]> = indices.iter().map(|&index| &encoded[index][..]).collect();
-            let Translation { tokens, ended, .. } = self.greedy(&sources);
+            let mut decoding = self.decoding(&sources, self.max_len, false);
+            let Translation { tokens, ended, .. } = greedy_search(&mut *decoding, self.max_len);
             let outputs = tokens.iter().zip(ended);
             for (&index, (tokens, ended)) in indices.iter().zip(outputs) {
                 take(index, self.hypothesis(tokens, ended));
             }
         }
-    }
-
-    fn greedy(&self, sources: &[&[u32]]) -> Translation {
-        if let [member] = &self.members[..] {
-            let source = Source::new(sources.iter().copied(), &member.device);
-            return member.model.greedy(&source, self.max_len, false);
-        }
-        let mut decoding = self.decoding(sources, self.max_len, false);
-        greedy_steps(&mut *decoding, self.max_len)
     }
 
     /// The errors of the translations of `pairs`; of several targets of one source any is right.

@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
 
-use super::batches::{BATCH_SIZE, BATCH_TOKENS};
+use super::batches::{BATCH_SIZE, BATCH_TOKENS, BATCHES_OF_WINDOW};
 use super::ensemble::MemberIds;
 use crate::data::Pair;
 use crate::data::batch::Source;
@@ -193,7 +193,7 @@ impl Translator {
     pub fn with_max_len(self, max_len: usize) -> Result<Self> {
         check_max_len(max_len)?;
         let translator = Self { max_len, ..self };
-        let tokens = translator.batch_size() * max_len;
+        let tokens = translator.window_size() * max_len;
         memory::check("the memory of outputs", BYTES_OF_TOKEN * tokens as f64)?;
         Ok(translator)
     }
@@ -216,7 +216,19 @@ impl Translator {
     /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that
     /// their outputs fit into memory.
     pub fn batch_size(&self) -> usize {
-        (BATCH_TOKENS / self.max_len.max(1)).clamp(1, self.most_sources)
+        self.sources_up_to(self.most_sources)
+    }
+
+    /// The number of sources to hand over at once where there are many, such as the lines of a file: several
+    /// [batches](Self::batch_size), each of which then has sources of one length. Fewer where their outputs would not
+    /// fit into memory.
+    pub fn window_size(&self) -> usize {
+        self.sources_up_to(self.most_sources.saturating_mul(BATCHES_OF_WINDOW))
+    }
+
+    /// The number of sources whose outputs fit into memory together, at most so many.
+    fn sources_up_to(&self, most: usize) -> usize {
+        (BATCH_TOKENS / self.max_len.max(1)).clamp(1, most)
     }
 
     /// The steps of decoding sources, by all members.

@@ -8,9 +8,6 @@ use attention_seq2seq::{Error, Result};
 use super::answers::Answerer;
 use crate::output::{one_line, without_mark};
 
-/// The most lines that are translated at once.
-const LINES: usize = 256;
-
 /// A text to translate.
 pub(super) struct Line {
     pub(super) text: String,
@@ -74,10 +71,14 @@ impl Line {
     }
 }
 
-/// The next line, and those that have come with it: who writes line by line gets an answer to each. None at the end.
-pub(super) fn next_lines(input: &mut BufReader<StdinLock<'_>>) -> Result<Vec<Vec<u8>>> {
+/// The next line, and those that have come with it, at most so many: who writes line by line gets an answer to each.
+/// None at the end.
+pub(super) fn next_lines(
+    input: &mut BufReader<StdinLock<'_>>,
+    most: usize,
+) -> Result<Vec<Vec<u8>>> {
     let mut lines = Vec::new();
-    while lines.is_empty() || (lines.len() < LINES && input.buffer().contains(&b'\n')) {
+    while lines.is_empty() || (lines.len() < most && input.buffer().contains(&b'\n')) {
         let mut line = Vec::new();
         let read = input.read_until(b'\n', &mut line);
         let read = read.map_err(|source| Error::io("read", "the standard input", source))?;

@@ -102,7 +102,7 @@ fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -
     let mut read = 0;
     let mut failed = false;
     loop {
-        let lines = next_lines(&mut input)?;
+        let lines = next_lines(&mut input, answerer.translator.window_size())?;
         if lines.is_empty() {
             return Ok(exit_code(failed));
         }
@@ -136,7 +136,7 @@ fn print(
 ) -> Result<()> {
     let translator: &Translator = &answerer.translator;
     let mut numbered = lines.iter().enumerate();
-    for lines in lines.chunks(translator.batch_size()) {
+    for lines in lines.chunks(translator.window_size()) {
         let answers = among_threads(|| answerer.answers(lines))?;
         let mut answers = answers.into_iter();
         for (index, line) in numbered.by_ref().take(lines.len()) {

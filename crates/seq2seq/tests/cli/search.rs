@@ -71,15 +71,23 @@ fn all_formats_have_the_same_outputs() {
 }
 
 #[test]
-fn lines_are_searched_as_texts_in_batches_of_any_size() {
+fn lines_are_searched_as_texts_in_any_order_and_batches_of_any_size() {
     let (run, _) = trained();
-    let texts = "abc zyxwvut e cab bca";
-    let expected = translate(run, &format!("{texts} {SEARCH} --format jsonl"));
-    let input = texts.replace(' ', "\n");
-    for size in [1, 2, 300] {
+    // More than the sources that are sorted together where a batch has one or two.
+    let texts = ["abc", "zyxwvut", "e", "cab", "bca"].repeat(8);
+    let args = format!("{} {SEARCH} --format jsonl", texts.join(" "));
+    let in_order = translate(run, &args);
+    let backwards: Vec<&str> = in_order.lines().rev().collect();
+    let of_lines = |texts: &[&str], size: usize| {
         let args = format!("translate --model . {SEARCH} --format jsonl --batch-size {size}");
-        let output = run_with_input(run, &args, input.as_bytes());
-        assert_eq!(good(&args, output), expected, "{size}");
+        let output = run_with_input(run, &args, texts.join("\n").as_bytes());
+        good(&args, output)
+    };
+    let reversed: Vec<&str> = texts.iter().rev().copied().collect();
+    for size in [1, 2, 300] {
+        assert_eq!(of_lines(&texts, size), in_order, "{size}");
+        let outputs = of_lines(&reversed, size);
+        assert!(outputs.lines().eq(backwards.iter().copied()), "{size}");
     }
     let args = "translate abc --model . --batch-size 0";
     fail(run, args, "the batch size: expected at least 1, found 0");

@@ -11,7 +11,7 @@ use super::{Encoding, Seq2Seq};
 use crate::data::batch::Source;
 use crate::model::candidates::Candidates;
 use crate::model::decoding::{
-    Decoding, NextTokens, RowExamples, Selection, log_softmax, on_device,
+    Decoding, NextTokens, RowExamples, Selection, log_softmax, tokens_on_device,
 };
 
 /// A pass over a batch of outputs in the making.
@@ -58,6 +58,19 @@ impl<'a, A: StatefulAttention> RecurrentDecoding<'a, A> {
         }
     }
 
+    /// The features that predict the next tokens, `[rows, 2 * hidden_size]`, and the attention weights if asked for,
+    /// `[rows, keys]`.
+    fn features(&mut self, previous: &[u32]) -> (Tensor<2>, Option<Tensor<2>>) {
+        self.examples.check(previous);
+        let previous = tokens_on_device(previous, &self.device);
+        let step = self
+            .pass
+            .step(previous, self.state.clone(), self.with_weights);
+        self.state = step.state;
+        let features = step.features.joined();
+        (self.model.decoder.dropout.forward(features), step.weights)
+    }
+
     /// The weights of each row, without those of padding.
     fn weights(&self, weights: Tensor<2>) -> Vec<Vec<f32>> {
         let [_, keys] = weights.dims();
@@ -78,17 +91,16 @@ impl<A: StatefulAttention> Decoding for RecurrentDecoding<'_, A> {
     }
 
     fn step(&mut self, previous: &[u32]) -> NextTokens {
-        self.examples.check(previous);
-        let previous = on_device(previous.iter().map(|&token| i64::from(token)), &self.device);
-        let step = self
-            .pass
-            .step(previous, self.state.clone(), self.with_weights);
-        self.state = step.state;
-        let features = self.model.decoder.dropout.forward(step.features.joined());
+        let (features, weights) = self.features(previous);
         NextTokens {
             log_probabilities: log_softmax(self.candidates.logits(features)),
-            weights: step.weights.map(|weights| self.weights(weights)),
+            weights: weights.map(|weights| self.weights(weights)),
         }
+    }
+
+    fn most_likely(&mut self, previous: &[u32]) -> Vec<u32> {
+        let (features, _) = self.features(previous);
+        self.candidates.most_likely(features)
     }
 
     fn select(&mut self, rows: &[usize]) {

@@ -15,10 +15,12 @@ use attention_core::{Mask, Memory};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+use super::decoding::tokens_on_device;
 use super::greedy::greedy_search;
 use super::loss::class_targets;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
 use crate::data::batch::{Batch, Source};
+use crate::text::vocab::Vocab;
 
 use decoder::{DecoderState, Features};
 use decoding::RecurrentDecoding;
@@ -110,18 +112,34 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        let Encoding { memory, state } = self.encode(source);
+        if with_weights {
+            return self.greedy_with_weights(source, max_len);
+        }
+        let mut decoding = RecurrentDecoding::new(self, source, max_len, false);
+        greedy_search(&mut decoding, max_len)
+    }
+
+    /// Steps of all examples until the last has ended: each has weights of all.
+    fn greedy_with_weights(&self, source: &Source, max_len: usize) -> Translation {
+        let Encoding { memory, mut state } = self.encode(source);
         let pass = self.decoder.pass(&memory, max_len);
         let candidates = self.decoder.candidates();
-        let examples = source.batch_size();
-        let mut weights = Vec::new();
-        let outputs = greedy_search(&candidates, examples, max_len, state, |previous, state| {
-            let step = pass.step(previous, state, with_weights);
-            weights.extend(step.weights);
+        let (examples, device) = (source.batch_size(), candidates.device());
+        let mut outputs = Translation::new(examples);
+        let mut previous = vec![Vocab::BOS; examples];
+        for _ in 0..max_len {
+            let step = pass.step(tokens_on_device(&previous, &device), state, true);
+            state = step.state;
+            outputs.weights.extend(step.weights);
             let features = self.decoder.dropout.forward(step.features.joined());
-            (features, step.state)
-        });
-        Translation { weights, ..outputs }
+            previous = candidates.most_likely(features);
+            let chosen = previous.iter().enumerate();
+            let go_on = chosen.filter(|&(example, &token)| outputs.add(example, token));
+            if go_on.count() == 0 {
+                break;
+            }
+        }
+        outputs
     }
 
     fn encode(&self, source: &Source) -> Encoding<A> {

@@ -2,13 +2,12 @@
 
 use attention_core::ScoringFunction;
 use attention_transformers::{DecoderMemory, TransformerCache};
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use super::Transformer;
-use crate::data::batch::Source;
 use crate::model::candidates::Candidates;
 use crate::model::decoding::{
-    Decoding, NextTokens, RowExamples, Selection, log_softmax, on_device,
+    Decoding, NextTokens, RowExamples, Selection, log_softmax, tokens_on_device,
 };
 
 /// A pass over a batch of outputs in the making.
@@ -35,8 +34,8 @@ pub(super) struct StepState {
 }
 
 impl<'a, C: ScoringFunction> TransformerDecoding<'a, C> {
-    pub(super) fn new(model: &'a Transformer<C>, source: &Source) -> Self {
-        let memory = model.encode(source);
+    /// Before the first tokens of so many examples, whose sources are in `memory`.
+    pub(super) fn new(model: &'a Transformer<C>, memory: DecoderMemory, examples: usize) -> Self {
         let candidates = Candidates::new(&model.output);
         Self {
             model,
@@ -44,10 +43,17 @@ impl<'a, C: ScoringFunction> TransformerDecoding<'a, C> {
             state: model.first_state(),
             row_memory: memory.clone(),
             memory,
-            examples: RowExamples::new(source.batch_size()),
+            examples: RowExamples::new(examples),
             device: candidates.device(),
             candidates,
         }
+    }
+
+    /// The features that predict the next tokens, `[rows, hidden_size]`.
+    fn features(&mut self, previous: &[u32]) -> Tensor<2> {
+        self.examples.check(previous);
+        let previous = tokens_on_device(previous, &self.device);
+        self.model.step(previous, &self.row_memory, &mut self.state)
     }
 }
 
@@ -62,13 +68,16 @@ impl<C: ScoringFunction> Decoding for TransformerDecoding<'_, C> {
 
     /// Without weights: each layer has several heads, none of which is the attention to the source.
     fn step(&mut self, previous: &[u32]) -> NextTokens {
-        self.examples.check(previous);
-        let previous = on_device(previous.iter().map(|&token| i64::from(token)), &self.device);
-        let features = self.model.step(previous, &self.row_memory, &mut self.state);
+        let features = self.features(previous);
         NextTokens {
             log_probabilities: log_softmax(self.candidates.logits(features)),
             weights: None,
         }
+    }
+
+    fn most_likely(&mut self, previous: &[u32]) -> Vec<u32> {
+        let features = self.features(previous);
+        self.candidates.most_likely(features)
     }
 
     fn select(&mut self, rows: &[usize]) {

@@ -17,7 +17,6 @@ use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{dropout, linear, linear_cross_entropy};
 use serde::Serialize;
 
-use super::candidates::Candidates;
 use super::greedy::greedy_search;
 use super::loss::class_targets;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
@@ -165,13 +164,8 @@ impl<C: ScoringFunction> Transformer<C> {
     }
 
     fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Translation {
-        let candidates = Candidates::new(&self.output);
-        let (examples, start) = (source.batch_size(), self.first_state());
-        let step = |previous, mut state| {
-            let features = self.step(previous, memory, &mut state);
-            (features, state)
-        };
-        greedy_search(&candidates, examples, max_len, start, step)
+        let mut decoding = TransformerDecoding::new(self, memory.clone(), source.batch_size());
+        greedy_search(&mut decoding, max_len)
     }
 
     /// The state before the first token.
@@ -297,6 +291,7 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         _max_len: usize,
         _with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        Box::new(TransformerDecoding::new(self, source))
+        let (memory, examples) = (self.encode(source), source.batch_size());
+        Box::new(TransformerDecoding::new(self, memory, examples))
     }
 }
