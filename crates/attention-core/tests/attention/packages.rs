@@ -161,15 +161,12 @@ fn a_file_that_does_not_fit_says_why() {
     assert_says(&extra, "the names are those of ESPnet's AttLoc");
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
     assert_says(
-        &error(prefix.map(drop)),
+        error(prefix.map(drop)),
         "the nearest `decoder.att.0.mlp_enc.weight`",
     );
     let factor = espnet::ATT_ADD.with_factor(f64::NAN);
     let factor = factor.load(file("espnet_att_add.safetensors"), "decoder.att.0.", device);
-    assert_says(
-        &error(factor.map(drop)),
-        "expected a finite factor, got NaN",
-    );
+    assert_says(error(factor.map(drop)), "expected a finite factor, got NaN");
 }
 
 /// The factor is a factor on the energies: the file of a factor of 2, loaded with 1, has their square roots.
