@@ -291,6 +291,10 @@ def torch_cases():
     location = (D, Q, A, C, HALF)
     at = "decoder.att.0."
     yield one("espnet_att_add", at, espnet.AttAdd(D, Q, A), of_espnet(2.0))
+    rows = {"mlp_enc.weight": (A, D), "mlp_enc.bias": (A,), "mlp_dec.weight": (A + 1, Q), "gvec.weight": (1, A),
+            "gvec.bias": (1,)}
+    save_file({n: torch.ones(shape, dtype=torch.float32) for n, shape in rows.items()},
+              HERE / "packages" / "misshapen.safetensors")
     yield one("espnet_att_dot", at, espnet.AttDot(D, Q, A), of_espnet(2.0))
     yield one("espnet_att_loc", at, espnet.AttLoc(*location), of_espnet(2.0))
     yield one("espnet_att_loc_cumulative", "dec.att.", espnet.AttLoc(*location), of_espnet(2.0, is_sum=True))

@@ -48,8 +48,9 @@ impl EncoderDecoderConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
-    /// [`TransformerEncoderConfig::init`] and [`TransformerDecoderConfig::init`].
+    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, `feature_scale` is
+    /// not a positive number, and as [`TokenEmbeddingConfig::init`], [`TransformerEncoderConfig::init`] and
+    /// [`TransformerDecoderConfig::init`].
     pub fn init(&self, device: &Device) -> EncoderDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
         self.init_with(score, score, score, device)

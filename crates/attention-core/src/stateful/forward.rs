@@ -20,7 +20,7 @@ const NAME: &str = "ForwardAttention";
 /// Configuration of [`ForwardAttention`].
 #[derive(Config, Debug)]
 pub struct ForwardAttentionConfig {
-    /// What is added to the expected weight of a key before it is multiplied: with 0, a weight moves by one key a step
+    /// Number added to the expected weight of a key before it is multiplied: with 0, a weight moves by one key a step
     /// at most.
     #[config(default = 0.0)]
     pub epsilon: f64,

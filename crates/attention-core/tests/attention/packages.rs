@@ -164,6 +164,11 @@ fn a_file_that_does_not_fit_says_why() {
         error(prefix.map(drop)),
         "the nearest `decoder.att.0.mlp_enc.weight`",
     );
+    let misshapen = espnet::ATT_ADD.load(file("misshapen.safetensors"), "", device);
+    assert_says(
+        &error(misshapen.map(drop)),
+        "`mlp_dec.weight`: expected the shape [7, Q], got [8, 3]",
+    );
     let factor = espnet::ATT_ADD.with_factor(f64::NAN);
     let factor = factor.load(file("espnet_att_add.safetensors"), "decoder.att.0.", device);
     assert_says(error(factor.map(drop)), "expected a finite factor, got NaN");

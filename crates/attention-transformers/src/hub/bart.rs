@@ -44,7 +44,8 @@ const LAYOUT: Layout = Layout {
 };
 
 /// Loads a Marian (`model_type` `marian`: the translators OPUS-MT), a BART (`bart`) or an mBART (`mbart`) from a folder
-/// of Hugging Face's: layer normalization, biases everywhere, and a bias of the logits beside the embedding as the head.
+/// of Hugging Face's: layer normalization, biases everywhere, and a bias of the logits beside the embedding as the
+/// head.
 ///
 /// | | positions | normalization |
 /// | --- | --- | --- |
@@ -57,11 +58,12 @@ const LAYOUT: Layout = Layout {
 /// - after `model.encoder.` and `model.decoder.`: `embed_positions.weight`, `layernorm_embedding`, `layer_norm`
 /// - of layer `n`, after `model.encoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
 ///   `self_attn_layer_norm`, `fc1`, `fc2`, `final_layer_norm`, each with `weight` and `bias`
-/// - the same after `model.decoder.layers.n.`, and the names of attention with `encoder_attn` in the place of `self_attn`
+/// - the same after `model.decoder.layers.n.`, and the names of attention with `encoder_attn` in the place of
+///   `self_attn`
 /// - `final_logits_bias`, zeros if it is absent; `lm_head.weight`, where it has other elements than the embedding
 ///
-/// Names may lack `model.`. BART's stacks have positions of their own, so each has the embedding of tokens, which part in
-/// training.
+/// Names may lack `model.`. BART's stacks have positions of their own, so each has the embedding of tokens, which part
+/// in training.
 ///
 /// Texts to be made begin with `decoder_start_token_id` and end with `eos_token_id`. An mBART begins them with the
 /// language.

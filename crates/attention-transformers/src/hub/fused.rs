@@ -9,6 +9,7 @@ use burn_fused_layers::harness::parameter::shape;
 /// Whether queries, keys and values are one tensor, and so gate and input of the feed-forward network.
 #[derive(PartialEq, Eq)]
 pub(super) enum Fused {
+    /// Each is a tensor of its own.
     Apart,
     /// One after the other.
     Whole,

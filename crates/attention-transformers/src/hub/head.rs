@@ -76,8 +76,8 @@ impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
     }
 }
 
-/// The head in the tensor `head`.weight, if it has other elements than the tensor `embedding`: version 5 of `transformers`
-/// keeps such a head, whatever `tie_word_embeddings` says.
+/// The head in the tensor `head`.weight, if it has other elements than the tensor `embedding`: version 5 of
+/// `transformers` keeps such a head, whatever `tie_word_embeddings` says.
 pub(super) fn own_head(
     file: &StateDict,
     [head, embedding]: [&str; 2],

@@ -21,8 +21,8 @@ impl Names {
 /// Names that compiled and distributed modules of PyTorch put between others.
 const WRAPPERS: [&str; 2] = ["module", "_orig_mod"];
 
-/// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma` and
-/// `beta`.
+/// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma`
+/// and `beta`.
 pub(super) fn today(name: &str) -> String {
     let parts = name.split('.').filter(|part| !WRAPPERS.contains(part));
     let parts = parts.map(|part| match part {

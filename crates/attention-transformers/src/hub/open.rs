@@ -73,31 +73,24 @@ impl OpenModel {
     }
 }
 
-impl From<Decoder<Rotary<DotProductScore>>> for OpenModel {
-    fn from(model: Decoder<Rotary<DotProductScore>>) -> Self {
-        match model {
-            Decoder::WithHead(model) => Self::Rotary(model),
-            Decoder::Alone(model) => Self::RotaryEncoder(model),
+/// The kinds of a decoder with its head and without one, by its score.
+macro_rules! kinds {
+    ($($score:ty: $with_head:ident, $alone:ident;)*) => {$(
+        impl From<Decoder<$score>> for OpenModel {
+            fn from(model: Decoder<$score>) -> Self {
+                match model {
+                    Decoder::WithHead(model) => Self::$with_head(model),
+                    Decoder::Alone(model) => Self::$alone(model),
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl From<Decoder<Rotary<QkNormScore>>> for OpenModel {
-    fn from(model: Decoder<Rotary<QkNormScore>>) -> Self {
-        match model {
-            Decoder::WithHead(model) => Self::NormalizedRotary(model),
-            Decoder::Alone(model) => Self::NormalizedRotaryEncoder(model),
-        }
-    }
-}
-
-impl From<Decoder<DotProductScore>> for OpenModel {
-    fn from(model: Decoder<DotProductScore>) -> Self {
-        match model {
-            Decoder::WithHead(model) => Self::Learned(model),
-            Decoder::Alone(model) => Self::Encoder(model),
-        }
-    }
+kinds! {
+    Rotary<DotProductScore>: Rotary, RotaryEncoder;
+    Rotary<QkNormScore>: NormalizedRotary, NormalizedRotaryEncoder;
+    DotProductScore: Learned, Encoder;
 }
 
 type Load = fn(&Path, &Device) -> Result<OpenModel, ImportError>;
@@ -105,31 +98,25 @@ type Load = fn(&Path, &Device) -> Result<OpenModel, ImportError>;
 /// The families, by their `model_type`s.
 const FAMILIES: [(&[&str], Load); 10] = [
     (&LLAMAS, |folder, device| {
-        let model: Decoder<Rotary<_>> = llama::load_with(folder, device, &LLAMAS)?;
-        Ok(model.into())
+        llama::load_with(folder, device, &LLAMAS).map(Decoder::into)
     }),
     (&["gemma2"], |folder, device| {
-        let model: Decoder<_> = gemma2::load_with(folder, device)?;
-        Ok(model.into())
+        gemma2::load_with(folder, device).map(Decoder::into)
     }),
     (&["qwen3"], |folder, device| {
-        let model: Decoder<_> = qwen3::load_with(folder, device)?;
-        Ok(model.into())
+        qwen3::load_with(folder, device).map(Decoder::into)
     }),
     (&["gemma3_text", "gemma3"], |folder, device| {
-        let model: Decoder<_> = gemma3::load_with(folder, device)?;
-        Ok(model.into())
+        gemma3::load_with(folder, device).map(Decoder::into)
     }),
     (&["bloom"], |folder, device| {
         load_bloom(folder, device).map(OpenModel::Alibi)
     }),
     (&["gpt2"], |folder, device| {
-        let model: Decoder<_> = gpt2::load_with(folder, device)?;
-        Ok(model.into())
+        gpt2::load_with(folder, device).map(Decoder::into)
     }),
     (&["opt"], |folder, device| {
-        let model: Decoder<_> = opt::load_with(folder, device)?;
-        Ok(model.into())
+        opt::load_with(folder, device).map(Decoder::into)
     }),
     (&ENCODERS, |folder, device| {
         load_bert_encoder(folder, device).map(OpenModel::Encoder)
@@ -148,9 +135,8 @@ const FAMILIES: [(&[&str], Load); 10] = [
 ];
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
-/// one: heads for classes, spans of answers or values are left alone. Of T5 and BART,
-/// which read one text and write another, it is the encoder; the whole is [`load_t5`](super::load_t5) or
-/// [`load_bart`].
+/// one: heads for classes, spans of answers or values are left alone. Of T5 and BART, which read one text and write
+/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or [`load_bart`].
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.

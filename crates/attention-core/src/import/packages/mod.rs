@@ -25,16 +25,16 @@
 //! keys and values, and each step a decoder's state. Weights and contexts are the package's to rounding, which
 //! `packages.rs` of the tests holds to files and results of the packages themselves.
 //!
-//! # What is folded
+//! # Folded parameters
 //!
 //! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where a
 //! sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
 //! module here has other numbers in other places, and the same results.
 //!
-//! # What is not copied
+//! # Faults that are not copied
 //!
-//! docs/differences.md has a table: what packages do on padding, in their first step and after it, which a port has to
-//! know to live with a model that was trained so.
+//! docs/differences.md has a table of classes with their factors and starts, and of what they do on padding, in their
+//! first step and after it: a port has to know it to live with a model that was trained so.
 
 mod output;
 mod parts;
@@ -176,7 +176,7 @@ impl<A> Package<A> {
 
     /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
     ///
-    /// `prefix` is what stands before the attention's own names in the file, `"decoder.att.0."`; `""` for a state dict
+    /// `prefix` stands before the attention's own names in the file, `"decoder.att.0."`; `""` for a state dict
     /// of the attention alone. Tensors that do not begin with it are left alone.
     ///
     /// # Errors
