@@ -166,7 +166,7 @@ fn a_file_that_does_not_fit_says_why() {
     );
     let misshapen = espnet::ATT_ADD.load(file("misshapen.safetensors"), "", device);
     assert_says(
-        &error(misshapen.map(drop)),
+        error(misshapen.map(drop)),
         "`mlp_dec.weight`: expected the shape [7, query_size], got [8, 3]",
     );
     let factor = espnet::ATT_ADD.with_factor(f64::NAN);
