@@ -133,9 +133,10 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             outputs.weights.extend(step.weights);
             let features = self.decoder.dropout.forward(step.features.joined());
             previous = candidates.most_likely(features);
-            let chosen = previous.iter().enumerate();
-            let go_on = chosen.filter(|&(example, &token)| outputs.add(example, token));
-            if go_on.count() == 0 {
+            for (example, &token) in previous.iter().enumerate() {
+                outputs.add(example, token);
+            }
+            if outputs.ended.iter().all(|&ended| ended) {
                 break;
             }
         }
