@@ -20,8 +20,8 @@ pub trait Decoding {
     /// If there are other numbers of tokens and of rows.
     fn step(&mut self, previous: &[u32]) -> NextTokens;
 
-    /// As [`step`](Self::step), the most likely candidate of each row: the first of equals, and the end where a row has
-    /// no probabilities.
+    /// [`step`](Self::step), for the most likely candidate of each row alone: the first of equals, and the end where a
+    /// row has no probabilities.
     ///
     /// # Panics
     /// As [`step`](Self::step).

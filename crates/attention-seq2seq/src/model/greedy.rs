@@ -32,8 +32,12 @@ pub(crate) fn greedy_search(decoding: &mut dyn Decoding, max_len: usize) -> Tran
     let mut previous = vec![Vocab::BOS; examples.len()];
     for _ in 0..max_len {
         let chosen = decoding.most_likely(&previous);
-        let goes_on = |&row: &usize| outputs.add(examples[row], chosen[row]);
-        let kept: Vec<usize> = (0..chosen.len()).filter(goes_on).collect();
+        let mut kept = Vec::with_capacity(chosen.len());
+        for (row, &token) in chosen.iter().enumerate() {
+            if outputs.add(examples[row], token) {
+                kept.push(row);
+            }
+        }
         if kept.is_empty() {
             break;
         }

@@ -219,9 +219,9 @@ impl Translator {
         self.sources_up_to(self.most_sources)
     }
 
-    /// The number of sources to hand over at once where there are many, such as the lines of a file: several
-    /// [batches](Self::batch_size), each of which then has sources of one length. Fewer where their outputs would not
-    /// fit into memory.
+    /// The number of sources to hand over at once where there are many, such as the lines of a file: sixteen
+    /// [batches](Self::batch_size), so that a batch finds sources of its length. Fewer where
+    /// [`max_len`](Self::max_len) is large, so that their outputs fit into memory.
     pub fn window_size(&self) -> usize {
         self.sources_up_to(self.most_sources.saturating_mul(BATCHES_OF_WINDOW))
     }

@@ -119,7 +119,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         greedy_search(&mut decoding, max_len)
     }
 
-    /// Steps of all examples until the last has ended: each has weights of all.
+    /// [`greedy`](Self::greedy) with weights. All examples are rows of every step, as its weights are `[batch, keys]`.
     fn greedy_with_weights(&self, source: &Source, max_len: usize) -> Translation {
         let Encoding { memory, mut state } = self.encode(source);
         let pass = self.decoder.pass(&memory, max_len);
@@ -133,9 +133,10 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             outputs.weights.extend(step.weights);
             let features = self.decoder.dropout.forward(step.features.joined());
             previous = candidates.most_likely(features);
-            let chosen = previous.iter().enumerate();
-            let go_on = chosen.filter(|&(example, &token)| outputs.add(example, token));
-            if go_on.count() == 0 {
+            for (example, &token) in previous.iter().enumerate() {
+                outputs.add(example, token);
+            }
+            if outputs.ended.iter().all(|&ended| ended) {
                 break;
             }
         }
