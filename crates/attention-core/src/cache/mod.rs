@@ -240,10 +240,8 @@ impl KeyValueCache {
         let is_even = tokens.iter().all(|of| *of == (0..num_rows))
             && before.iter().all(|of| of.kept == before[0].kept);
         if let Some(rows) = &mut self.rows {
-            let pairs = [(&mut rows.keys, keys), (&mut rows.values, values)];
-            for (stored, new) in pairs {
-                write(stored, &new, &before, tokens, is_even);
-            }
+            let mut pairs = [(&mut rows.keys, keys), (&mut rows.values, values)];
+            write(&mut pairs, &before, tokens, is_even);
         }
         for (example, tokens) in self.examples.iter_mut().zip(tokens) {
             example.kept += tokens.len();
@@ -383,7 +381,7 @@ impl KeyValueCache {
             let mut grown = Tensor::zeros([batch, heads, new_space, size], options);
             if let Some(stored) = stored {
                 let empty = vec![Example::default(); batch];
-                write(&mut grown, &stored, &empty, &kept, false);
+                write(&mut [(&mut grown, stored)], &empty, &kept, false);
             }
             grown
         };

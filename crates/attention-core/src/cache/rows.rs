@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData};
 use burn_fused_layers::is_in_host_memory;
 
 use crate::owner::Owner;
@@ -65,66 +65,96 @@ pub(super) struct Example {
     pub(super) kept: usize,
 }
 
-/// Writes the tokens of `new` behind those that are kept.
+/// Writes the tokens of new rows, the second of each pair, behind those that are kept.
 pub(super) fn write(
-    stored: &mut Tensor<4>,
-    new: &Tensor<4>,
+    pairs: &mut [(&mut Tensor<4>, Tensor<4>)],
     before: &[Example],
     tokens: &[Range<usize>],
     is_even: bool,
 ) {
-    let [batch, heads, num_rows, size] = new.dims();
-    if batch * heads * num_rows * size == 0 {
-        return;
+    let mut places = None;
+    for (stored, new) in pairs {
+        let [batch, heads, num_rows, size] = new.dims();
+        if batch * heads * num_rows * size == 0 {
+            continue;
+        }
+        // Nobody else has it while it is written, so that it is written in place.
+        let placeholder = Tensor::empty([1, 1, 1, 1], &new.device());
+        let all = std::mem::replace(*stored, placeholder);
+        **stored = if is_even {
+            let first = before[0].kept;
+            let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
+            all.slice_assign(slices, new.clone())
+        } else {
+            let of = || {
+                Places::of(
+                    before,
+                    tokens,
+                    heads,
+                    [num_rows, all.dims()[2]],
+                    &new.device(),
+                )
+            };
+            places.get_or_insert_with(of).write(all, new.clone())
+        };
     }
-    // Nobody else has it while it is written, so that it is written in place.
-    let placeholder = Tensor::empty([1, 1, 1, 1], &new.device());
-    let mut all = std::mem::replace(stored, placeholder);
-    if is_even {
-        let first = before[0].kept;
-        let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
-        all = all.slice_assign(slices, new.clone());
-    } else {
-        all = write_rows(all, new, before, tokens);
-    }
-    *stored = all;
 }
 
-/// The tokens of `new` in the rows of `stored` behind those that are kept, by one operation.
-fn write_rows(
-    stored: Tensor<4>,
-    new: &Tensor<4>,
-    before: &[Example],
-    tokens: &[Range<usize>],
-) -> Tensor<4> {
-    let shape @ [batch, heads, space, size] = stored.dims();
-    let [_, _, num_rows, _] = new.dims();
-    let (mut from, mut to) = (Vec::new(), Vec::new());
-    for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
-        for head in b * heads..(b + 1) * heads {
-            from.extend(tokens.clone().map(|row| (head * num_rows + row) as i64));
-            let places = of.kept..of.kept + tokens.len();
-            to.extend(places.map(|row| (head * space + row) as i64));
+/// The rows of a call that are tokens, and the places that they are written to, among the rows of all heads.
+struct Places {
+    /// `None` if all rows are tokens.
+    from: Option<Tensor<1, Int>>,
+    /// `None` if no row is a token.
+    to: Option<Tensor<1, Int>>,
+}
+
+impl Places {
+    fn of(
+        before: &[Example],
+        tokens: &[Range<usize>],
+        heads: usize,
+        [num_rows, space]: [usize; 2],
+        device: &Device,
+    ) -> Self {
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
+            for head in b * heads..(b + 1) * heads {
+                from.extend(tokens.clone().map(|row| (head * num_rows + row) as i64));
+                let places = of.kept..of.kept + tokens.len();
+                to.extend(places.map(|row| (head * space + row) as i64));
+            }
+        }
+        let all = from.len() == before.len() * heads * num_rows;
+        let indices = |rows: Vec<i64>| {
+            let count = rows.len();
+            Tensor::from_data(TensorData::new(rows, [count]), device)
+        };
+        Self {
+            from: (!all).then(|| indices(from)),
+            to: (!to.is_empty()).then(|| indices(to)),
         }
     }
-    if to.is_empty() {
-        return stored;
+
+    /// `stored` with the tokens of `new`, by one operation.
+    fn write(&self, stored: Tensor<4>, new: Tensor<4>) -> Tensor<4> {
+        let Some(to) = self.to.clone() else {
+            return stored;
+        };
+        let shape @ [batch, heads, space, size] = stored.dims();
+        let [_, _, num_rows, _] = new.dims();
+        let in_host_memory = is_in_host_memory(&new.device());
+        let mut rows = new.reshape([batch * heads * num_rows, size]);
+        if let Some(from) = &self.from {
+            rows = rows.select(0, from.clone());
+        }
+        let all = stored.reshape([batch * heads * space, size]);
+        // Both write in place: flex copies the whole of what it scatters to, and a GPU would
+        // write selected rows one after the other.
+        let all = if in_host_memory {
+            all.select_assign(0, to, rows, IndexingUpdateOp::Assign)
+        } else {
+            all.scatter_nd(to.unsqueeze_dim::<2>(1), rows, IndexingUpdateOp::Assign)
+        };
+        all.reshape(shape)
     }
-    let device = new.device();
-    let indices = |rows: Vec<i64>| {
-        let count = rows.len();
-        Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &device)
-    };
-    let mut rows = new.clone().reshape([batch * heads * num_rows, size]);
-    if to.len() < batch * heads * num_rows {
-        rows = rows.select(0, indices(from));
-    }
-    let (all, to) = (stored.reshape([batch * heads * space, size]), indices(to));
-    // Each is in place where the other is not: flex copies what it scatters to, and kernels select one after the other.
-    let all = if is_in_host_memory(&device) {
-        all.select_assign(0, to, rows, IndexingUpdateOp::Assign)
-    } else {
-        all.scatter_nd(to.unsqueeze_dim::<2>(1), rows, IndexingUpdateOp::Assign)
-    };
-    all.reshape(shape)
 }
