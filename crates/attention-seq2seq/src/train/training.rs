@@ -150,7 +150,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             ("settings", settings.into()),
             ("training pairs", self.train.checksum().into()),
             ("validation pairs", self.valid.checksum().into()),
-            ("epochs", self.resume_from.unwrap_or(0) as u64),
+            ("checkpoints", self.resume_from.unwrap_or(0) as u64),
         ]
     }
 

@@ -5,7 +5,7 @@ use mpi::collective::{CommunicatorCollectives, SystemOperation};
 use mpi::environment::Universe;
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 
-use super::Communicator;
+use super::{Communicator, launched_processes};
 use crate::error::{Error, Result};
 
 /// The processes that `mpirun` started, or another launcher of MPI.
@@ -24,7 +24,8 @@ impl Mpi {
     /// Starts MPI in this process, which may do so once.
     ///
     /// # Errors
-    /// [`Error::Config`] if MPI has been started already, or cannot be called from threads in turn.
+    /// [`Error::Config`] if MPI has been started already, cannot be called from threads in turn, or has fewer processes
+    /// than [`launched_processes`].
     pub fn start() -> Result<Self> {
         let refused = |found: &str| {
             let expected = "a library that one thread after the other may call, started once";
@@ -37,9 +38,17 @@ impl Mpi {
         }
         let world = universe.world();
         let machine = world.split_shared(world.rank());
+        let (expected, found) = (launched_processes(), world.size() as usize);
+        if found < expected {
+            let expected = format!(
+                "the {expected} processes that its launcher started (by the `mpirun` of the library that this program \
+                 was built with)"
+            );
+            return Err(Error::config("MPI", expected, found));
+        }
         Ok(Self {
             rank: world.rank() as usize,
-            size: world.size() as usize,
+            size: found,
             local_rank: machine.rank() as usize,
             _universe: universe,
         })

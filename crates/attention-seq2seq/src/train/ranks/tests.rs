@@ -183,24 +183,9 @@ fn another_number_of_ranks_goes_on() {
 
 #[test]
 fn a_rank_with_other_data_settings_or_parameters_is_named_everywhere() {
-    let errors = |change: fn(&mut Training<Seq2Seq<DotProductAttention>>)| {
-        let (_folder, run) = folder();
-        let errors = on_ranks(3, |rank| {
-            let mut training = training(&run, 1, None, ());
-            if rank.rank == 2 {
-                change(&mut training);
-            }
-            training.launch_on(rank).unwrap_err().to_string()
-        });
-        assert_eq!(errors[0], errors[1]);
-        assert_eq!(errors[0], errors[2]);
-        errors[0].clone()
-    };
-    for (change, what) in [
-        (
-            (|it| it.config.learning_rate *= 2.0) as fn(&mut Training<_>),
-            "settings",
-        ),
+    type Change = fn(&mut Training<Seq2Seq<DotProductAttention>>);
+    let changes: [(Change, &str); 4] = [
+        (|it| it.config.learning_rate *= 2.0, "settings"),
         (
             |it| it.train = vec![examples().get(1)].into(),
             "training pairs",
@@ -213,7 +198,21 @@ fn a_rank_with_other_data_settings_or_parameters_is_named_everywhere() {
             |it| it.model.encoder.embedding.weight = model().decoder.embedding.weight,
             "parameters",
         ),
-    ] {
+    ];
+    let errors = |change: Change| {
+        let (_folder, run) = folder();
+        let errors = on_ranks(3, |rank| {
+            let mut training = training(&run, 1, None, ());
+            if rank.rank == 2 {
+                change(&mut training);
+            }
+            training.launch_on(rank).unwrap_err().to_string()
+        });
+        assert_eq!(errors[0], errors[1]);
+        assert_eq!(errors[0], errors[2]);
+        errors[0].clone()
+    };
+    for (change, what) in changes {
         let expected = format!("rank 2 has other {what} than rank 0: expected those with CRC-32 ");
         let found = errors(change);
         assert!(found.starts_with(&expected), "{found}");
