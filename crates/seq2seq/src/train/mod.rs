@@ -61,12 +61,10 @@ struct Prepared {
     guesses: Vec<String>,
 }
 
-/// A training that only has to be launched.
+/// A run that is ready, its device, and the lock of a folder that is there already.
 struct Begun {
     prepared: Prepared,
     device: Device,
-    interrupter: Interrupter,
-    /// The lock of the run's folder, which the first process has.
     lock: Option<RunLock>,
 }
 
@@ -89,9 +87,12 @@ impl TrainArgs {
         let Begun {
             mut prepared,
             device,
-            interrupter,
             lock,
         } = begun;
+        let interrupter = Interrupter::new();
+        on_interrupt(&interrupter);
+        let take = || self.take(&run, &mut prepared, lock);
+        let lock = ranks.agree(ranks.is_first().then(take).transpose())?;
         let config = prepared.config.clone();
         let started = Instant::now();
         let end = among_threads(|| {
@@ -131,13 +132,13 @@ impl TrainArgs {
         })
     }
 
-    /// Gets everything ready; the first process takes the folder. `None` if nothing is to be trained.
+    /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
     fn begin(&self, run: &RunDir, log: Log, ranks: &Ranks) -> Result<Option<Begun>> {
         let is_first = ranks.is_first();
         // What is not there is not resumed, and no folder is made for it.
         let goes_on = self.resume && is_first && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
-        let mut prepared = if self.resume {
+        let prepared = if self.resume {
             self.resume(run)?
         } else {
             let given = self.given()?;
@@ -181,16 +182,20 @@ impl TrainArgs {
         for guess in &prepared.guesses {
             log.say_to_anyone(guess)?;
         }
-        let interrupter = Interrupter::new();
-        on_interrupt(&interrupter);
-        if !is_first {
-            return Ok(Some(Begun {
-                prepared,
-                device,
-                interrupter,
-                lock: None,
-            }));
-        }
+        Ok(Some(Begun {
+            prepared,
+            device,
+            lock,
+        }))
+    }
+
+    /// Takes the folder of the run, and writes what it begins with.
+    fn take(
+        &self,
+        run: &RunDir,
+        prepared: &mut Prepared,
+        lock: Option<RunLock>,
+    ) -> Result<RunLock> {
         let lock = match lock {
             Some(lock) => lock,
             None => {
@@ -202,19 +207,14 @@ impl TrainArgs {
             }
         };
         if prepared.resume_from.is_some() {
-            run.save_config(&config)?;
+            run.save_config(&prepared.config)?;
         } else {
             for stream in std::mem::take(&mut prepared.streams) {
                 run.keep_stream(&stream)?;
             }
-            run.create(&config, &prepared.vocabs)?;
+            run.create(&prepared.config, &prepared.vocabs)?;
         }
-        Ok(Some(Begun {
-            prepared,
-            device,
-            interrupter,
-            lock: Some(lock),
-        }))
+        Ok(lock)
     }
 
     /// The settings that are given, and those of the file.
