@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
-
 /// The sizes of a model and of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
@@ -59,20 +57,6 @@ impl Sizes {
             ..Self::PROFILED
         },
     ];
-
-    /// As the baselines read them.
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "batch": self.batch,
-            "embedding": self.embedding,
-            "hidden": self.hidden,
-            "layers": self.layers,
-            "source_vocab": self.source_vocab,
-            "target_vocab": self.target_vocab,
-            "source_len": self.source_len,
-            "target_len": self.target_len,
-        })
-    }
 }
 
 impl fmt::Display for Sizes {

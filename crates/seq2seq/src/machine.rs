@@ -33,6 +33,11 @@ impl Machine {
 
     /// Sets the number of threads, which must come before any computation, and opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
+        self.open_for(None)
+    }
+
+    /// [`open`](Self::open); of several GPUs of CUDA or ROCm the one of this number, unless `--device` has one.
+    pub(crate) fn open_for(&self, gpu: Option<usize>) -> Result<Device> {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)
         {
@@ -40,7 +45,10 @@ impl Machine {
             return Err(Error::config("--threads", expected, threads));
         }
         start_threads(self.threads)?;
-        open_device(self.name())
+        match (self.name(), gpu) {
+            (name @ ("cuda" | "rocm"), Some(gpu)) => open_device(&format!("{name}:{gpu}")),
+            (name, _) => open_device(name),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use attention_plot::is_control;
 use attention_seq2seq::{Error, Result, Translator};
@@ -37,8 +38,23 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
     }
 }
 
-/// Prints a line on the standard error. `eprintln!` would panic if it is closed.
+/// Whether notes are left to another process.
+static IS_SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Prints no notes from here on: another process of this training prints the same.
+pub(crate) fn leave_notes_to_another() {
+    IS_SILENT.store(true, Ordering::Relaxed);
+}
+
+/// Prints a line on the standard error, unless notes are left to another process.
 pub(crate) fn note(line: impl Display) {
+    if !IS_SILENT.load(Ordering::Relaxed) {
+        complain(line);
+    }
+}
+
+/// Prints a line on the standard error. `eprintln!` would panic if it is closed.
+fn complain(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
 
@@ -137,7 +153,7 @@ pub(crate) fn exit_code(failed: bool) -> ExitCode {
 
 /// Prints an error on the standard error.
 pub(crate) fn report(error: &Error) {
-    note(format_args!("error: {}", one_line(error)));
+    complain(format_args!("error: {}", one_line(error)));
 }
 
 /// An error as one line of a length that can be read, whatever names and tokens are in it.

@@ -57,6 +57,14 @@ impl Batches {
         batches
     }
 
+    /// The number of target tokens of a batch that was dealt, ends included.
+    pub(crate) fn target_tokens(&self, batch: &[u32]) -> usize {
+        let lens = batch
+            .iter()
+            .map(|&index| self.examples.lens(index as usize));
+        lens.map(|(_, target)| target + 1).sum()
+    }
+
     /// The examples of a batch that was dealt.
     pub(crate) fn examples(&self, batch: &[u32]) -> Vec<Example> {
         let indices = batch.iter();

@@ -85,6 +85,14 @@ impl Examples {
         (source_end - start, end - source_end)
     }
 
+    /// The CRC-32 of all tokens, and of where each example ends.
+    pub(crate) fn checksum(&self) -> u32 {
+        let mut sum = crc32fast::Hasher::new();
+        let numbers = self.tokens.iter().chain(self.ends.as_flattened());
+        numbers.for_each(|number| sum.update(&number.to_le_bytes()));
+        sum.finalize()
+    }
+
     pub(crate) fn longest_target(&self) -> usize {
         let targets = (0..self.len()).map(|index| self.lens(index).1);
         targets.max().unwrap_or(0)

@@ -86,6 +86,31 @@ impl TokenErrors {
         self.reference_tokens
     }
 
+    /// The counter with these [`counts`](Self::counts).
+    pub(crate) fn of_counts(counts: [u64; 5]) -> Self {
+        let [sequences, wrong_sequences, edits, reference_tokens, cut_off] =
+            counts.map(|count| count as usize);
+        Self {
+            sequences,
+            wrong_sequences,
+            edits,
+            reference_tokens,
+            cut_off,
+        }
+    }
+
+    /// All counts, for [`of_counts`](Self::of_counts).
+    pub(crate) fn counts(&self) -> [u64; 5] {
+        [
+            self.sequences,
+            self.wrong_sequences,
+            self.edits,
+            self.reference_tokens,
+            self.cut_off,
+        ]
+        .map(|count| count as u64)
+    }
+
     /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
     /// output.
     pub fn token_error_rate(&self) -> f64 {

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Tensor, TensorReadError};
 
+use super::ranks::Ranks;
 use super::{Split, StepOutput, TrainEvent};
 use crate::data::batch::stacked;
 use crate::error::{Error, Result};
@@ -61,9 +62,10 @@ impl Meter {
         }
     }
 
-    /// The means over all outputs.
-    pub(super) fn finish(mut self) -> Result<Figures> {
+    /// The means over all outputs, of which each process has some. The losses are those of all already.
+    pub(super) fn finish(mut self, ranks: Ranks<'_>) -> Result<Figures> {
         self.read()?;
+        self.errors = TokenErrors::of_counts(ranks.sums(self.errors.counts())?);
         Ok(self.figures().rounded())
     }
 

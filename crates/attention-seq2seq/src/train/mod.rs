@@ -8,6 +8,7 @@ mod interrupter;
 mod meter;
 mod observer;
 mod order;
+mod ranks;
 mod schedule;
 mod state;
 mod step;
@@ -17,5 +18,8 @@ pub use adam::Adam;
 pub use clip::GradientNorm;
 pub use interrupter::Interrupter;
 pub use observer::{Split, TrainEvent, TrainObserver};
+#[cfg(feature = "mpi")]
+pub use ranks::Mpi;
+pub use ranks::{Communicator, agree, launched_processes, sum_gradients};
 pub use step::{StepOutput, TrainOutput, Trainee};
 pub use training::{Training, TrainingEnd};

@@ -3,6 +3,8 @@
 use std::f64::consts::PI;
 use std::time::{Duration, Instant};
 
+use super::ranks::Ranks;
+use crate::error::Result;
 use crate::run::{TrainConfig, TrainingClock};
 
 /// The part of all steps in which the learning rate may rise, as its reciprocal.
@@ -46,6 +48,7 @@ impl Schedule {
                 limit: 60.0 * minutes,
                 before: before.map_or(0.0, |before| before.seconds),
                 elapsed: Box::new(move || started.elapsed()),
+                agreed: None,
                 reserved: before.map_or(0.0, |before| before.validation_seconds),
             }
         });
@@ -91,6 +94,15 @@ impl Schedule {
             .is_some_and(|clock| clock.progress() >= 1.0)
     }
 
+    /// Has all processes read the clock of the first, if there is one: they are to agree on rates and on the end.
+    pub(super) fn agree(&mut self, ranks: Ranks<'_>) -> Result<()> {
+        if let Some(clock) = self.clock.as_mut().filter(|_| ranks.are_several()) {
+            let nanoseconds = ranks.first((clock.elapsed)().as_nanos() as u64)?;
+            clock.agreed = Some(Duration::from_nanos(nanoseconds));
+        }
+        Ok(())
+    }
+
     /// Leaves time for a validation as long as this one.
     pub(super) fn reserve(&mut self, validation: Duration) {
         if let Some(clock) = &mut self.clock {
@@ -115,13 +127,19 @@ struct Clock {
     /// Those before it was resumed.
     before: f64,
     elapsed: Box<dyn Fn() -> Duration>,
+    /// The time at the first of several processes, which counts for all of them.
+    agreed: Option<Duration>,
     /// Those that the validation at the end takes.
     reserved: f64,
 }
 
 impl Clock {
     fn seconds(&self) -> f64 {
-        self.before + (self.elapsed)().as_secs_f64()
+        self.before
+            + self
+                .agreed
+                .unwrap_or_else(|| (self.elapsed)())
+                .as_secs_f64()
     }
 
     /// The share of the time for steps that is over.

@@ -7,6 +7,7 @@ use burn::tensor::Bytes;
 
 use super::average::{average, decay_at};
 use super::order::{number_parameters, optimizer_bytes};
+use super::ranks::Ranks;
 use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
@@ -95,20 +96,12 @@ impl<M: Seq2SeqModel> State<M> {
         figures: Epoch,
         clock: Option<TrainingClock>,
     ) -> Result<()> {
-        let failed = |error: RecordError| {
-            let found = error.to_string().replace('\n', " ");
-            Error::config("the checkpoint", "parameters that can be saved", found)
-        };
-        let bytes = |trainee: &Trainee<M>| {
-            let bytes = trainee.clone().into_record().into_bytes();
-            bytes.map(|bytes| bytes.to_vec()).map_err(failed)
-        };
         let weights = bytes(&self.trainee)?;
         let (model, weights) = match &self.average {
             Some((average, _)) => (bytes(average)?, Some(weights)),
             None => (weights, None),
         };
-        let optim = optimizer_bytes(&self.optimizer).map_err(failed)?.to_vec();
+        let optim = optimizer_bytes(&self.optimizer).map_err(unsaved)?.to_vec();
         let state = CheckpointState {
             refused: self.refused,
             clock,
@@ -119,6 +112,15 @@ impl<M: Seq2SeqModel> State<M> {
             weights,
         };
         journal.add(figures, state, &files)
+    }
+
+    /// Checks that all processes have the same parameters, to the bit.
+    pub(super) fn check_same(&self, ranks: Ranks<'_>) -> Result<()> {
+        if !ranks.are_several() {
+            return Ok(());
+        }
+        let bytes = ranks.agree(bytes(&self.trainee))?;
+        ranks.check_same([("parameters", crc32fast::hash(&bytes).into())])
     }
 
     /// The model as it would be kept: the average, where there is one.
@@ -157,6 +159,17 @@ impl<M: Seq2SeqModel> State<M> {
             checkpoint: None,
         })
     }
+}
+
+/// The file of these parameters.
+fn bytes<M: Seq2SeqModel>(trainee: &Trainee<M>) -> Result<Vec<u8>> {
+    let bytes = trainee.clone().into_record().into_bytes();
+    bytes.map(|bytes| bytes.to_vec()).map_err(unsaved)
+}
+
+fn unsaved(error: RecordError) -> Error {
+    let found = error.to_string().replace('\n', " ");
+    Error::config("the checkpoint", "parameters that can be saved", found)
 }
 
 #[cfg(test)]

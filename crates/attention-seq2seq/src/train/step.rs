@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
 use super::meter::failed;
@@ -132,6 +132,19 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
+impl StepOutput {
+    /// The output of no example.
+    pub(super) fn empty(device: &Device) -> Self {
+        let none = Tensor::zeros([0, 1], device);
+        Self {
+            loss: Tensor::zeros([1], device),
+            tokens: 0,
+            outputs: none.clone(),
+            targets: none,
+        }
+    }
+}
+
 impl<M: Seq2SeqModel> Trainee<M> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
@@ -143,6 +156,12 @@ impl<M: Seq2SeqModel> Trainee<M> {
 
     /// [`train_step`](Self::train_step), whose norm is computed in this way.
     pub(super) fn step_with(&self, batch: Batch, squares: Squares) -> TrainOutput {
+        let (gradients, output) = self.backward(batch);
+        self.clipped(gradients, output, squares)
+    }
+
+    /// The gradients of a batch, before they are clipped.
+    pub(super) fn backward(&self, batch: Batch) -> (GradientsParams, StepOutput) {
         let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
         let gradients = GradientsParams::from_grads(loss.backward(), self);
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
@@ -154,6 +173,16 @@ impl<M: Seq2SeqModel> Trainee<M> {
                 .without_autodiff(),
             targets: batch.target.without_autodiff(),
         };
+        (gradients, output)
+    }
+
+    /// The step of these gradients.
+    pub(super) fn clipped(
+        &self,
+        gradients: GradientsParams,
+        output: StepOutput,
+        squares: Squares,
+    ) -> TrainOutput {
         let (gradients, norm) = match self.clip {
             Some(norm) => {
                 let Clipped { gradients, norm } = clip_by_norm(gradients, self, norm, squares);

@@ -1,16 +1,18 @@
 //! A training from the first epoch to the last.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
 
 use super::clip::Squares;
 use super::meter::{Meter, failed};
+use super::ranks::Ranks;
 use super::schedule::Schedule;
 use super::state::State;
-use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
+use super::{Communicator, Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
 use crate::data::batch::Batch;
 use crate::data::batches::Batches;
 use crate::data::check_counts;
@@ -113,26 +115,66 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a
     /// checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
-        match self.all_epochs() {
+        self.launch_among(Ranks::ALONE)
+    }
+
+    /// [`launch`](Self::launch) on several processes, each of which calls it with the same model, examples and settings
+    /// on a device of its own. A batch has as many examples as in one process: each process learns from its share, and
+    /// all make the same step with the gradients of the whole batch, summed over the processes in one message. The
+    /// first alone validates, writes and tells its observer; the others read the checkpoint to go on from.
+    ///
+    /// Losses and parameters are those of one process but for rounding, without dropout: elements are dropped at random
+    /// in each share. Parameters are the same in all processes, to the bit, which is checked after each epoch. Another
+    /// number of processes may go on with a run.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch); [`Error::RankDiffers`] if a process has other settings, examples or parameters than
+    /// the first, [`Error::RankFailed`] if another failed, and the errors of the communicator. After any of them the
+    /// processes should end: others may wait for this one.
+    pub fn launch_on(self, communicator: &dyn Communicator) -> Result<TrainingEnd> {
+        self.launch_among(Ranks::of(Some(communicator)))
+    }
+
+    fn launch_among(self, ranks: Ranks<'_>) -> Result<TrainingEnd> {
+        match self.all_epochs(ranks) {
             Err(Error::Stopped) => Ok(TrainingEnd::Interrupted),
             end => end,
         }
     }
 
+    /// The checksums of what all processes must have alike, but for the parameters.
+    fn checksums(&self) -> [(&'static str, u64); 4] {
+        let settings = format!("{} {:?}", env!("CARGO_PKG_VERSION"), self.config);
+        let settings = crc32fast::hash(settings.as_bytes());
+        [
+            ("settings", settings.into()),
+            ("training pairs", self.train.checksum().into()),
+            ("validation pairs", self.valid.checksum().into()),
+            ("checkpoints", self.resume_from.unwrap_or(0) as u64),
+        ]
+    }
+
     /// As [`launch`](Self::launch), with [`Error::Stopped`] where it is interrupted.
-    fn all_epochs(self) -> Result<TrainingEnd> {
+    fn all_epochs(self, ranks: Ranks<'_>) -> Result<TrainingEnd> {
+        if ranks.are_several() {
+            ranks.check_same(self.checksums())?;
+        }
         self.config.check()?;
         check_counts(self.train.len(), self.valid.len())?;
         let longest = self.valid.longest_target();
         self.config.select.check(|| longest)?;
         let device = self.model.devices().into_iter().next().unwrap_or_default();
-        let mut state = State::new(self.model, &self.config);
-        let mut journal = self.run.journal(self.resume_from, self.config.select)?;
+        let state = State::new(self.model, &self.config);
         let trained = self.resume_from.unwrap_or(0);
-        if self.resume_from.is_some() {
-            state = state.load(&journal, trained)?;
-        }
-        journal.open()?;
+        let journal = self.run.journal(self.resume_from, self.config.select);
+        let loaded = journal.and_then(|journal| match self.resume_from {
+            Some(_) => Ok((state.load(&journal, trained)?, journal)),
+            None => Ok((state, journal)),
+        });
+        // What the others read is changed after they have read it.
+        let (mut state, mut journal) = ranks.agree(loaded)?;
+        state.check_same(ranks)?;
+        ranks.at_first(|| journal.open())?;
         let train = Batches::new(self.train, self.config.batch_size);
         let (steps, clock) = (train.len(), journal.state(trained).clock);
         let mut training = Loop {
@@ -140,43 +182,57 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             train,
             valid: Batches::new(self.valid, self.config.batch_size),
             config: self.config,
-            window: window_of(&device),
+            // What a step of several processes needs is read in each.
+            window: if ranks.are_several() {
+                1
+            } else {
+                window_of(&device)
+            },
+            ranks,
             device,
             most_output: longest + longest / 4 + 2,
             interrupter: self.interrupter,
             observer: self.observer,
         };
         let epochs = training.config.epochs;
-        let started = TrainEvent::Started { trained, epochs };
-        training.observer.observe(&started);
+        training.tell(&TrainEvent::Started { trained, epochs });
         for epoch in trained + 1..=epochs {
             let TrainConfig {
                 select, patience, ..
             } = training.config;
-            if select.is_exhausted(journal.history(), patience) {
+            // The first knows the history.
+            let is_exhausted = select.is_exhausted(journal.history(), patience);
+            if ranks.first(is_exhausted.into())? != 0 {
                 return Ok(TrainingEnd::Patience);
             }
             if training.schedule.left() == 0 {
                 return Ok(TrainingEnd::LastEpoch);
             }
+            training.schedule.agree(ranks)?;
             if training.schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
             let begun = training.schedule.begun();
             let made = training.train(epoch, state);
-            let (next, train) = made.or_else(|error| Err(ended_by(error, &mut journal)?))?;
+            let (next, train) = made.or_else(|error| Err(ended_by(error, &mut journal, ranks)?))?;
             state = next;
+            state.check_same(ranks)?;
             let validation = Instant::now();
-            let valid = training.validate(epoch, &state)?;
-            let figures = Epoch {
+            let valid = ranks.at_first(|| training.validate(epoch, &state))?;
+            let nanoseconds = ranks.first(validation.elapsed().as_nanos() as u64)?;
+            let schedule = &mut training.schedule;
+            schedule.reserve(Duration::from_nanos(nanoseconds));
+            let clock = schedule.clock();
+            let figures = valid.map(|valid| Epoch {
                 epoch,
                 train,
                 valid,
-            };
-            let schedule = &mut training.schedule;
-            schedule.reserve(validation.elapsed());
-            state.save(&mut journal, figures, schedule.clock())?;
-            training.observer.observe(&TrainEvent::EpochEnded(figures));
+            });
+            let saved = figures.map_or(Ok(()), |it| state.save(&mut journal, it, clock));
+            ranks.agree(saved)?;
+            if let Some(figures) = figures {
+                training.tell(&TrainEvent::EpochEnded(figures));
+            }
             if training.schedule.left() > 0 && training.schedule.begun() < begun + steps {
                 return Ok(TrainingEnd::Time);
             }
@@ -187,7 +243,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
 
 /// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
 /// error names it.
-fn ended_by(mut error: Error, journal: &mut Journal<'_>) -> Result<Error> {
+fn ended_by(mut error: Error, journal: &mut Journal<'_>, ranks: Ranks<'_>) -> Result<Error> {
     if let Error::Diverged {
         step,
         steps,
@@ -195,6 +251,9 @@ fn ended_by(mut error: Error, journal: &mut Journal<'_>) -> Result<Error> {
         ..
     } = &mut error
     {
+        if !ranks.is_first() {
+            return Ok(Error::RankFailed { rank: 0 });
+        }
         // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.
         if step <= steps {
             journal.forget_diverged()?;
@@ -215,7 +274,8 @@ fn window_of(device: &Device) -> usize {
 }
 
 /// The epochs of a training: what they share, beside the state that steps change.
-struct Loop<O> {
+struct Loop<'a, O> {
+    ranks: Ranks<'a>,
     config: TrainConfig,
     train: Batches,
     valid: Batches,
@@ -239,7 +299,14 @@ struct Step<'a> {
     rate: f64,
 }
 
-impl<O: TrainObserver> Loop<O> {
+impl<O: TrainObserver> Loop<'_, O> {
+    /// Only the first process has something to tell.
+    fn tell(&mut self, event: &TrainEvent) {
+        if self.ranks.is_first() {
+            self.observer.observe(event);
+        }
+    }
+
     /// Trains for an epoch, which ends early where time or steps do. A step is made once its loss and the norm of its
     /// gradients are known to be finite, and else refused.
     fn train<M: Seq2SeqModel>(
@@ -248,13 +315,17 @@ impl<O: TrainObserver> Loop<O> {
         mut state: State<M>,
     ) -> Result<(State<M>, Figures)> {
         let mut random = self.config.random(epoch);
-        self.device.seed(random.random());
+        // Shares are not to drop the same elements.
+        let seed: u64 = random.random();
+        self.device
+            .seed(seed.wrapping_add(self.ranks.rank() as u64));
         let mut order = self.train.deal(&mut random);
         order.truncate(self.schedule.left());
         let steps = order.len();
         let mut meter = Meter::new(self.window, None);
         let mut numbers = 1..;
         for window in order.chunks(self.window) {
+            self.schedule.agree(self.ranks)?;
             if self.schedule.is_out_of_time() {
                 break;
             }
@@ -272,21 +343,26 @@ impl<O: TrainObserver> Loop<O> {
                 for (step, output) in window.iter().zip(outputs) {
                     meter.add(output)?;
                     let event = meter.event(epoch, Split::Train, step.number, steps);
-                    self.observer.observe(&event);
+                    self.tell(&event);
                 }
                 continue;
             }
             for step in &window {
-                self.interrupter.check()?;
-                let made = self.compute(&state, step, Squares::Scaled);
+                let made = match self.ranks.are_several() {
+                    true => self.compute_share(&state, step)?,
+                    false => {
+                        self.interrupter.check()?;
+                        self.compute(&state, step, Squares::Scaled)
+                    }
+                };
                 let Some(reason) = made.fault(&state.trainee)? else {
                     state = state.step(step.of_all, step.rate, made.gradients);
                     meter.add(made.output)?;
                     let event = meter.event(epoch, Split::Train, step.number, steps);
-                    self.observer.observe(&event);
+                    self.tell(&event);
                     continue;
                 };
-                self.observer.observe(&TrainEvent::StepRefused {
+                self.tell(&TrainEvent::StepRefused {
                     epoch,
                     step: step.number,
                     steps,
@@ -295,7 +371,7 @@ impl<O: TrainObserver> Loop<O> {
                 state = state.refuse(epoch, step.number, reason)?;
             }
         }
-        Ok((state, meter.finish()?))
+        Ok((state, meter.finish(self.ranks)?))
     }
 
     /// Makes several steps of which nothing is read before the last; `None` if one of them should have been refused, or
@@ -337,6 +413,25 @@ impl<O: TrainObserver> Loop<O> {
         state.trainee.step_with(batch, squares)
     }
 
+    /// The step of the whole batch, of which this process computes its share.
+    fn compute_share<M: Seq2SeqModel>(
+        &self,
+        state: &State<M>,
+        step: &Step<'_>,
+    ) -> Result<TrainOutput> {
+        let examples = self.train.examples(&self.ranks.share(step.batch));
+        let own = if examples.is_empty() {
+            let output = StepOutput::empty(&self.device.clone().inner());
+            (GradientsParams::new(), output)
+        } else {
+            state.trainee.backward(Batch::new(&examples, &self.device))
+        };
+        let tokens = self.train.target_tokens(step.batch);
+        let stops = self.interrupter.should_stop();
+        let (gradients, output) = self.ranks.joint(&state.trainee, own, tokens, stops)?;
+        Ok(state.trainee.clipped(gradients, output, Squares::Scaled))
+    }
+
     fn validate<M: Seq2SeqModel>(&mut self, epoch: usize, state: &State<M>) -> Result<Figures> {
         let model = state.model();
         let device = self.device.clone().inner();
@@ -351,9 +446,9 @@ impl<O: TrainObserver> Loop<O> {
                 false => model.valid_step(examples),
             })?;
             let event = meter.event(epoch, Split::Valid, batch + 1, batches);
-            self.observer.observe(&event);
+            self.tell(&event);
         }
-        meter.finish()
+        meter.finish(Ranks::ALONE)
     }
 }
 

@@ -10,11 +10,13 @@ mod log;
 mod model;
 mod presets;
 mod progress;
+mod ranks;
 mod settings;
 
 pub(crate) use args::TrainArgs;
 use data::{Data, notes_of_rare};
 use log::{Event, Log, Observer, Quality, reason};
+use ranks::Ranks;
 pub(crate) use settings::Settings;
 
 use std::process::ExitCode;
@@ -59,32 +61,104 @@ struct Prepared {
     guesses: Vec<String>,
 }
 
+/// A run that is ready, its device, and the lock of a folder that is there already.
+struct Begun {
+    prepared: Prepared,
+    device: Device,
+    lock: Option<RunLock>,
+}
+
 impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        let ranks = Ranks::start()?;
+        let end = self.run_among(&ranks);
+        ranks.end(end)
+    }
+
+    fn run_among(self, ranks: &Ranks) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
+        let log = match ranks.is_first() {
+            true => self.log.log(),
+            false => Log::Quiet,
+        };
+        let Some(begun) = ranks.agree(self.begin(&run, log, ranks))? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let Begun {
+            mut prepared,
+            device,
+            lock,
+        } = begun;
+        let interrupter = Interrupter::new();
+        on_interrupt(&interrupter);
+        let take = || self.take(&run, &mut prepared, lock);
+        let lock = ranks.agree(ranks.is_first().then(take).transpose())?;
+        let config = prepared.config.clone();
+        let started = Instant::now();
+        let end = among_threads(|| {
+            let training = prepared.training(&run, interrupter.clone(), log, &device);
+            match ranks.communicator() {
+                Some(communicator) => ranks.agree(training)?.launch_on(communicator),
+                None => training?.launch(),
+            }
+        })?;
+        // From here on Ctrl-C ends the program: there is nothing to stop gently.
+        interrupter.stop();
+        let seconds = started.elapsed().as_secs_f64();
+        log.say_to_anyone(format_args!("trained for {seconds:.0} s"))?;
+        if end == TrainingEnd::Patience {
+            let patience = config.train.patience;
+            let epochs = match patience {
+                1 => "an epoch".to_string(),
+                _ => format!("{patience} epochs"),
+            };
+            log.say_to_anyone(format_args!(
+                "stopped early: no lower {} for {epochs} (see --patience)",
+                config.train.select
+            ))?;
+        }
+        if end == TrainingEnd::Time {
+            log.say_to_anyone("stopped: the time is over (see --max-time)")?;
+        }
+        if let Some(lock) = &lock {
+            match finish(&run, lock, &prepared.corpus, end, seconds, log, &device) {
+                Err(error) if !is_closed_output(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(match end {
+            TrainingEnd::Interrupted => ExitCode::from(INTERRUPTED),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+
+    /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
+    fn begin(&self, run: &RunDir, log: Log, ranks: &Ranks) -> Result<Option<Begun>> {
+        let is_first = ranks.is_first();
         // What is not there is not resumed, and no folder is made for it.
-        let goes_on = self.resume && run.exists();
+        let goes_on = self.resume && is_first && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
-        let mut prepared = if self.resume {
-            self.resume(&run)?
+        let prepared = if self.resume {
+            self.resume(run)?
         } else {
             let given = self.given()?;
-            if !self.print_config {
-                self.check_absent(&run)?;
+            if is_first && !self.print_config {
+                self.check_absent(run)?;
             }
-            self.prepare(&given, &run)?
+            self.prepare(&given, run)?
         };
         if self.print_config {
-            say(Settings::of(&prepared.config).to_toml())?;
-            return Ok(ExitCode::SUCCESS);
+            if is_first {
+                say(Settings::of(&prepared.config).to_toml())?;
+            }
+            return Ok(None);
         }
-        let device = self.machine.open()?;
+        let device = self.machine.open_for(ranks.gpu())?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;
         }
         device.seed(config.train.seed);
-        let log = self.log.log();
         log.tell(&Event::Prepared {
             folder: run.path(),
             device: &describe(self.machine.name(), &device),
@@ -108,57 +182,39 @@ impl TrainArgs {
         for guess in &prepared.guesses {
             log.say_to_anyone(guess)?;
         }
+        Ok(Some(Begun {
+            prepared,
+            device,
+            lock,
+        }))
+    }
+
+    /// Takes the folder of the run, and writes what it begins with.
+    fn take(
+        &self,
+        run: &RunDir,
+        prepared: &mut Prepared,
+        lock: Option<RunLock>,
+    ) -> Result<RunLock> {
         let lock = match lock {
             Some(lock) => lock,
             None => {
                 run.check_room()?;
                 let lock = run.lock()?;
                 // Another training may have been quicker.
-                self.check_absent(&run)?;
+                self.check_absent(run)?;
                 lock
             }
         };
-        let interrupter = Interrupter::new();
-        on_interrupt(&interrupter);
         if prepared.resume_from.is_some() {
-            run.save_config(&config)?;
+            run.save_config(&prepared.config)?;
         } else {
             for stream in std::mem::take(&mut prepared.streams) {
                 run.keep_stream(&stream)?;
             }
-            run.create(&config, &prepared.vocabs)?;
+            run.create(&prepared.config, &prepared.vocabs)?;
         }
-        let started = Instant::now();
-        let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), log, &device)?;
-            training.launch()
-        })?;
-        // From here on Ctrl-C ends the program: there is nothing to stop gently.
-        interrupter.stop();
-        let seconds = started.elapsed().as_secs_f64();
-        log.say_to_anyone(format_args!("trained for {seconds:.0} s"))?;
-        if end == TrainingEnd::Patience {
-            let patience = config.train.patience;
-            let epochs = match patience {
-                1 => "an epoch".to_string(),
-                _ => format!("{patience} epochs"),
-            };
-            log.say_to_anyone(format_args!(
-                "stopped early: no lower {} for {epochs} (see --patience)",
-                config.train.select
-            ))?;
-        }
-        if end == TrainingEnd::Time {
-            log.say_to_anyone("stopped: the time is over (see --max-time)")?;
-        }
-        match finish(&run, &lock, &prepared.corpus, end, seconds, log, &device) {
-            Err(error) if !is_closed_output(&error) => return Err(error),
-            _ => {}
-        }
-        Ok(match end {
-            TrainingEnd::Interrupted => ExitCode::from(INTERRUPTED),
-            _ => ExitCode::SUCCESS,
-        })
+        Ok(lock)
     }
 
     /// The settings that are given, and those of the file.

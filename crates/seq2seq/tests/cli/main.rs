@@ -23,6 +23,8 @@ mod log;
 mod outputs;
 mod page;
 mod program;
+#[cfg(all(unix, feature = "mpi"))]
+mod ranks;
 mod resume;
 mod run;
 mod search;

@@ -55,9 +55,10 @@ fn config() -> TrainConfig {
 }
 
 /// Epochs of these examples, with so many steps until one is waited for.
-fn training_of(first: &[u32], window: usize) -> Loop<()> {
+fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
     let config = config();
     Loop {
+        ranks: Ranks::ALONE,
         train: Batches::new(examples(first), config.batch_size),
         valid: Batches::new(examples(&[4]), config.batch_size),
         device: test_device().autodiff(),

@@ -1,0 +1,154 @@
+//! The sum of gradients over processes, in one message.
+
+use std::collections::HashSet;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::{DType, Tensor, TensorData};
+
+use super::{Communicator, Ranks};
+use crate::error::{Error, Result};
+use crate::model::Seq2SeqModel;
+use crate::train::host::elements;
+use crate::train::meter::failed;
+use crate::train::{StepOutput, Trainee};
+
+/// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with
+/// a process's share of the examples that of all examples together. A parameter has a gradient where it has one at any
+/// process.
+///
+/// All gradients are one message, in f32, whatever their type.
+///
+/// # Errors
+/// The error of [`Communicator::all_reduce_sum`].
+pub fn sum_gradients<M: Module>(
+    communicator: &dyn Communicator,
+    gradients: GradientsParams,
+    module: &M,
+    weight: f32,
+) -> Result<GradientsParams> {
+    Ok(sum_with(communicator, gradients, module, weight, [])?.0)
+}
+
+/// [`sum_gradients`], and the sums of more numbers in the same message.
+fn sum_with<M: Module, const N: usize>(
+    communicator: &dyn Communicator,
+    gradients: GradientsParams,
+    module: &M,
+    weight: f32,
+    numbers: [f32; N],
+) -> Result<(GradientsParams, [f32; N])> {
+    let mut flatten = Flatten {
+        gradients,
+        weight,
+        visited: HashSet::new(),
+        values: numbers.to_vec(),
+    };
+    module.visit(&mut flatten);
+    let mut values = flatten.values;
+    communicator.all_reduce_sum(&mut values)?;
+    let (numbers, rest) = values.split_at(N);
+    let mut divide = Divide {
+        rest,
+        visited: HashSet::new(),
+        gradients: GradientsParams::new(),
+    };
+    module.visit(&mut divide);
+    Ok((
+        divide.gradients,
+        std::array::from_fn(|index| numbers[index]),
+    ))
+}
+
+impl Ranks<'_> {
+    /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together. The output
+    /// tokens are those of this process; it may have no share.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] at all processes, if one of them is to stop.
+    pub(in crate::train) fn joint<M: Seq2SeqModel>(
+        self,
+        trainee: &Trainee<M>,
+        own: (GradientsParams, StepOutput),
+        tokens: usize,
+        stops: bool,
+    ) -> Result<(GradientsParams, StepOutput)> {
+        let (gradients, output) = own;
+        let Some(communicator) = self.0 else {
+            return Ok((gradients, output));
+        };
+        let loss = output.loss.clone();
+        let own_loss = loss.clone().try_into_scalar::<f32>().map_err(failed)?;
+        let weight = output.tokens as f32 / tokens as f32;
+        let numbers = [weight * own_loss, f32::from(u8::from(stops))];
+        let (gradients, [joint_loss, stopping]) =
+            sum_with(communicator, gradients, trainee, weight, numbers)?;
+        if stopping > 0.0 {
+            return Err(Error::Stopped);
+        }
+        let output = StepOutput {
+            loss: loss.full_like(joint_loss),
+            tokens,
+            ..output
+        };
+        Ok((gradients, output))
+    }
+}
+
+/// The number of elements of a parameter that is learned, at its first visit: a module may have it twice.
+fn count_of<const D: usize>(
+    parameter: &Param<Tensor<D>>,
+    visited: &mut HashSet<ParamId>,
+) -> Option<usize> {
+    let value = parameter.val();
+    let is_new = value.is_require_grad() && visited.insert(parameter.id);
+    is_new.then(|| value.shape().num_elements())
+}
+
+/// Gradients one after the other, in the order of parameters, before each whether it is there: 1, or 0 with zeros.
+struct Flatten {
+    gradients: GradientsParams,
+    weight: f32,
+    visited: HashSet<ParamId>,
+    values: Vec<f32>,
+}
+
+impl ModuleVisitor for Flatten {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        let Some(count) = count_of(parameter, &mut self.visited) else {
+            return;
+        };
+        self.values.reserve(count + 1);
+        let Some(gradient) = self.gradients.remove::<D>(parameter.id) else {
+            self.values.resize(self.values.len() + count + 1, 0.0);
+            return;
+        };
+        let mut data = gradient.into_data().convert_dtype(DType::F32);
+        let gradient = elements(&mut data);
+        self.values.push(1.0);
+        self.values.extend(gradient.iter().map(|x| x * self.weight));
+    }
+}
+
+/// The reverse of [`Flatten`].
+struct Divide<'a> {
+    rest: &'a [f32],
+    visited: HashSet<ParamId>,
+    gradients: GradientsParams,
+}
+
+impl ModuleVisitor for Divide<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        let Some(count) = count_of(parameter, &mut self.visited) else {
+            return;
+        };
+        let (gradient, rest) = self.rest.split_at(count + 1);
+        self.rest = rest;
+        if gradient[0] > 0.0 {
+            let value = parameter.val().without_autodiff();
+            let data = TensorData::new(gradient[1..].to_vec(), value.shape());
+            let gradient = Tensor::<D>::from_data(data, (&value.device(), value.dtype()));
+            self.gradients.register(parameter.id, gradient);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use attention_core::{DotProductAttention, DotProductAttentionConfig};
+use attention_tests::parameters;
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+use super::*;
+use crate::data::examples::{Example, Examples};
+use crate::device::test_device;
+use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::run::{Epoch, RunDir, TrainConfig};
+use crate::train::{Interrupter, TrainEvent, TrainObserver, Training, TrainingEnd};
+
+/// Threads that sum their values one after the other, so that all have the same sums.
+struct Threads {
+    barrier: Barrier,
+    values: Mutex<Vec<Vec<f32>>>,
+}
+
+struct Thread {
+    rank: usize,
+    all: Arc<Threads>,
+}
+
+impl Communicator for Thread {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.all.values.lock().unwrap().len()
+    }
+
+    fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()> {
+        self.all.values.lock().unwrap()[self.rank] = values.to_vec();
+        self.all.barrier.wait();
+        values.fill(0.0);
+        for of_rank in &*self.all.values.lock().unwrap() {
+            assert_eq!(of_rank.len(), values.len(), "one message for all");
+            values
+                .iter_mut()
+                .zip(of_rank)
+                .for_each(|(sum, x)| *sum += x);
+        }
+        self.all.barrier.wait();
+        Ok(())
+    }
+}
+
+/// The results of `work` on so many ranks.
+fn on_ranks<T: Send>(size: usize, work: impl Fn(&Thread) -> T + Sync) -> Vec<T> {
+    let all = Arc::new(Threads {
+        barrier: Barrier::new(size),
+        values: Mutex::new(vec![Vec::new(); size]),
+    });
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..size)
+            .map(|rank| {
+                let thread = Thread {
+                    rank,
+                    all: Arc::clone(&all),
+                };
+                let work = &work;
+                scope.spawn(move || work(&thread))
+            })
+            .collect();
+        ranks.into_iter().map(|it| it.join().unwrap()).collect()
+    })
+}
+
+/// The same model each time.
+fn model() -> Seq2Seq<DotProductAttention> {
+    let device = test_device().autodiff();
+    let config = Seq2SeqConfig::new(8, 8)
+        .with_embedding_size(3)
+        .with_hidden_size(4);
+    let model = config.init(DotProductAttentionConfig::new().init(), &device);
+    let mut random = StdRng::seed_from_u64(3);
+    parameters::changed(model, |_, mut value| {
+        value.data.fill_with(|| random.random_range(-0.5..0.5));
+        value
+    })
+}
+
+/// Copies of 1 to 5 tokens: batches of 5 have uneven shares, and the last has one example alone.
+fn examples() -> Examples {
+    let tokens = |at: u32| {
+        (0..1 + at % 5)
+            .map(|token| 4 + (at + 3 * token) % 4)
+            .collect()
+    };
+    let copy = |at| Example {
+        source: tokens(at),
+        target: tokens(at),
+    };
+    (0..21).map(copy).collect::<Vec<_>>().into()
+}
+
+fn training<O: TrainObserver>(
+    run: &RunDir,
+    epochs: usize,
+    resume_from: Option<usize>,
+    observer: O,
+) -> Training<Seq2Seq<DotProductAttention>, O> {
+    Training {
+        model: model(),
+        train: examples(),
+        valid: examples(),
+        config: TrainConfig {
+            epochs,
+            batch_size: 5,
+            learning_rate: 0.01,
+            patience: 9,
+            ..TrainConfig::default()
+        },
+        run: run.clone(),
+        resume_from,
+        interrupter: Interrupter::new(),
+        observer,
+    }
+}
+
+fn folder() -> (TempDir, RunDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::new(folder.path());
+    (folder, run)
+}
+
+#[track_caller]
+fn assert_same_figures(found: &[Epoch], expected: &[Epoch]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        for (found, expected) in [(found.train, expected.train), (found.valid, expected.valid)] {
+            let difference = (found.loss - expected.loss).abs();
+            assert!(difference < 1e-4, "{found:?} {expected:?}");
+            assert_eq!(found.exact_match, expected.exact_match);
+            assert_eq!(found.token_errors, expected.token_errors);
+        }
+    }
+}
+
+#[test]
+fn ranks_learn_what_one_process_learns_and_the_first_alone_writes() {
+    let (_folder, run) = folder();
+    training(&run, 4, None, ()).launch().unwrap();
+    let expected = run.history().unwrap();
+    assert!(expected[3].valid.loss < expected[0].valid.loss);
+    for size in [1, 2, 3, 7] {
+        let (_folder, run) = folder();
+        let events = on_ranks(size, |rank| {
+            let mut events = 0;
+            let count = |_: &TrainEvent| events += 1;
+            let end = training(&run, 4, None, count).launch_on(rank);
+            assert_eq!(end.unwrap(), TrainingEnd::LastEpoch);
+            events
+        });
+        assert!(events[0] > 0 && events[1..].iter().all(|&it| it == 0));
+        assert_same_figures(&run.history().unwrap(), &expected);
+    }
+}
+
+#[test]
+fn another_number_of_ranks_goes_on() {
+    let (_folder, whole) = folder();
+    training(&whole, 4, None, ()).launch().unwrap();
+    let (_folder, run) = folder();
+    on_ranks(3, |rank| {
+        training(&run, 4, None, ()).launch_on(rank).unwrap();
+    });
+    // From a checkpoint before the last, as after a kill.
+    on_ranks(2, |rank| {
+        let end = training(&run, 4, Some(3), ()).launch_on(rank);
+        assert_eq!(end.unwrap(), TrainingEnd::LastEpoch);
+    });
+    assert_same_figures(&run.history().unwrap(), &whole.history().unwrap());
+}
+
+#[test]
+fn a_rank_with_other_data_settings_or_parameters_is_named_everywhere() {
+    type Change = fn(&mut Training<Seq2Seq<DotProductAttention>>);
+    let changes: [(Change, &str); 4] = [
+        (|it| it.config.learning_rate *= 2.0, "settings"),
+        (
+            |it| it.train = vec![examples().get(1)].into(),
+            "training pairs",
+        ),
+        (
+            |it| it.valid = vec![examples().get(1)].into(),
+            "validation pairs",
+        ),
+        (
+            |it| it.model.encoder.embedding.weight = model().decoder.embedding.weight,
+            "parameters",
+        ),
+    ];
+    let errors = |change: Change| {
+        let (_folder, run) = folder();
+        let errors = on_ranks(3, |rank| {
+            let mut training = training(&run, 1, None, ());
+            if rank.rank == 2 {
+                change(&mut training);
+            }
+            training.launch_on(rank).unwrap_err().to_string()
+        });
+        assert_eq!(errors[0], errors[1]);
+        assert_eq!(errors[0], errors[2]);
+        errors[0].clone()
+    };
+    for (change, what) in changes {
+        let expected = format!("rank 2 has other {what} than rank 0: expected those with CRC-32 ");
+        let found = errors(change);
+        assert!(found.starts_with(&expected), "{found}");
+    }
+}
+
+#[test]
+fn one_rank_that_is_interrupted_stops_all() {
+    let (_folder, run) = folder();
+    let ends = on_ranks(2, |rank| {
+        let training = training(&run, 1000, None, ());
+        if rank.rank == 1 {
+            training.interrupter.stop();
+        }
+        training.launch_on(rank).unwrap()
+    });
+    assert_eq!(ends, [TrainingEnd::Interrupted; 2]);
+}
+
+#[test]
+fn a_failure_of_one_is_told_to_all() {
+    let results = on_ranks(3, |rank| {
+        let own = match rank.rank {
+            1 => Err(Error::config("a file", "one", "none")),
+            _ => Ok(rank.rank),
+        };
+        agree(rank, own).unwrap_err()
+    });
+    assert!(matches!(results[0], Error::RankFailed { rank: 1 }));
+    assert!(matches!(results[1], Error::Config { .. }));
+    assert!(matches!(results[2], Error::RankFailed { rank: 1 }));
+    let all_good = on_ranks(2, |rank| agree(rank, Ok(rank.rank)).unwrap());
+    assert_eq!(all_good, [0, 1]);
+}
+
+#[test]
+fn numbers_of_any_size_are_gathered_and_summed() {
+    let large = u64::MAX / 3;
+    let sums = on_ranks(3, |rank| {
+        let ranks = Ranks::of(Some(rank));
+        let first = ranks.first(large - rank.rank as u64).unwrap();
+        assert_eq!(first, large);
+        ranks.sums([large, rank.rank as u64]).unwrap()
+    });
+    assert_eq!(sums, [[3 * large, 3]; 3]);
+}
+
+/// Two layers, the first of which is there twice.
+fn layers(device: &Device) -> Vec<Linear> {
+    let layer = || LinearConfig::new(1, 1).init(device);
+    let shared: Linear = layer();
+    vec![shared.clone(), layer(), shared]
+}
+
+#[test]
+fn gradients_are_summed_where_some_rank_has_one() {
+    let device = test_device();
+    let layers = layers(&device.clone().autodiff());
+    let [weight, bias] = [layers[0].weight.id, layers[1].bias.as_ref().unwrap().id];
+    let sums = on_ranks(2, |rank| {
+        let mut gradients = GradientsParams::new();
+        let value = 1.0 + rank.rank as f32;
+        gradients.register(weight, Tensor::<2>::full([1, 1], value, &device));
+        if rank.rank == 1 {
+            gradients.register(bias, Tensor::<1>::full([1], 8.0, &device));
+        }
+        let sums = sum_gradients(rank, gradients, &layers, 0.5).unwrap();
+        assert_eq!(sums.len(), 2);
+        let weight = sums.get::<2>(weight).unwrap().into_scalar::<f32>();
+        let bias = sums.get::<1>(bias).unwrap().into_scalar::<f32>();
+        [weight, bias]
+    });
+    assert_eq!(sums, [[1.5, 4.0]; 2]);
+}

@@ -1,0 +1,250 @@
+//! Training on several processes that `mpirun` starts.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use attention_seq2seq::RunDir;
+use serde_json::Value;
+
+use crate::program::{self, command, faults, files, succeed, text, train_args};
+use crate::signals::{ENDLESS, ENDLESSLY};
+
+/// The time within which every process ends after one has died.
+const END: Duration = Duration::from_secs(10);
+
+/// `mpirun` of `seq2seq` with these arguments in `folder`, one list for each group of so many ranks.
+fn mpirun(folder: &Path, groups: &[(usize, &str)]) -> Command {
+    let mut mpirun = Command::new("mpirun");
+    // More ranks than cores, as root in a container, among other tests.
+    mpirun
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        .env("OMPI_MCA_hwloc_base_binding_policy", "none")
+        .env("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    for (index, (ranks, args)) in groups.iter().enumerate() {
+        if index > 0 {
+            mpirun.arg(":");
+        }
+        let program = command(folder, *args);
+        mpirun.args(["-n", &ranks.to_string()]);
+        mpirun.arg(program.get_program()).args(program.get_args());
+    }
+    mpirun
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    mpirun
+}
+
+/// The epochs that a training on so many ranks tells of, as `mpirun` hands its log on.
+#[track_caller]
+fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
+    let args = format!("{args} --json");
+    let output = mpirun(folder, &[(ranks, &args)]).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(faults(&output.stderr), "");
+    let stdout = text(&output.stdout);
+    let events = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events
+        .filter(|event| event["event"] == "epoch")
+        .map(|event| event["epoch"].as_u64().unwrap() as usize)
+        .collect()
+}
+
+/// The lines of our own in the standard error of a training that failed: `mpirun` adds some.
+#[track_caller]
+fn errors_of(folder: &Path, groups: &[(usize, &str)]) -> Vec<String> {
+    let output = mpirun(folder, groups).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let ours = stderr.lines().filter(|line| line.starts_with("error: "));
+    ours.map(str::to_string).collect()
+}
+
+#[test]
+fn ranks_train_what_one_process_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = |out: &str| train_args("reverse", "4", &format!("--dropout 0 --out {out}"));
+    succeed(folder.path(), &args("one"));
+    let figures = |out: &str| RunDir::new(folder.path().join(out)).history().unwrap();
+    let expected = figures("one");
+    for ranks in [2, 3] {
+        let out = format!("of-{ranks}");
+        let epochs = train_on(ranks, folder.path(), &args(&out));
+        assert_eq!(epochs, [1, 2, 3, 4]);
+        let [of_ranks, of_one] = [&out[..], "one"].map(|out| files(&folder.path().join(out)));
+        assert_eq!(of_ranks, of_one);
+        for (found, expected) in figures(&out).iter().zip(&expected) {
+            for (found, expected) in [(found.train, expected.train), (found.valid, expected.valid)]
+            {
+                assert!(
+                    (found.loss - expected.loss).abs() < 1e-3,
+                    "{found:?} {expected:?}"
+                );
+            }
+        }
+        succeed(folder.path(), &format!("translate abc --model {out}"));
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_another_number_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    succeed(
+        folder.path(),
+        &train_args("reverse", "1", "--dropout 0.2 --out run"),
+    );
+    for (ranks, last) in [(2, 2), (3, 3), (1, 4)] {
+        let args = format!("train --resume --out run --threads 1 --epochs {last}");
+        assert_eq!(train_on(ranks, folder.path(), &args), [last]);
+    }
+}
+
+#[test]
+fn a_rank_with_other_settings_or_data_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = |changed: &str| {
+        format!("train reverse --epochs 1 --overwrite --out run --threads 1 {changed}")
+    };
+    let first = args("--train-pairs 64 --hidden 8");
+    for (others, what) in [
+        (
+            "--train-pairs 64 --hidden 8 --learning-rate 0.5",
+            "settings",
+        ),
+        ("--train-pairs 65 --hidden 8", "training pairs"),
+        ("--train-pairs 64 --hidden 10", "parameters"),
+    ] {
+        let errors = errors_of(folder.path(), &[(1, &first), (1, &args(others))]);
+        let expected = format!("error: rank 1 has other {what} than rank 0: ");
+        assert!(
+            errors.len() == 1 && errors[0].starts_with(&expected),
+            "{errors:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_cannot_begin_says_so_alone_and_all_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = train_args("reverse", "1", "--out run");
+    let missing = "train --data missing.tsv --out run";
+    let expected = "error: rank 1: cannot read missing.tsv: ";
+    let errors = errors_of(folder.path(), &[(1, &args), (2, missing)]);
+    assert!(
+        errors.len() == 1 && errors[0].starts_with(expected),
+        "{errors:?}"
+    );
+    let errors = errors_of(folder.path(), &[(3, missing)]);
+    let expected = "error: rank 0: cannot read missing.tsv: ";
+    assert!(
+        errors.len() == 1 && errors[0].starts_with(expected),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn processes_that_mpi_does_not_connect_train_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = train_args("reverse", "1", "--out run");
+    let mut alone = command(folder.path(), &args);
+    // As the `mpirun` of another MPI library, or of none.
+    let output = alone.env("PMI_SIZE", "2").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "error: MPI: expected the 2 processes that its launcher started";
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains(expected), "{stderr}");
+    assert!(!folder.path().join("run").exists());
+}
+
+/// A training whose processes are killed if its test fails.
+struct Launched(Child);
+
+impl Launched {
+    /// The process of each rank, once it runs.
+    fn ranks(&self) -> Vec<u32> {
+        let mpirun = self.0.id().to_string();
+        let children = Command::new("pgrep")
+            .args(["-P", &mpirun])
+            .output()
+            .unwrap();
+        text(&children.stdout)
+            .lines()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+fn rank_of(process: u32) -> String {
+    let variables = fs::read(format!("/proc/{process}/environ")).unwrap();
+    let variables = text(&variables);
+    let rank = variables
+        .split('\0')
+        .find_map(|it| it.strip_prefix("OMPI_COMM_WORLD_RANK="));
+    rank.unwrap().to_string()
+}
+
+fn runs(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status
+        .lines()
+        .any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+#[test]
+fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::new(folder.path().join("run"));
+    let newest = || run.checkpoints().unwrap_or_default().last().copied();
+    let mut args = train_args("reverse", ENDLESS, ENDLESSLY);
+    for victim in ["1", "0", "2"] {
+        let next = newest().unwrap_or(0) + 2;
+        let stderr = fs::File::create(folder.path().join("stderr")).unwrap();
+        let mut mpirun = mpirun(folder.path(), &[(3, &args)]);
+        mpirun.stdout(Stdio::null()).stderr(stderr);
+        let mut launched = Launched(mpirun.spawn().unwrap());
+        let started = Instant::now();
+        while newest() < Some(next) {
+            assert!(launched.0.try_wait().unwrap().is_none(), "ended too early");
+            assert!(started.elapsed() < 60 * END, "never ready");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let ranks = launched.ranks();
+        assert_eq!(ranks.len(), 3);
+        let process = ranks.iter().find(|&&it| rank_of(it) == victim).unwrap();
+        let killed = Command::new("kill")
+            .args(["-KILL", &process.to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        let killed = Instant::now();
+        while launched.0.try_wait().unwrap().is_none() || ranks.iter().any(|&it| runs(it)) {
+            assert!(
+                killed.elapsed() < END,
+                "a process goes on without rank {victim}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!launched.0.wait().unwrap().success());
+        let stderr = fs::read_to_string(folder.path().join("stderr")).unwrap();
+        assert!(
+            stderr.contains(&format!("process rank {victim} ")),
+            "{stderr}"
+        );
+        args = "train --resume --out run --threads 1".to_string();
+    }
+    let output = program::run(folder.path(), "translate abc --model run");
+    assert!(output.status.success());
+}
