@@ -5,6 +5,7 @@ mod as_text;
 mod cell;
 mod data;
 mod data_settings;
+mod finish;
 mod layers;
 mod log;
 mod model;
@@ -15,36 +16,25 @@ mod settings;
 
 pub(crate) use args::TrainArgs;
 use data::{Data, notes_of_rare};
-use log::{Event, Log, Observer, Quality, reason};
+use finish::finish;
+use log::{Event, Log, Observer};
 use ranks::Ranks;
 pub(crate) use settings::Settings;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use attention_seq2seq::data::{Corpus, PairFile, group_by_source};
+use attention_seq2seq::data::{Corpus, PairFile};
 use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::run::RunLock;
 use attention_seq2seq::train::TrainingEnd;
-use attention_seq2seq::{
-    Error, Interrupter, Pair, Result, RunConfig, RunDir, Training, Translator, Vocabs,
-};
+use attention_seq2seq::{Error, Interrupter, Result, RunConfig, RunDir, Training, Vocabs};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
-use unicode_width::UnicodeWidthStr;
 
 use crate::machine::{among_threads, describe};
-use crate::output::{escaped, is_closed_output, note, say};
-use crate::{attend, eval};
+use crate::output::{is_closed_output, note, say};
 
-/// The number of validation sources on which the checkpoints are compared.
-const COMPARED: usize = 1_000;
-/// The number of translations shown at the end.
-const SHOWN: usize = 8;
-/// The most characters of each text in them.
-const MOST_CHARACTERS: usize = 200;
-/// The share of exact outputs from which on a training needs no advice to go on.
-const GOOD: f64 = 0.9;
 /// As a shell has it for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -341,110 +331,4 @@ fn on_interrupt(interrupter: &Interrupter) {
             "note: Ctrl-C will end training in the middle of an epoch ({error})"
         ));
     }
-}
-
-fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
-    let (mut pairs, mut sources) = (Vec::<Pair>::new(), 0);
-    for pair in corpus.valid_chunks().flatten() {
-        if pairs.last().is_none_or(|last| last.source != pair.source) {
-            if sources == count {
-                break;
-            }
-            sources += 1;
-        }
-        pairs.push(pair);
-    }
-    pairs
-}
-
-/// The beginning of a text that is long, with an ellipsis.
-fn shortened(text: String) -> String {
-    let mut text = escaped(&text);
-    if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
-}
-
-/// Keeps the best checkpoint as the model, and shows its translations.
-fn finish(
-    run: &RunDir,
-    lock: &RunLock,
-    corpus: &Corpus,
-    end: TrainingEnd,
-    seconds: f64,
-    log: Log,
-    device: &Device,
-) -> Result<()> {
-    let folder = run.path().display();
-    let ended = |model, valid| Event::Ended {
-        reason: reason(end),
-        seconds,
-        model,
-        valid,
-    };
-    let compared = first_sources(corpus, COMPARED);
-    let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
-        log.tell(&ended(None, None))?;
-        return log.say(format_args!(
-            "stopped before the first checkpoint; nothing is left to use in {folder}"
-        ));
-    };
-    if end == TrainingEnd::Interrupted {
-        log.say_to_anyone(format_args!(
-            "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
-        ))?;
-    }
-    let translator = Translator::load(run, device)?;
-    let groups = group_by_source(&compared);
-    let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
-    let picture = drawn.fits().then(|| run.path().join("attention.svg"));
-    if let Some(picture) = &picture {
-        lock.check()?;
-        drawn.save(picture).or_else(|error| {
-            // Where the folder was moved away, this is why the write failed.
-            lock.check()?;
-            Err(error)
-        })?;
-    }
-    // From here on only who reads it misses anything.
-    if log == Log::Quiet {
-        return Ok(());
-    }
-    log.say(format_args!(
-        "the model of epoch {epoch}, on the validation pairs:"
-    ))?;
-    let errors = translator.valid_errors(corpus);
-    if log == Log::Json {
-        return log.tell(&ended(Some(epoch), Some(Quality::from(&errors))));
-    }
-    eval::report(&errors, &translator)?;
-    let history = run.history()?;
-    let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);
-    if end == TrainingEnd::LastEpoch && is_last && errors.exact_match() < GOOD {
-        say(format_args!(
-            "the last epoch is the one that was kept: `--resume --epochs {}` goes on (in {folder})",
-            2 * epoch
-        ))?;
-    }
-    let shown = &groups[..groups.len().min(SHOWN)];
-    let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
-    for (group, output) in shown.iter().zip(translator.translate_tokens(&sources)) {
-        let right = group.targets.contains(&output.tokens.as_slice());
-        let mark = if right { ' ' } else { '!' };
-        let source = shortened(translator.source_text(group.source));
-        let space = " ".repeat(32_usize.saturating_sub(source.width()));
-        let end = if output.ended { "" } else { " (cut off)" };
-        let output = shortened(output.text);
-        say(format_args!("{mark} {source}{space} -> {output}{end}"))?;
-    }
-    say("\nwhat each output attended to:")?;
-    drawn.show(picture.as_deref())?;
-    if let Some(picture) = &picture {
-        say(attend::saved(picture))?;
-    }
-    say(format_args!(
-        "model, vocabularies and figures are in {folder}"
-    ))
 }

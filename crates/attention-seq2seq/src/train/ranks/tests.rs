@@ -233,6 +233,44 @@ fn one_rank_that_is_interrupted_stops_all() {
 }
 
 #[test]
+fn ranks_end_together_when_the_time_of_the_first_is_over() {
+    let (_folder, run) = folder();
+    let ends = on_ranks(2, |rank| {
+        let mut training = training(&run, 1_000_000, None, ());
+        training.config.patience = 1_000_000;
+        training.config.max_minutes = Some(0.02);
+        training.launch_on(rank).unwrap()
+    });
+    assert_eq!(ends, [TrainingEnd::Time; 2]);
+}
+
+#[test]
+fn a_step_whose_gradients_are_not_finite_at_one_rank_is_refused_by_all() {
+    let (_folder, run) = folder();
+    let errors = on_ranks(2, |rank| {
+        let mut training = training(&run, 9, None, ());
+        training.model = parameters::changed(training.model, |path, mut value| {
+            if path == "encoder.embedding.weight" {
+                value.data[3 * 4] = f64::NAN;
+            }
+            value
+        });
+        // One example has the token of that row.
+        let [with, without] = [4, 5].map(|token| Example {
+            source: vec![token],
+            target: vec![5],
+        });
+        training.train = vec![without, with].into();
+        training.config.batch_size = 2;
+        training.config.epochs = 20;
+        training.config.patience = 20;
+        training.launch_on(rank).unwrap_err()
+    });
+    assert!(matches!(errors[0], Error::Diverged { steps: 10, .. }));
+    assert!(matches!(errors[1], Error::RankFailed { rank: 0 }));
+}
+
+#[test]
 fn a_failure_of_one_is_told_to_all() {
     let results = on_ranks(3, |rank| {
         let own = match rank.rank {

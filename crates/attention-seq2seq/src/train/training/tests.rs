@@ -3,14 +3,17 @@ use std::slice;
 use attention_core::{DotProductAttention, DotProductAttentionConfig};
 use attention_tests::parameters;
 use burn::module::Module;
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
+use crate::data::batch::Batch;
 use crate::data::examples::Example;
 use crate::device::test_device;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::run::Figures;
+use crate::train::TrainOutput;
 use crate::train::order::optimizer_bytes;
 
 type Model = Seq2Seq<DotProductAttention>;

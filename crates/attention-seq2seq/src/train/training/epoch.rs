@@ -1,0 +1,212 @@
+//! An epoch: its steps, and its validation.
+
+use burn::optim::GradientsParams;
+use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
+use rand::RngExt;
+
+use crate::data::batch::Batch;
+use crate::data::batches::Batches;
+use crate::error::Result;
+use crate::metrics::Bleu;
+use crate::model::Seq2SeqModel;
+use crate::run::{Figures, Select, TrainConfig};
+use crate::train::clip::Squares;
+use crate::train::meter::{Meter, failed};
+use crate::train::ranks::Ranks;
+use crate::train::schedule::Schedule;
+use crate::train::state::State;
+use crate::train::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
+
+/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
+pub(super) fn window_of(device: &Device) -> usize {
+    const WINDOW_OF_GPU: usize = 8;
+    if is_in_host_memory(device) {
+        1
+    } else {
+        WINDOW_OF_GPU
+    }
+}
+
+/// The epochs of a training: what they share, beside the state that steps change.
+pub(super) struct Loop<'a, O> {
+    pub(super) ranks: Ranks<'a>,
+    pub(super) config: TrainConfig,
+    pub(super) train: Batches,
+    pub(super) valid: Batches,
+    pub(super) device: Device,
+    pub(super) window: usize,
+    /// The most tokens of an output that counts for BLEU, whatever the targets of its batch.
+    pub(super) most_output: usize,
+    pub(super) schedule: Schedule,
+    pub(super) interrupter: Interrupter,
+    pub(super) observer: O,
+}
+
+/// A step to make.
+struct Step<'a> {
+    /// The number in the epoch, from 1.
+    number: usize,
+    /// The number in the whole training, from 1.
+    of_all: usize,
+    /// The examples, as they were dealt.
+    batch: &'a [u32],
+    rate: f64,
+}
+
+impl<O: TrainObserver> Loop<'_, O> {
+    /// Only the first process has something to tell.
+    pub(super) fn tell(&mut self, event: &TrainEvent) {
+        if self.ranks.is_first() {
+            self.observer.observe(event);
+        }
+    }
+
+    /// Trains for an epoch, which ends early where time or steps do. A step is made once its loss and the norm of its
+    /// gradients are known to be finite, and else refused.
+    pub(super) fn train<M: Seq2SeqModel>(
+        &mut self,
+        epoch: usize,
+        mut state: State<M>,
+    ) -> Result<(State<M>, Figures)> {
+        let mut random = self.config.random(epoch);
+        // Shares are not to drop the same elements.
+        let seed: u64 = random.random();
+        self.device
+            .seed(seed.wrapping_add(self.ranks.rank() as u64));
+        let mut order = self.train.deal(&mut random);
+        order.truncate(self.schedule.left());
+        let steps = order.len();
+        let mut meter = Meter::new(self.window, None);
+        let mut numbers = 1..;
+        for window in order.chunks(self.window) {
+            self.schedule.agree(self.ranks)?;
+            if self.schedule.is_out_of_time() {
+                break;
+            }
+            // The rate is that of the step's number, whatever becomes of the steps before.
+            let window = window.iter().zip(numbers.by_ref());
+            let window = window.map(|(batch, number)| Step {
+                number,
+                rate: self.schedule.step(),
+                of_all: self.schedule.begun(),
+                batch,
+            });
+            let window: Vec<Step<'_>> = window.collect();
+            if let Some((next, outputs)) = self.make_unread(&state, &window)? {
+                state = next;
+                for (step, output) in window.iter().zip(outputs) {
+                    meter.add(output)?;
+                    let event = meter.event(epoch, Split::Train, step.number, steps);
+                    self.tell(&event);
+                }
+                continue;
+            }
+            for step in &window {
+                let made = match self.ranks.are_several() {
+                    true => self.compute_share(&state, step)?,
+                    false => {
+                        self.interrupter.check()?;
+                        self.compute(&state, step, Squares::Scaled)
+                    }
+                };
+                let Some(reason) = made.fault(&state.trainee)? else {
+                    state = state.step(step.of_all, step.rate, made.gradients);
+                    meter.add(made.output)?;
+                    let event = meter.event(epoch, Split::Train, step.number, steps);
+                    self.tell(&event);
+                    continue;
+                };
+                self.tell(&TrainEvent::StepRefused {
+                    epoch,
+                    step: step.number,
+                    steps,
+                    reason: reason.clone(),
+                });
+                state = state.refuse(epoch, step.number, reason)?;
+            }
+        }
+        Ok((state, meter.finish(self.ranks)?))
+    }
+
+    /// Makes several steps of which nothing is read before the last; `None` if one of them should have been refused, or
+    /// there is one alone. The state before stays in memory until then.
+    fn make_unread<M: Seq2SeqModel>(
+        &self,
+        before: &State<M>,
+        steps: &[Step<'_>],
+    ) -> Result<Option<(State<M>, Vec<StepOutput>)>> {
+        if let [_] = steps {
+            return Ok(None);
+        }
+        let mut state = before.clone();
+        let mut all_made = Vec::new();
+        for step in steps {
+            self.interrupter.check()?;
+            // In fewer passes over gradients: their norm may be infinite where they are finite.
+            let mut made = self.compute(&state, step, Squares::Plain);
+            let gradients = std::mem::take(&mut made.gradients);
+            state = state.step(step.of_all, step.rate, gradients);
+            self.device.flush().map_err(failed)?;
+            all_made.push(made);
+        }
+        if !TrainOutput::are_finite(&all_made)? {
+            return Ok(None);
+        }
+        let outputs = all_made.into_iter().map(|made| made.output);
+        Ok(Some((state, outputs.collect())))
+    }
+
+    fn compute<M: Seq2SeqModel>(
+        &self,
+        state: &State<M>,
+        step: &Step<'_>,
+        squares: Squares,
+    ) -> TrainOutput {
+        let examples = self.train.examples(step.batch);
+        let batch = Batch::new(&examples, &self.device);
+        state.trainee.step_with(batch, squares)
+    }
+
+    /// The step of the whole batch, of which this process computes its share.
+    fn compute_share<M: Seq2SeqModel>(
+        &self,
+        state: &State<M>,
+        step: &Step<'_>,
+    ) -> Result<TrainOutput> {
+        let examples = self.train.examples(&self.ranks.share(step.batch));
+        let own = if examples.is_empty() {
+            let output = StepOutput::empty(&self.device.clone().inner());
+            (GradientsParams::new(), output)
+        } else {
+            state.trainee.backward(Batch::new(&examples, &self.device))
+        };
+        let tokens = self.train.target_tokens(step.batch);
+        let stops = self.interrupter.should_stop();
+        let (gradients, output) = self.ranks.joint(&state.trainee, own, tokens, stops)?;
+        Ok(state.trainee.clipped(gradients, output, Squares::Scaled))
+    }
+
+    pub(super) fn validate<M: Seq2SeqModel>(
+        &mut self,
+        epoch: usize,
+        state: &State<M>,
+    ) -> Result<Figures> {
+        let model = state.model();
+        let device = self.device.clone().inner();
+        let counts_bleu = self.config.select == Select::Bleu;
+        let mut meter = Meter::new(self.window, counts_bleu.then(Bleu::default));
+        let batches = self.valid.len();
+        for batch in 0..batches {
+            self.interrupter.check()?;
+            let examples = Batch::new(&self.valid.get(batch), &device);
+            meter.add(match counts_bleu {
+                true => model.valid_step_within(examples, self.most_output),
+                false => model.valid_step(examples),
+            })?;
+            let event = meter.event(epoch, Split::Valid, batch + 1, batches);
+            self.tell(&event);
+        }
+        meter.finish(Ranks::ALONE)
+    }
+}
