@@ -5,7 +5,6 @@ use burn::nn::{Dropout, DropoutConfig, Initializer};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::call::Call;
 use crate::extra_keys::ExtraKeys;
 use crate::functional::{self, AttentionOptions, SharedTensor};
@@ -287,81 +286,6 @@ impl<S: ScoringFunction> Attention<S> {
             .map(from_four_axes)
     }
 
-    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this
-    /// call are appended, each example's own number of them; see [`KeyValueCache`].
-    ///
-    /// # Shapes
-    /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or
-    ///   all with heads, of which keys and values may have fewer
-    /// - result `[batch, rows, value_size]`, 0 in rows that are padding
-    ///
-    /// # Panics
-    /// If shapes, types or devices do not fit together or the cache, there are other numbers of examples than before,
-    /// the cache was filled by another scoring function, its capacity is exceeded, or the device is one of autodiff.
-    pub fn forward_cached<const D: usize>(
-        &self,
-        queries: Tensor<D>,
-        keys: Tensor<D>,
-        values: Tensor<D>,
-        rows: NewRows,
-        cache: &mut KeyValueCache,
-    ) -> Tensor<D> {
-        self.forward_cached_with(
-            queries,
-            keys,
-            values,
-            rows,
-            cache,
-            AttentionOptions::default(),
-        )
-    }
-
-    /// [`forward_cached`](Self::forward_cached) with options of this call. Their keys are those of the cache, as many as
-    /// its longest example has after the call; a query attends to a key where their mask says so, too.
-    ///
-    /// # Panics
-    /// As [`forward_cached`](Self::forward_cached), or if an option does not fit. A mask, a relative bias and a bias of
-    /// more than one key do not fit a cache with a window, whose keys move; nor do a relative bias and a mask that
-    /// depends on positions fit examples of different lengths.
-    pub fn forward_cached_with<const D: usize>(
-        &self,
-        queries: Tensor<D>,
-        keys: Tensor<D>,
-        values: Tensor<D>,
-        rows: NewRows,
-        cache: &mut KeyValueCache,
-        options: impl Into<AttentionOptions>,
-    ) -> Tensor<D> {
-        let options = options.into();
-        options.check_cached(cache);
-        let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
-        let [batch, _, num_queries, _] = queries.dims();
-        let cached = self.append([batch, num_queries], keys, values, rows, cache);
-        from_four_axes(self.attend_cached(queries, cached, &options))
-    }
-
-    /// Projects keys and appends them to a cache; there are as many as queries, of as many examples.
-    pub(crate) fn append(
-        &self,
-        queries: [usize; 2],
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        rows: NewRows,
-        cache: &mut KeyValueCache,
-    ) -> Cached {
-        let [batch, key_heads, num_rows, _] = keys.dims();
-        assert!(
-            queries == [batch, num_rows],
-            "attention: keys of the cached queries expected, [batch, rows] = {queries:?}, got {:?}",
-            [batch, num_rows]
-        );
-        assert_shape!(values, [batch, key_heads, num_rows, _]);
-        let tokens = rows.ranges([batch, num_rows]);
-        let positions = cache.positions(&tokens, num_rows, &keys.device());
-        let keys = self.project_keys(keys, &values, &positions);
-        cache.append::<S>(keys, values, &tokens, positions)
-    }
-
     /// [`memory`](Self::memory), for these queries.
     fn memory_of(
         &self,
@@ -405,7 +329,7 @@ impl<S: ScoringFunction> Attention<S> {
     ///
     /// # Panics
     /// If keys and values differ in device or the type of their elements.
-    fn project_keys(
+    pub(crate) fn project_keys(
         &self,
         keys: Tensor<4>,
         values: &Tensor<4>,

@@ -7,7 +7,6 @@ use burn_fused_layers::drops;
 use burn_fused_layers::harness::parameter::value;
 
 use crate::attention::{Attention, AttentionOutput};
-use crate::cache::Cached;
 use crate::call::Call;
 use crate::extra_keys::ExtraKeys;
 use crate::functional::{
@@ -76,67 +75,6 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The context of queries that stand among the keys of a cache.
-    pub(crate) fn attend_cached(
-        &self,
-        queries: Tensor<4>,
-        cached: Cached,
-        options: &AttentionOptions,
-    ) -> Tensor<4> {
-        let Cached {
-            memory,
-            positions,
-            ragged,
-        } = cached;
-        let call = Call::with(options).at(&positions);
-        let [_, heads, num_queries, _] = queries.dims();
-        let memory = if options.mask.is_none() {
-            memory
-        } else {
-            let masked = memory.masked_for_queries(&options.mask, [heads, num_queries]);
-            masked.into_owned()
-        };
-        let Some(ragged) = ragged else {
-            return self.attend_heads(queries, &memory, call);
-        };
-        options.check_uneven();
-        if !self.scores_positions(&queries, &memory) {
-            let starts = ragged.iter();
-            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
-            let starts: Vec<i64> = starts.collect();
-            let starts = Some(&starts[..]);
-            return self.attend_heads(queries, &memory, Call { starts, ..call });
-        }
-        // Such a score counts from the last key: each example by itself.
-        options.check_of_each_example();
-        let [_, key_heads, _, value_size] = memory.values.dims();
-        let contexts = ragged
-            .into_iter()
-            .enumerate()
-            .map(|(b, (tokens, num_keys))| {
-                let options = (&queries.device(), queries.dtype());
-                let context = Tensor::zeros([1, heads, num_queries, value_size], options);
-                if tokens.is_empty() {
-                    return context;
-                }
-                let of_example = |rows: &Tensor<4>| {
-                    let [_, _, _, size] = rows.dims();
-                    rows.clone()
-                        .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
-                };
-                let own = queries.clone().narrow(0, b, 1);
-                let own = own.narrow(2, tokens.start, tokens.len());
-                let mask = memory.mask.of_example(b, tokens.clone());
-                let keys =
-                    Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
-                let positions = positions.of_example(b, tokens.clone());
-                let call = call.at(&positions);
-                let rows = [0..1, 0..heads, tokens, 0..value_size];
-                context.slice_assign(rows, self.attend_heads(own, &keys, call))
-            });
-        Tensor::cat(contexts.collect(), 0)
-    }
-
     /// The options of a call, and those of the module that it does not name.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
         let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
@@ -154,18 +92,8 @@ impl<S: ScoringFunction> Attention<S> {
         Cow::Owned(options)
     }
 
-    /// Whether the terms of positions are added by [`score`](ScoringFunction::score) itself.
-    fn scores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
-        let [_, _, num_queries, _] = queries.dims();
-        match self.position_term(queries, [num_queries, memory.num_keys()]) {
-            PositionTerm::None => false,
-            PositionTerm::PerPair => true,
-            _ => matches!(self.score.kernel(), ScoreKernel::Custom),
-        }
-    }
-
     /// The term that the positions of queries and keys add to their scores; none without a key.
-    fn position_term(
+    pub(crate) fn position_term(
         &self,
         queries: &Tensor<4>,
         [num_queries, num_keys]: [usize; 2],

@@ -5,8 +5,8 @@ use std::ops::Range;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::rows::{Example, Rows};
-use super::{KeyValueCache, assert_without_autodiff};
+use super::KeyValueCache;
+use super::rows::{Example, Rows, assert_without_autodiff};
 
 /// The keys and values that a cache holds: a prefix that a server keeps for many texts, or a state to be saved.
 #[derive(Clone, Debug)]

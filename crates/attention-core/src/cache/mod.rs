@@ -1,5 +1,6 @@
 //! Keys and values of texts that grow: what generation attends to.
 
+mod attend;
 mod cached;
 mod cached_keys;
 mod new_rows;
@@ -18,7 +19,7 @@ use crate::position::Positions;
 pub(crate) use cached::Cached;
 pub use cached_keys::CachedKeys;
 pub use new_rows::NewRows;
-use rows::{Example, Rows, write};
+use rows::{Example, Rows, assert_without_autodiff, write};
 
 /// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
 /// where they are. What is there is copied when the space is doubled, or a window has used it up.
@@ -394,14 +395,4 @@ impl KeyValueCache {
             of_examples: None,
         });
     }
-}
-
-/// # Panics
-/// If the device is one of autodiff.
-fn assert_without_autodiff(device: &Device) {
-    assert!(
-        !device.is_autodiff(),
-        "KeyValueCache: a device without autodiff expected, as generation has no gradients (`model.valid()`), got \
-         {device:?}"
-    );
 }

@@ -158,3 +158,13 @@ impl Places {
         all.reshape(shape)
     }
 }
+
+/// # Panics
+/// If the device is one of autodiff.
+pub(super) fn assert_without_autodiff(device: &Device) {
+    assert!(
+        !device.is_autodiff(),
+        "KeyValueCache: a device without autodiff expected, as generation has no gradients (`model.valid()`), got \
+         {device:?}"
+    );
+}
