@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::attention::Attention;
-use crate::cache::{KeyValueCache, NewRows};
+use crate::cache::{KeyValueCache, NewRows, check_options};
 use crate::call::Call;
 use crate::checks::assert_batch;
 use crate::functional;
@@ -199,7 +199,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
         let options = options.into();
-        options.check_cached(cache);
+        check_options(&options, cache);
         let [batch, num_rows, _] = keys.dims();
         assert_shape!(values, [batch, num_rows, _]);
         let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];

@@ -57,7 +57,7 @@ impl<S: ScoringFunction> Attention<S> {
         options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
         let options = options.into();
-        options.check_cached(cache);
+        check_options(&options, cache);
         let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
         let [batch, _, num_queries, _] = queries.dims();
         let cached = self.append([batch, num_queries], keys, values, rows, cache);
@@ -109,7 +109,7 @@ impl<S: ScoringFunction> Attention<S> {
         let Some(ragged) = ragged else {
             return self.attend_heads(queries, &memory, call);
         };
-        options.check_uneven();
+        check_uneven(options);
         if !self.scores_positions(&queries, &memory) {
             let starts = ragged.iter();
             let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
@@ -118,7 +118,7 @@ impl<S: ScoringFunction> Attention<S> {
             return self.attend_heads(queries, &memory, Call { starts, ..call });
         }
         // Such a score counts from the last key: each example by itself.
-        options.check_of_each_example();
+        check_of_each_example(options);
         let [_, key_heads, _, value_size] = memory.values.dims();
         let contexts = ragged
             .into_iter()
@@ -156,4 +156,38 @@ impl<S: ScoringFunction> Attention<S> {
             _ => matches!(self.score.kernel(), ScoreKernel::Custom),
         }
     }
+}
+
+/// # Panics
+/// If an option names keys, which a window of the cache moves.
+pub(crate) fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
+    let of_keys = |bias: &Tensor<4>| bias.dims()[3] > 1;
+    let names_keys = !options.mask.is_none()
+        || options.relative_bias.is_some()
+        || options.bias.as_ref().is_some_and(of_keys);
+    assert!(
+        !names_keys || cache.window.is_none(),
+        "forward_cached_with: no mask, relative bias or bias of more than one key expected with a cache that has a \
+         window, whose keys move"
+    );
+}
+
+/// # Panics
+/// If an option counts from the last key, of examples whose last keys differ.
+fn check_uneven(options: &AttentionOptions) {
+    assert!(
+        options.relative_bias.is_none() && !options.mask.depends_on_positions(),
+        "forward_cached_with: neither a relative bias nor a mask of positions expected with examples of different \
+         lengths; a `PositionBias` and `KeyValueCache::with_window` count in each example"
+    );
+}
+
+/// # Panics
+/// If an option has something of each example, for a score that takes the examples by themselves.
+fn check_of_each_example(options: &AttentionOptions) {
+    assert!(
+        options.mask.is_none() && options.bias.is_none() && options.extra_keys.is_none(),
+        "forward_cached_with: no mask, bias or extra keys expected with examples of different lengths and a score \
+         that adds terms of positions itself"
+    );
 }

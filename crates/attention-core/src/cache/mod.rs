@@ -16,6 +16,7 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::position::Positions;
+pub(crate) use attend::check_options;
 pub(crate) use cached::Cached;
 pub use cached_keys::CachedKeys;
 pub use new_rows::NewRows;
@@ -104,10 +105,6 @@ impl KeyValueCache {
             Some(window) => Self::new().with_window(window),
             None => Self::new(),
         }
-    }
-
-    pub(crate) fn has_window(&self) -> bool {
-        self.window.is_some()
     }
 
     /// The number of tokens that each example has seen, evicted ones included; empty before the first call.

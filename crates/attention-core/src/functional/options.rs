@@ -5,7 +5,6 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
 use super::sizes::Sizes;
-use crate::cache::KeyValueCache;
 use crate::mask::Mask;
 use crate::memory::Memory;
 
@@ -98,40 +97,6 @@ impl AttentionOptions {
                 [Argument::floats(name, extra)],
             );
         }
-    }
-
-    /// # Panics
-    /// If an option names keys, which a window of the cache moves.
-    pub(crate) fn check_cached(&self, cache: &KeyValueCache) {
-        let of_keys = |bias: &Tensor<4>| bias.dims()[3] > 1;
-        let names_keys = !self.mask.is_none()
-            || self.relative_bias.is_some()
-            || self.bias.as_ref().is_some_and(of_keys);
-        assert!(
-            !names_keys || !cache.has_window(),
-            "forward_cached_with: no mask, relative bias or bias of more than one key expected with a cache that has a \
-             window, whose keys move"
-        );
-    }
-
-    /// # Panics
-    /// If an option counts from the last key, of examples whose last keys differ.
-    pub(crate) fn check_uneven(&self) {
-        assert!(
-            self.relative_bias.is_none() && !self.mask.depends_on_positions(),
-            "forward_cached_with: neither a relative bias nor a mask of positions expected with examples of different \
-             lengths; a `PositionBias` and `KeyValueCache::with_window` count in each example"
-        );
-    }
-
-    /// # Panics
-    /// If an option has something of each example, for a score that takes the examples by themselves.
-    pub(crate) fn check_of_each_example(&self) {
-        assert!(
-            self.mask.is_none() && self.bias.is_none() && self.extra_keys.is_none(),
-            "forward_cached_with: no mask, bias or extra keys expected with examples of different lengths and a score \
-             that adds terms of positions itself"
-        );
     }
 
     /// The changes to the scores.
