@@ -10,9 +10,13 @@
 #![cfg(feature = "flex")]
 #![allow(clippy::unwrap_used)]
 
+mod listed;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use listed::examples;
 
 fn book() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src")
@@ -34,22 +38,6 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
         (file, owner.clone())
     };
     files.map(of_example).collect()
-}
-
-fn examples() -> Vec<String> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let manifest = fs::read_to_string(manifest).unwrap();
-    let mut examples = manifest.split("[[example]]");
-    examples.next().expect("the parts before the first example");
-    // `data_parallel` needs MPI; .ci/full runs it.
-    let examples = examples.filter(|example| !example.contains("required-features = [\"mpi\"]"));
-    let name = |example: &str| {
-        let name = example
-            .lines()
-            .find_map(|line| line.strip_prefix("name = "));
-        name.unwrap().trim_matches('"').to_string()
-    };
-    examples.map(name).collect()
 }
 
 /// Runs an example in `folder`, and returns what it prints; but where it saved pictures.

@@ -2,21 +2,17 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod listed;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// The examples of this package, as `cargo test` builds them.
 fn examples() -> Vec<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let manifest = std::fs::read_to_string(manifest).unwrap();
-    let (_, examples) = manifest.split_once("[[example]]").unwrap();
-    let names = examples
-        .lines()
-        .filter_map(|line| line.strip_prefix("name = "))
-        .map(|name| name.trim_matches('"'));
     // This test lies in `deps`, beside the folder of the examples.
     let program = std::env::current_exe().unwrap();
     let folder = program.parent().unwrap().with_file_name("examples");
+    let names = listed::examples().into_iter();
     names.map(|name| folder.join(name)).collect()
 }
 
