@@ -1,6 +1,7 @@
 //! The processes that train together, where `mpirun` started several.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[cfg(feature = "mpi")]
 use attention_seq2seq::train::Mpi;
@@ -8,6 +9,9 @@ use attention_seq2seq::train::{Communicator, agree, launched_processes};
 use attention_seq2seq::{Error, Result};
 
 use crate::output::{FAILED, is_closed_output, leave_notes_to_another, report};
+
+/// The time in which the process that reports an error ends the others.
+const TO_BE_ENDED: Duration = Duration::from_secs(5);
 
 /// This process among those that train together: rank 0 prints, validates and writes.
 pub(super) struct Ranks {
@@ -71,9 +75,12 @@ impl Ranks {
         match end {
             Err(error) if !is_closed_output(&error) => {
                 match error {
-                    Error::RankFailed { .. } => return Ok(ExitCode::from(FAILED)),
                     Error::RankDiffers { .. } if self.is_first() => report(&error),
-                    Error::RankDiffers { .. } => return Ok(ExitCode::from(FAILED)),
+                    // Another process reports it, and ends this one. Where this one ended by itself at the same time,
+                    // `mpirun` (Open MPI 4.1) would now and then wait for ever.
+                    Error::RankFailed { .. } | Error::RankDiffers { .. } => {
+                        std::thread::sleep(TO_BE_ENDED);
+                    }
                     _ => report(&Error::Rank {
                         rank: communicator.rank(),
                         source: Box::new(error),
