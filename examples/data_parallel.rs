@@ -6,6 +6,7 @@
 
 use attention_seq2seq::train::{Adam, Communicator, Mpi, sum_gradients};
 use attention_seq2seq::{Result, open_device};
+use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -34,9 +35,13 @@ fn main() -> Result<()> {
 
 fn train(mpi: &Mpi) -> Result<()> {
     let device = open_device("flex")?.autodiff();
-    // The same parameters everywhere.
     device.seed(0);
     let mut model = LinearConfig::new(INPUTS, 1).init(&device);
+    // Burn draws parameters at their first use: here, from the same seed everywhere.
+    let parameters = model.num_params();
+    if mpi.rank() == 0 {
+        println!("{parameters} parameters on {} processes", mpi.size());
+    }
     // Other examples in each process.
     device.seed(1 + mpi.rank() as u64);
     let share = BATCH / mpi.size() + usize::from(mpi.rank() < BATCH % mpi.size());
