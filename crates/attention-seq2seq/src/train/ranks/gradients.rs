@@ -17,8 +17,8 @@ use crate::train::{StepOutput, Trainee};
 /// a process's share of the examples that of all examples together. A parameter has a gradient where it has one at any
 /// process.
 ///
-/// All gradients are one message, in f32, whatever their type. Parameters are to be the same in all processes: Burn draws
-/// them at their first use, so that one belongs before a device is seeded otherwise in each process.
+/// All gradients are one message, in f32, whatever their type. Parameters are to be the same in all processes. Burn
+/// draws them at their first use: use them once before each process seeds its device differently.
 ///
 /// # Errors
 /// The error of [`Communicator::all_reduce_sum`].
