@@ -11,7 +11,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Distribution, Tensor};
 
-const STEPS: usize = 300;
+const STEPS: usize = 1000;
 /// The examples of a step, of all processes together.
 const BATCH: usize = 64;
 const INPUTS: usize = 8;
@@ -49,8 +49,8 @@ fn train(mpi: &Mpi) -> Result<()> {
         // The mean over the batch: each process counts by its share.
         let weight = share as f32 / BATCH as f32;
         let gradients = sum_gradients(mpi, gradients, &model, weight)?;
-        model = adam.step(0.02, model, gradients);
-        if mpi.rank() == 0 && step % 100 == 99 {
+        model = adam.step(0.05, model, gradients);
+        if mpi.rank() == 0 && step % 250 == 249 {
             println!("step {}: loss {:.5}", step + 1, loss.into_scalar::<f32>());
         }
     }
