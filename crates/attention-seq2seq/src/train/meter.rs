@@ -2,10 +2,11 @@
 
 use burn::tensor::{Tensor, TensorReadError};
 
+use super::failure::failed;
 use super::ranks::Ranks;
 use super::{Split, StepOutput, TrainEvent};
 use crate::data::batch::stacked;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::metrics::{Bleu, TokenErrors};
 use crate::run::Figures;
 use crate::text::vocab::Vocab;
@@ -141,12 +142,6 @@ fn of_known(target: &[i64]) -> Vec<i64> {
 fn without_end(tokens: &[i64]) -> &[i64] {
     let end = i64::from(Vocab::EOS);
     tokens.strip_suffix(&[end]).unwrap_or(tokens)
-}
-
-/// The device could not compute what it was asked.
-pub(super) fn failed(error: impl std::fmt::Display) -> Error {
-    let found = error.to_string().replace('\n', " ");
-    Error::config("the device", "to compute a step of training", found)
 }
 
 #[cfg(test)]

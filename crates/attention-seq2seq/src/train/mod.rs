@@ -3,6 +3,7 @@
 mod adam;
 mod average;
 mod clip;
+mod failure;
 mod host;
 mod interrupter;
 mod meter;

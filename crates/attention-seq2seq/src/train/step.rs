@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
-use super::meter::failed;
+use super::failure::failed;
 use crate::data::batch::Batch;
 use crate::error::Result;
 use crate::model::{LossOutput, Seq2SeqModel};

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use crate::data::examples::Examples;
 use crate::data::pair_file::{PairFile, PairFileOptions};
-use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
+use crate::data::pairs::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
 use crate::text::subwords::Subwords;
 use crate::text::vocab::{TokenCounts, Vocab, Vocabs};

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::first_equals;
 use crate::data::examples::Examples;
 use crate::data::pair_file::{PairFile, PairFileOptions};
-use crate::data::{Pair, held_out_groups};
+use crate::data::pairs::{Pair, held_out_groups};
 use crate::error::{Error, Result};
 use crate::text::tokenizer::Tokenizer;
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::line::{LineError, LineResult, Texts};
 use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, sniff, tsv};
-use crate::data::Pair;
+use crate::data::pairs::Pair;
 use crate::error::{Error, Result};
 use crate::text::normalization::Normalization;
 use crate::text::tags;

@@ -60,8 +60,8 @@ fn kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::data::Pair;
     use crate::data::pair_file::{Columns, PairFile, PairFormat};
+    use crate::data::pairs::Pair;
     use crate::error::Result;
     use crate::test_table::rows;
     use crate::text::tokens::Tokenization::{Chars, Spaces};

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::data::Pair;
+use crate::data::pairs::Pair;
 use crate::error::{Error, Result};
 use crate::test_table::rows;
 use crate::text::tokens::Tokenization::{Chars, Spaces};

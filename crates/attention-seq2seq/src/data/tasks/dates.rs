@@ -8,7 +8,7 @@ use super::calendar::{Date, days_in_month};
 use super::languages::{
     DANISH, DUTCH, ENGLISH, FRENCH, GERMAN, ITALIAN, Language, POLISH, PORTUGUESE, SPANISH, SWEDISH,
 };
-use crate::data::Pair;
+use crate::data::pairs::Pair;
 use crate::text::tokens::Tokenization::Chars;
 
 const YEARS: RangeInclusive<u32> = 1900..=2099;

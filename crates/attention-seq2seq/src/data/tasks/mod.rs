@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Pair, Pairs};
+use crate::data::pairs::{Pair, Pairs};
 use crate::error::{Error, Result};
 use crate::text::tokens::Tokenization;
 

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 
-use crate::data::Pair;
+use crate::data::pairs::Pair;
 
 /// Long enough that a fixed-size state alone does badly, short enough to train in seconds.
 const LENGTHS: std::ops::RangeInclusive<usize> = 3..=20;

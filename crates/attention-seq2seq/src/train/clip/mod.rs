@@ -7,8 +7,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor};
 
+use super::failure::failed;
 use super::host::is_f32_on_host;
-use super::meter::failed;
 use crate::error::Result;
 
 /// Gradients after they were clipped.

@@ -6,11 +6,11 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor, TensorData};
 
-use super::{Communicator, Ranks};
+use super::communicator::{Communicator, Ranks};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
+use crate::train::failure::failed;
 use crate::train::host::elements;
-use crate::train::meter::failed;
 use crate::train::{StepOutput, Trainee};
 
 /// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with

@@ -5,7 +5,7 @@ use mpi::collective::{CommunicatorCollectives, SystemOperation};
 use mpi::environment::Universe;
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 
-use super::{Communicator, launched_processes};
+use super::communicator::{Communicator, launched_processes};
 use crate::error::{Error, Result};
 
 /// The processes that `mpirun` started, or another launcher of MPI.

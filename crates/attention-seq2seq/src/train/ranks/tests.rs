@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::data::examples::{Example, Examples};
 use crate::device::test_device;
+use crate::error::{Error, Result};
 use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::run::{Epoch, RunDir, TrainConfig};
 use crate::train::{Interrupter, TrainEvent, TrainObserver, Training, TrainingEnd};
