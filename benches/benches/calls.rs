@@ -1,5 +1,5 @@
-//! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside the same call of
-//! Burn's operations, Burn's multi-head attention, and PyTorch.
+//! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside them the same
+//! call of Burn's operations, Burn's multi-head attention, and PyTorch.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
 

@@ -252,8 +252,8 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
-    /// [`attend`](Self::attend) with options of this call. A query attends to a key where their mask and the mask of the
-    /// memory both say so.
+    /// [`attend`](Self::attend) with options of this call. A query attends to a key where the mask of the options and
+    /// the mask of the memory both say so.
     ///
     /// # Panics
     /// As [`attend`](Self::attend), or if an option does not fit.

@@ -1,4 +1,4 @@
-//! Learned keys and values beside those of a call.
+//! Learned keys and values beside the keys and values of a call.
 
 use burn::module::{Module, Param};
 use burn::nn::Initializer;

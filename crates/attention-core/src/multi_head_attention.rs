@@ -184,7 +184,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         )
     }
 
-    /// [`forward_cached`](Self::forward_cached) with options of this call, whose tensors are those of the heads; as
+    /// [`forward_cached`](Self::forward_cached) with options of this call, whose tensors have the heads' shapes; as
     /// [`Attention::forward_cached_with`].
     ///
     /// # Panics
@@ -225,8 +225,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.context_of(queries, &memory, Call::with(&AttentionOptions::default()))
     }
 
-    /// [`attend`](Self::attend) with options of this call, whose tensors are those of the heads. A query attends to a key
-    /// where their mask and the mask of the memory both say so.
+    /// [`attend`](Self::attend) with options of this call, whose tensors have the heads' shapes. A query attends to a
+    /// key where the mask of the options and the mask of the memory both say so.
     ///
     /// # Panics
     /// As [`attend`](Self::attend), or if an option does not fit.

@@ -11,12 +11,12 @@ use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
 impl<S: ScoringFunction> Attention<S> {
-    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this
-    /// call are appended, each example's own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts whose keys and values so far are in `cache`. The keys and values of this
+    /// call are appended to it, in each example its own number of them; see [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or
-    ///   all with heads, of which keys and values may have fewer
+    ///   all with heads; keys and values may have fewer heads than queries
     /// - result `[batch, rows, value_size]`, 0 in rows that are padding
     ///
     /// # Panics
@@ -40,8 +40,8 @@ impl<S: ScoringFunction> Attention<S> {
         )
     }
 
-    /// [`forward_cached`](Self::forward_cached) with options of this call. Their keys are those of the cache, as many as
-    /// its longest example has after the call; a query attends to a key where their mask says so, too.
+    /// [`forward_cached`](Self::forward_cached) with options of this call. Their keys axis has the keys of the longest
+    /// example of the cache after the call; a query attends to a key where the mask of the options says so, too.
     ///
     /// # Panics
     /// As [`forward_cached`](Self::forward_cached), or if an option does not fit. A mask, a relative bias and a bias of
@@ -64,7 +64,7 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(self.attend_cached(queries, cached, &options))
     }
 
-    /// Projects keys and appends them to a cache; there are as many as queries, of as many examples.
+    /// Projects keys and appends them to a cache. Queries and keys have the same examples and rows.
     pub(crate) fn append(
         &self,
         queries: [usize; 2],

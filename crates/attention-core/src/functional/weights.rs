@@ -49,8 +49,8 @@ pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<
     from_four_axes(Tensor::from_dispatch(weights))
 }
 
-/// The weight of each query that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks, and of a zero key, which
-/// PyTorch's `add_zero_attn` returns as a last column.
+/// The weight of each query that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks, and of a zero key.
+/// PyTorch's `add_zero_attn` returns it as a last column.
 ///
 /// # Shapes
 /// - weights `[.., queries, keys]`, result `[.., queries, 1]`

@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | D2L's `AdditiveAttention` | [`load_additive_attention`] |
 //! | D2L's `MultiHeadAttention`, `torch.nn.MultiheadAttention` | [`load_multi_head_attention`] |
-//! | additive and location-sensitive attention of ESPnet, SpeechBrain, OpenNMT-py, Coqui TTS and others | [`packages`] |
+//! | attentions of ESPnet, SpeechBrain, OpenNMT-py, Coqui TTS and other packages | [`packages`] |
 //! | `torch.nn.GRU`, `torch.nn.LSTM` | [`load_recurrent`] |
 //! | layers and stacks of `torch.nn.Transformer` | `attention_transformers::torch` |
 //! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | `attention_transformers::hub` |

@@ -32,6 +32,7 @@ mod mixed_arguments;
 mod monotonic;
 mod monotonic_scores;
 mod multi_head;
+mod multi_head_config;
 mod multi_head_references;
 mod normalized_attention;
 mod normalizers;

@@ -1,6 +1,5 @@
 //! Heads around any scoring function: the same as one attention per head.
 
-use attention_core::functional::{self, AttentionOptions};
 use attention_core::score::AdditiveScoreConfig;
 use attention_core::{
     AdditiveScore, DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
@@ -12,7 +11,7 @@ use attention_tests::{
     assert_says, device, masks, panic_message, parameters,
 };
 use burn::module::{Module, Param};
-use burn::nn::{Initializer, Linear};
+use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 
 /// A projection that changes nothing.
@@ -321,93 +320,4 @@ fn bad_input_is_named() {
     let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());
     let message = call([rows(5, 12), rows(7, 12), rows(7, 12)], keep);
     assert_says(&message, "heads");
-}
-
-#[test]
-fn each_projection_may_have_a_bias() {
-    device::each(|device| {
-        let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS).with_bias(true);
-        let whisper = config.clone().with_key_bias(Some(false)).init(device);
-        let has = |module: &MultiHeadAttention<DotProductScore>| {
-            let layers = [&module.query, &module.key, &module.value];
-            let inputs = layers.map(|layer| layer.bias.is_some());
-            (
-                inputs,
-                module
-                    .output
-                    .as_ref()
-                    .is_some_and(|layer| layer.bias.is_some()),
-            )
-        };
-        assert_eq!(has(&whisper), ([true, false, true], true));
-        let qwen = MultiHeadAttentionConfig::new(HIDDENS, HEADS)
-            .with_query_bias(Some(true))
-            .with_key_bias(Some(true))
-            .with_value_bias(Some(true))
-            .with_initializer(Initializer::Constant { value: 0.25 })
-            .init(device);
-        assert_eq!(has(&qwen), ([true; 3], false));
-        let weight = Array::read(qwen.key.weight.val());
-        assert_same("initializer", &weight, &Array::full(&[HIDDENS; 2], 0.25));
-    });
-}
-
-/// One text for all queries, or one query for all texts.
-#[test]
-fn a_batch_of_one_serves_all_examples() {
-    device::each(|device| {
-        let module = MultiHeadAttentionConfig::new(HIDDENS, HEADS).init(device);
-        let draw = |seed, shape: [usize; 3]| Array::draw(seed, &shape).f32::<3>(device);
-        let (queries, text) = (draw(1, [3, 2, HIDDENS]), draw(2, [1, 5, HIDDENS]));
-        let every = |rows: &Tensor<3>| rows.clone().repeat_dim(0, 3);
-        let forward = |[q, k, v]: [Tensor<3>; 3]| {
-            let mask = Mask::valid_lens(Tensor::from_ints([5, 0, 3], device));
-            let output = module.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask);
-            [module.forward(q, k, v, mask), output.mean_weights()].map(Array::read)
-        };
-        let pairs = [
-            (
-                [queries.clone(), text.clone(), text.clone()],
-                [queries, every(&text), every(&text)],
-            ),
-            (
-                [draw(3, [1, 2, HIDDENS]), every(&text), every(&text)],
-                [every(&draw(3, [1, 2, HIDDENS])), every(&text), every(&text)],
-            ),
-        ];
-        for (one, expanded) in pairs {
-            for (got, expected) in forward(one).iter().zip(&forward(expanded)) {
-                assert_close("batch of 1", got, expected, 1e-6);
-            }
-        }
-    });
-}
-
-/// PyTorch's `add_bias_kv`: parameters of the module are what the options of a call would be.
-#[test]
-fn learned_keys_are_in_every_call() {
-    device::each(|device| {
-        let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS).with_num_extra_keys(2);
-        let module = config.init(device);
-        let rows = Array::draw(4, &[2, 3, HIDDENS]).f32::<3>(device);
-        let extra = module.attention.extra_keys.clone().unwrap();
-        let mut plain = module.clone();
-        plain.attention.extra_keys = None;
-        let options = AttentionOptions {
-            mask: Mask::valid_lens(Tensor::from_ints([0, 2], device)),
-            extra_keys: Some([extra.keys, extra.values].map(|rows| rows.val().unsqueeze())),
-            ..Default::default()
-        };
-        let own = AttentionOptions::from(&options.mask);
-        let outputs = [(&module, own), (&plain, options)].map(|(module, options)| {
-            let output =
-                module.forward_with_weights(rows.clone(), rows.clone(), rows.clone(), options);
-            assert_eq!(output.weights.dims(), [2, HEADS, 3, 5]);
-            let rest = functional::weight_of_no_key(output.weights);
-            let ones = Array::full(&[2, HEADS, 3, 1], 1.0);
-            assert_close("weights", rest + 1.0, &ones, 1e-6);
-            Array::read(output.context)
-        });
-        assert_same("context", &outputs[0], &outputs[1]);
-    });
 }

@@ -13,7 +13,7 @@ pub(super) enum Fused {
     Apart,
     /// One after the other.
     Whole,
-    /// Of each head, its queries, keys and values; without a gate.
+    /// Queries, keys and values of one head after the other; without a gate.
     InHeads,
 }
 

@@ -1,6 +1,6 @@
 //! Attentions of other packages, by the names in their files.
 //!
-//! A [`Package`] is a class of another package: which tensors it has, of which shapes, how they become the parameters
+//! A [`Package`] is a class of another package: its tensors with their shapes, how they become the parameters
 //! of a module here, and the factor on its energies, which no file says. [`Package::load`] makes the module; all sizes
 //! are read from the file.
 //!
@@ -181,8 +181,8 @@ impl<A> Package<A> {
     ///
     /// # Errors
     /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
-    /// not fit the others, or there is another tensor of this prefix. Where the names are those of another class, the
-    /// error says which. If the factor is not finite.
+    /// not fit the others, or there is another tensor of this prefix. Where the names fit another class, the error
+    /// names it. If the factor is not finite.
     pub fn load(
         &self,
         path: impl AsRef<Path>,

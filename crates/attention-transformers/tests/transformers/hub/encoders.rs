@@ -1,17 +1,11 @@
-//! BERT and T5: logits of `transformers` in every row that is no padding, and the tokens that it generates.
+//! BERT and its kin, and models without a head: logits and features of `transformers` in every row that is no padding.
 
 use std::path::Path;
 
-use attention_core::import::ImportError;
-use attention_core::{DotProductScore, NewRows};
-use attention_tests::{
-    Array, assert_close, device, hugging_face_masked, hugging_face_translation, parameters,
-};
-use attention_transformers::hub::{
-    load_bart, load_bert, load_bert_encoder, load_t5, load_t5_encoder, open,
-};
-use attention_transformers::{EncoderDecoder, GenerateConfig, Pooling};
-use burn::tensor::{Device, Tensor};
+use attention_core::NewRows;
+use attention_tests::{Array, assert_close, device, hugging_face_masked};
+use attention_transformers::Pooling;
+use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -46,44 +40,6 @@ fn check_bert(family: &str, folder: &Path) {
         let [got, expected] = [&Array::read(logits), &expected.logits]
             .map(|logits| of_tokens(logits, &expected.lens));
         assert_close(family, &got, &expected, TOLERANCE);
-    });
-}
-
-/// Compares the logits of the T5 at `folder` with those of a family.
-fn check_t5(family: &str, folder: &Path) {
-    check_translator(family, folder, |folder, device| load_t5(folder, device));
-}
-
-/// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with those of a family.
-fn check_translator(
-    family: &str,
-    folder: &Path,
-    load: fn(&Path, &Device) -> Result<EncoderDecoder<DotProductScore>, ImportError>,
-) {
-    let expected = hugging_face_translation(family);
-    device::each(|device| {
-        let model = load(folder, device).unwrap();
-        let memory = model.encode(
-            tensor(&expected.tokens, device),
-            NewRows::First(&expected.lens),
-        );
-        let targets = tensor(&expected.targets, device);
-        let logits = model.forward(targets.clone(), NewRows::All, &memory);
-        assert_close(family, logits, &expected.logits, TOLERANCE);
-
-        let mut state = model.state(memory.clone());
-        let parts = [[0, 3], [3, 1], [4, 2]].map(|[start, len]| {
-            let targets = targets.clone().narrow(1, start, len);
-            model.forward_cached(targets, NewRows::All, &mut state)
-        });
-        let cached = Array::read(Tensor::cat(parts.to_vec(), 1));
-        let what = format!("{family}, cached");
-        assert_close(&what, &cached, &expected.logits, TOLERANCE);
-
-        let config = GenerateConfig::new(expected.generated[0].len());
-        let texts = config.generate(&model, model.state(memory), &[[0], [0]]);
-        let tokens = texts.run().into_iter().map(|of| of.tokens);
-        assert_eq!(tokens.collect::<Vec<_>>(), expected.generated, "{family}");
     });
 }
 
@@ -268,93 +224,6 @@ fn bert_with_a_head_of_its_own() {
     check_bert("bert_untied", &original("bert_untied"));
 }
 
-#[test]
-fn t5_translates() {
-    check_t5("t5", &original("t5"));
-}
-
-#[test]
-fn mt5_translates() {
-    check_t5("mt5", &original("mt5"));
-}
-
-/// By learned positions and by sines, with norms on either side of the sublayers, and with tokens for each language.
-#[test]
-fn marian_and_bart_translate() {
-    for family in ["bart", "mbart", "marian", "marian_apart"] {
-        check_translator(family, &original(family), |folder, device| {
-            load_bart(folder, device)
-        });
-    }
-}
-
-/// Names of a model saved without its head, the embedding and positions that older files have several times, and a bias
-/// of zeros that is not there.
-#[test]
-fn other_files_of_bart() {
-    for family in ["bart", "marian"] {
-        let alone = FolderCopy::of(family);
-        alone.change_tensors(|tensors| {
-            tensors.remove("final_logits_bias").unwrap();
-            let all = std::mem::take(tensors).into_iter();
-            tensors.extend(all.map(|(name, tensor)| (name.replace("model.", ""), tensor)));
-        });
-        let older = FolderCopy::of(family);
-        older.change_tensors(|tensors| {
-            tensors.get_mut("final_logits_bias").unwrap().1.fill(0);
-            let embedding = tensors["model.shared.weight"].clone();
-            for name in [
-                "model.encoder.embed_tokens.weight",
-                "model.decoder.embed_tokens.weight",
-                "lm_head.weight",
-            ] {
-                tensors.insert(name.to_string(), embedding.clone());
-            }
-            for name in [
-                "model.encoder.embed_positions.weight",
-                "model.decoder.embed_positions.weight",
-            ] {
-                tensors.entry(name.to_string()).or_insert(embedding.clone());
-            }
-        });
-        let device = &device::plain()[0];
-        let logits = |folder: &FolderCopy| {
-            let model = load_bart(folder.path(), device).unwrap();
-            assert!(model.head.is_none());
-            let tokens = || tensor(&[vec![3, 1, 4]], device);
-            let memory = model.encode(tokens(), NewRows::All);
-            model.forward(tokens(), NewRows::All, &memory).into_data()
-        };
-        assert_eq!(logits(&alone), logits(&older), "{family}");
-    }
-}
-
-/// `transformers` 5 keeps a head with elements of its own, beside the bias of the logits.
-#[test]
-fn a_head_of_its_own_of_bart() {
-    let copy = FolderCopy::of("bart");
-    copy.change_tensors(|tensors| {
-        let mut head = tensors["model.shared.weight"].clone();
-        head.1.fill(0);
-        tensors.insert("lm_head.weight".to_string(), head);
-    });
-    let device = &device::plain()[0];
-    let model = load_bart(copy.path(), device).unwrap();
-    let tokens = || tensor(&[vec![3, 1, 4]], device);
-    let memory = model.encode(tokens(), NewRows::All);
-    let logits = model.forward(tokens(), NewRows::All, &memory);
-    let bias = load_bart(original("bart"), device).unwrap().head_bias;
-    let bias = Array::read(bias.unwrap().val());
-    let expected = Array::from_fn(&[1, 3, bias.shape[0]], |at| bias.at(&[at[2]]));
-    assert_close("the bias alone", logits, &expected, TOLERANCE);
-}
-
-/// Version 1.1.
-#[test]
-fn t5_with_a_gate_and_a_head_of_its_own() {
-    check_t5("t5_gated", &original("t5_gated"));
-}
-
 /// The names of the first files, with the head of the other pretraining task, and what a tied head has twice.
 #[test]
 fn older_names_of_bert() {
@@ -382,69 +251,4 @@ fn older_names_of_bert() {
         }
     });
     check_bert("bert", copy.path());
-}
-
-/// Fields that the first configs lack, the embedding of each stack, and a bias that nothing reads.
-#[test]
-fn older_files_of_t5() {
-    let copy = FolderCopy::of("t5");
-    copy.change_json("config.json", |config| {
-        for name in [
-            "feed_forward_proj",
-            "scale_decoder_outputs",
-            "tie_word_embeddings",
-        ] {
-            config.remove(name).unwrap();
-        }
-    });
-    copy.change_tensors(|tensors| {
-        let bias = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-        let unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
-        let copies = [
-            ("encoder.embed_tokens.weight", "shared.weight"),
-            ("decoder.embed_tokens.weight", "shared.weight"),
-            ("lm_head.weight", "shared.weight"),
-            (unused, &format!("encoder.{bias}")),
-        ];
-        for (name, of) in copies {
-            let tensor = tensors[of].clone();
-            tensors.insert(name.to_string(), tensor);
-        }
-    });
-    check_t5("t5", copy.path());
-    // A copy is no head of its own.
-    let model = load_t5(copy.path(), &device::plain()[0]).unwrap();
-    assert!(model.head.is_none());
-}
-
-/// `transformers` 5 writes that every head is tied, also of a model whose head has elements of its own.
-#[test]
-fn a_head_of_its_own_that_the_config_calls_tied() {
-    let copy = FolderCopy::with_field("t5_gated", "tie_word_embeddings", json!(true));
-    copy.change_json("config.json", |config| {
-        config.insert("scale_decoder_outputs".into(), json!(false));
-    });
-    check_t5("t5_gated", copy.path());
-}
-
-/// The position bias of a stack, which all of its layers add, is one parameter.
-#[test]
-fn every_parameter_is_learned() {
-    device::each_training(|device| {
-        let expected = hugging_face_translation("t5_gated");
-        let copy = FolderCopy::with_field("t5_gated", "dropout_rate", json!(0.0));
-        let model = load_t5(copy.path(), device).unwrap();
-        let tokens = tensor(&expected.tokens, device);
-        let memory = model.encode(tokens, NewRows::First(&expected.lens));
-        let targets = tensor(&expected.targets, device);
-        let logits = model.forward(targets, NewRows::All, &memory);
-        let gradients = logits.powi_scalar(2).sum().backward();
-        let gradients = parameters::gradients(&model, Some(&gradients));
-        // Of a layer four matrices of an attention, three of the feed-forward network, and a norm of each sublayer;
-        // the embedding, the head, and of each stack a norm and a bias.
-        assert_eq!(gradients.len(), 2 * (4 + 3 + 2) + 3 * (8 + 3 + 3) + 6);
-        for (path, gradient) in gradients {
-            assert!(gradient.magnitude() > 0.0, "{path} has no gradient");
-        }
-    });
 }

@@ -1,6 +1,7 @@
 //! Language models of Hugging Face's.
 
 mod angles;
+mod encoder_decoders;
 mod encoders;
 mod folder;
 mod references;
