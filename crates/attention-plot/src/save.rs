@@ -26,8 +26,8 @@ impl Format {
     }
 }
 
-/// Replaces a file by a figure, whole or not at all: the bytes go to a temporary file beside it, which is flushed to disk
-/// and renamed.
+/// Replaces a file by a figure, whole or not at all: the bytes go to a temporary file beside it, which is flushed to
+/// disk and renamed.
 pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
     let failed = |action| {
         move |source| PlotError::Io {

@@ -25,8 +25,8 @@ pub struct TextEncoder<S: ScoringFunction> {
 /// One vector for all tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The mean of all, as in Sentence-BERT, MiniLM and E5: Reimers & Gurevych 2019, "Sentence-BERT: Sentence Embeddings
-    /// using Siamese BERT-Networks", section 3.
+    /// The mean of all, as in Sentence-BERT, MiniLM and E5: Reimers & Gurevych 2019, "Sentence-BERT: Sentence
+    /// Embeddings using Siamese BERT-Networks", section 3.
     Mean,
     /// The first token, `[CLS]` of BERT, as in BGE.
     First,

@@ -11,8 +11,8 @@ use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
 impl<S: ScoringFunction> Attention<S> {
-    /// The context of the last queries of texts whose keys and values so far are in `cache`. The keys and values of this
-    /// call are appended to it, in each example its own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts whose keys and values so far are in `cache`. The keys and values of
+    /// this call are appended to it, in each example its own number of them; see [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or

@@ -65,8 +65,8 @@ pub struct Mask {
     resolved: Option<Arc<Resolved>>,
 }
 
-/// The parts of a mask: a query attends to a key where every part says so. Behind a pointer, as a call hands its mask on
-/// many times.
+/// The parts of a mask: a query attends to a key where every part says so. Behind a pointer, as a call hands its mask
+/// on many times.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     lens: Option<Lengths>,

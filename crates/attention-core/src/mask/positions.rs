@@ -50,8 +50,8 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`, and
-    /// to the key there. [`sliding_window`](Self::sliding_window) counts all of them.
+    /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`,
+    /// and to the key there. [`sliding_window`](Self::sliding_window) counts all of them.
     ///
     /// The positions are those of the queries in a call: what a window alone masks for all of them is known in
     /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite
@@ -63,8 +63,9 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to its own key and the `size - 1` before it: as many keys as Mistral's `sliding_window` says, and
-    /// [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the others alone.
+    /// Query `i` attends to its own key and the `size - 1` before it: as many keys as Mistral's `sliding_window` says,
+    /// and [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the
+    /// others alone.
     ///
     /// # Panics
     /// If `size` is 0.

@@ -177,8 +177,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The term that positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at
-    /// the last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score) that
-    /// depends on the places of queries and keys in its arguments says so by `PerPair`: in a
+    /// the last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score)
+    /// that depends on the places of queries and keys in its arguments says so by `PerPair`: in a
     /// [`KeyValueCache`](crate::KeyValueCache) the last key of an example need not be the last of the batch.
     fn position_term(
         &self,

@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 /// The number of sources translated at once, where outputs are short.
 pub(super) const BATCH_SIZE: usize = 256;
 
-/// The batches whose sources are sorted together. Ten thousand words take a twentieth longer in windows of sixteen batches
-/// than all at once. Batch by batch they take a third longer, as each batch has few words of one length.
+/// The batches whose sources are sorted together. Ten thousand words take a twentieth longer in windows of sixteen
+/// batches than all at once. Batch by batch they take a third longer, as each batch has few words of one length.
 pub(super) const BATCHES_OF_WINDOW: usize = 16;
 
 /// The most tokens of the outputs of a window: half a gigabyte, with the string of each.

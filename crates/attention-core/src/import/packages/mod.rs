@@ -27,8 +27,8 @@
 //!
 //! # Folded parameters
 //!
-//! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where a
-//! sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
+//! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where
+//! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
 //! module here has other numbers in other places, and the same results.
 //!
 //! # Faults that are not copied

@@ -27,10 +27,10 @@ const MOST_BEAM: usize = 10_000;
 /// beginnings are kept is decided among those of one length.
 ///
 /// With a beam of two or more the greedy output is found first, and is one of the outputs if it ends, so that none is
-/// less likely. A hypothesis that cannot pass the last of the `n_best` any more is dropped: log-probabilities only fall,
-/// and `lp` grows up to that of `max_len`. Dropping it changes no output: whatever it crowded out of the beam is less
-/// likely, at the same length, and could not pass either. So the first of `n_best` outputs is the output of the same
-/// search for one. Outputs that reach `max_len` without an end come after those that ended.
+/// less likely. A hypothesis that cannot pass the last of the `n_best` any more is dropped: log-probabilities only
+/// fall, and `lp` grows up to that of `max_len`. Dropping it changes no output: whatever it crowded out of the beam is
+/// less likely, at the same length, and could not pass either. So the first of `n_best` outputs is the output of the
+/// same search for one. Outputs that reach `max_len` without an end come after those that ended.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
     /// The most tokens of an output; one that has so many and no end is cut off.

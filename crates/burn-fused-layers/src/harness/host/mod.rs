@@ -133,8 +133,8 @@ macro_rules! with_real {
 
 pub use crate::with_real;
 
-/// [`with_real!`], for a body whose kernels are compiled for the types that the features choose: `$body` is not compiled
-/// for `f64` without the feature `f64` of the crate that calls it.
+/// [`with_real!`], for a body whose kernels are compiled for the types that the features choose: `$body` is not
+/// compiled for `f64` without the feature `f64` of the crate that calls it.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_compiled {
