@@ -13,6 +13,7 @@ mod drop_in;
 mod expanded;
 mod extremes;
 mod formulas;
+mod forward_attention;
 mod fully_masked_queries;
 mod gradients;
 mod grouped_heads;

@@ -1,8 +1,11 @@
 //! Options that are a module's own.
 
 use attention_core::functional::AttentionOptions;
-use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
-use attention_tests::{Array, assert_close, device, panic_message};
+use attention_core::{
+    DotProductAttention, DotProductAttentionConfig, DotProductScore, Mask, MultiHeadAttention,
+    MultiHeadAttentionConfig,
+};
+use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor};
 
@@ -71,4 +74,26 @@ fn a_soft_cap_of_a_module_is_a_number_above_0() {
         let expected = format!("soft_cap expected a finite number above 0, got {soft_cap}");
         assert!(message.contains(&expected), "`{message}`");
     }
+}
+
+/// Miller's softmax of the module is that of a call: a query may attend to nothing.
+#[test]
+fn a_module_has_a_zero_key_of_its_own() {
+    device::each(|device| {
+        let plain = DotProductAttentionConfig::new().init();
+        let own = plain.clone().with_zero_key();
+        let rows = Array::draw(5, &[BATCH, 4, 6]).f32::<3>(device);
+        let run = |attention: &DotProductAttention, options: AttentionOptions| {
+            let [q, k, v] = [(); 3].map(|()| rows.clone());
+            Array::read(attention.forward(q, k, v, options))
+        };
+        let of_call = AttentionOptions {
+            zero_key: true,
+            ..Default::default()
+        };
+        let got = run(&own, AttentionOptions::default());
+        assert_same("context", &got, &run(&plain, of_call));
+        let without = run(&plain, AttentionOptions::default());
+        assert!(got.magnitude() < without.magnitude());
+    });
 }
