@@ -79,10 +79,10 @@ pub use burn_fused_layers;
 pub mod backend {
     pub use crate::device_limits::{DeviceLimits, device_limits};
     pub use crate::ops::{
-        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, DeviceMask,
-        DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
-        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, RotateInputs,
-        ScoreModifiers, SharedGradients, WeightedSumInputs,
+        AdditiveScoreInputs, AttentionBackend, AttentionInputs, AttentionOps, DeviceMask,
+        DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals, Keep, MaskedSoftmaxInputs,
+        PackAdditiveKeysInputs, ResolvedMask, RotateInputs, ScoreModifiers, SharedGradients,
+        WeightedSumInputs,
     };
     pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

@@ -10,7 +10,7 @@ use crate::attention::{Attention, AttentionOutput};
 use crate::call::Call;
 use crate::extra_keys::ExtraKeys;
 use crate::functional::{
-    self, AttentionOptions, Modifiers, Sizes, additive_score, attend_additive, attend_dot_product,
+    self, AttentionOptions, FusedScore, Modifiers, Sizes, additive_score, attend,
     dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
 };
 use crate::mask::Mask;
@@ -45,34 +45,33 @@ impl<S: ScoringFunction> Attention<S> {
         let Some(modifiers) = self.modifiers(&queries, memory, sizes, &kernel, call) else {
             return self.pool(queries, memory, sizes, kernel, call).context;
         };
-        match kernel {
+        let extra_keys = call.options.extra_keys.as_ref();
+        let score = match kernel {
             ScoreKernel::Dot { scale } => {
                 let scale = call.options.scale.or(scale);
                 let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));
-                let (memory, sizes, modifiers) = match &call.options.extra_keys {
-                    None => (Cow::Borrowed(memory), sizes, modifiers),
-                    Some(extra) => {
-                        let [keys, _] = extra;
-                        let bias = self.score.key_bias(keys);
-                        let bias = bias.map(|bias| per_head(bias, sizes.heads));
-                        let (memory, sizes, modifiers) =
-                            with_extra_keys(memory, sizes, modifiers, extra.clone(), bias);
-                        (Cow::Owned(memory), sizes, modifiers)
-                    }
-                };
-                let devices = modifiers.devices().chain(memory.devices());
-                let dropout = self.active_dropout(call, devices.chain([queries.device()]));
-                attend_dot_product(queries, &memory, sizes, scale, modifiers, dropout)
+                FusedScore::DotProduct { scale }
             }
-            ScoreKernel::Additive { weight } if call.options.extra_keys.is_none() => {
+            ScoreKernel::Additive { weight } if extra_keys.is_none() => {
                 call.assert_no_scale();
-                let devices = modifiers.devices().chain(memory.devices());
-                let devices = devices.chain([queries.device(), weight.device()]);
-                let dropout = self.active_dropout(call, devices);
-                attend_additive(queries, memory, sizes, weight, modifiers, dropout)
+                FusedScore::Additive { weight }
             }
-            kernel => self.pool(queries, memory, sizes, kernel, call).context,
-        }
+            kernel => return self.pool(queries, memory, sizes, kernel, call).context,
+        };
+        let (memory, sizes, modifiers) = match extra_keys {
+            None => (Cow::Borrowed(memory), sizes, modifiers),
+            Some(extra @ [keys, _]) => {
+                let bias = self.score.key_bias(keys);
+                let bias = bias.map(|bias| per_head(bias, sizes.heads));
+                let (memory, sizes, modifiers) =
+                    with_extra_keys(memory, sizes, modifiers, extra.clone(), bias);
+                (Cow::Owned(memory), sizes, modifiers)
+            }
+        };
+        let devices = modifiers.devices().chain(memory.devices());
+        let devices = devices.chain([queries.device()]).chain(score.device());
+        let dropout = self.active_dropout(call, devices);
+        attend(queries, &memory, sizes, score, modifiers, dropout)
     }
 
     /// The options of a call, and those of the module that it does not name.

@@ -43,16 +43,16 @@ fn gradients_are_the_same_without_what_is_switched_off() {
     set_defers(false);
     check("deferral");
     set_defers(true);
-    for operation in Operation::ALL {
+    for &operation in Operation::ALL {
         set_kernel(operation, false);
         check(&format!("{operation:?}"));
         set_kernel(operation, true);
     }
-    for operation in Operation::ALL {
+    for &operation in Operation::ALL {
         set_kernel(operation, false);
     }
     check("any kernel");
-    for operation in Operation::ALL {
+    for &operation in Operation::ALL {
         set_kernel(operation, true);
     }
 }

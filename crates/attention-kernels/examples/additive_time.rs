@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, Mask, ModifierGradients, Rows, ScoreModifiers,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
+    AttentionOutputs, KeyValueGradients, Mask, ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::Level;
 
@@ -83,22 +83,26 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
         context_gradient,
     };
     let backward = best(|| {
-        let gradients = AdditiveAttentionGradients {
+        let gradients = AttentionGradients {
             queries: Some(&mut dq),
-            keys: Some(&mut dk),
-            values: Some(&mut dv),
-            weight: Some(&mut dw),
+            keys_and_values: KeyValueGradients::Added {
+                keys: Some(&mut dk),
+                values: Some(&mut dv),
+            },
             modifiers: ModifierGradients::NONE,
+            weight: Some(&mut dw),
         };
         attention.backward(level, &outputs, gradients);
     });
     let of_queries = best(|| {
-        let gradients = AdditiveAttentionGradients {
+        let gradients = AttentionGradients {
             queries: Some(&mut dq),
-            keys: None,
-            values: None,
-            weight: None,
+            keys_and_values: KeyValueGradients::Added {
+                keys: None,
+                values: None,
+            },
             modifiers: ModifierGradients::NONE,
+            weight: None,
         };
         attention.backward(level, &outputs, gradients);
     });

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Mask,
-    ModifierGradients, Rows, ScoreModifiers,
+    AttentionGradients, AttentionOutputs, DotProductAttentionInputs, Dropout, KeyValueGradients,
+    Mask, ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::Level;
 
@@ -124,11 +124,14 @@ fn time(
                     dk.fill(0.0);
                     dv.fill(0.0);
                 }
-                let gradients = DotProductAttentionGradients {
+                let gradients = AttentionGradients {
                     queries: Some(&mut dq),
-                    keys: are_all_wanted.then_some(&mut dk),
-                    values: are_all_wanted.then_some(&mut dv),
+                    keys_and_values: KeyValueGradients::Added {
+                        keys: are_all_wanted.then_some(&mut dk),
+                        values: are_all_wanted.then_some(&mut dv),
+                    },
                     modifiers: ModifierGradients::NONE,
+                    weight: None,
                 };
                 let shape = inputs.queries.shape();
                 let outputs = AttentionOutputs {

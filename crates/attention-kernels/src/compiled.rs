@@ -5,7 +5,7 @@ use cpu_kernels::{Buffer, Level, Real};
 use crate::additive::score::{self, AdditiveScoreGradients, AdditiveScoreInputs};
 use crate::additive::{AdditiveScore, decode};
 use crate::dot::DotProductScore;
-use crate::stream::{self, Attention, AttentionOutputs, Gradients, LogSumExp};
+use crate::stream::{self, Attention, AttentionGradients, AttentionOutputs, LogSumExp};
 use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
 
 /// `f32` or `f64`, with the kernels of attention compiled for it: without the feature `f64` those in `f64` panic.
@@ -46,7 +46,7 @@ cpu_kernels::compiled! {
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,
         outputs: &AttentionOutputs<Self>,
-        gradients: Gradients<Self>,
+        gradients: AttentionGradients<Self>,
     ) = stream::backward;
     fn dot_product_forward(
         level: Level,
@@ -59,7 +59,7 @@ cpu_kernels::compiled! {
         level: Level,
         attention: &Attention<Self, DotProductScore<Self>>,
         outputs: &AttentionOutputs<Self>,
-        gradients: Gradients<Self>,
+        gradients: AttentionGradients<Self>,
     ) = stream::backward;
     #[gradient]
     fn accumulate_deferred(

@@ -27,18 +27,13 @@ pub use mask::Mask;
 pub use philox::Dropout;
 pub use rows::Rows;
 
-pub use additive::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreGradients, AdditiveScoreInputs,
-};
+pub use additive::{AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs};
 pub use deferred::accumulate_deferred;
-pub use dot::{
-    DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
-};
+pub use dot::DotProductAttentionInputs;
 pub use modifiers::{ModifierGradients, ScoreModifiers};
 pub use rotate::{PairLayout, Rotation};
 pub use softmax::{masked_softmax, masked_softmax_backward};
-pub use stream::{AttentionOutputs, LogSumExp};
+pub use stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, LogSumExp};
 
 pub use compiled::AttentionReal;
 pub use cpu_kernels::{Buffer, Float, Half, Level, Real};

@@ -15,66 +15,48 @@ use burn::tensor::Shape;
 /// The environment variable that chooses the paths.
 const VARIABLE: &str = "ATTENTION_KERNELS";
 
-/// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(
-    missing_docs,
-    reason = "the methods of `LayerOps` and `AttentionOps` say it"
-)]
-pub enum Operation {
-    AdditiveAttention,
-    DotProductAttention,
-    AdditiveScore,
-    MaskedSoftmax,
-    Rotate,
-    Linear,
-    SelectRows,
-    Activate,
-    ActivateLinear,
-    Normalize,
-    LinearCrossEntropy,
-    Recurrent,
-    DropoutFactors,
+/// The operations, each with the name of its method.
+macro_rules! operations {
+    ($($operation:ident: $name:literal),+ $(,)?) => {
+        /// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
+        #[doc(hidden)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "the methods of `LayerOps` and `AttentionOps` say it")]
+        pub enum Operation {
+            $($operation),+
+        }
+
+        impl Operation {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$operation),+];
+
+            /// The name of its method.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$operation => $name),+
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    AdditiveAttention: "additive_attention",
+    DotProductAttention: "dot_product_attention",
+    AdditiveScore: "additive_score",
+    MaskedSoftmax: "masked_softmax",
+    Rotate: "rotate",
+    Linear: "linear",
+    SelectRows: "select_rows",
+    Activate: "activate",
+    ActivateLinear: "activate_linear",
+    Normalize: "normalize",
+    LinearCrossEntropy: "linear_cross_entropy",
+    Recurrent: "recurrent",
+    DropoutFactors: "dropout_factors",
 }
 
 impl Operation {
-    /// Every one.
-    pub const ALL: [Self; 13] = [
-        Self::AdditiveAttention,
-        Self::DotProductAttention,
-        Self::AdditiveScore,
-        Self::MaskedSoftmax,
-        Self::Rotate,
-        Self::Linear,
-        Self::SelectRows,
-        Self::Activate,
-        Self::ActivateLinear,
-        Self::Normalize,
-        Self::LinearCrossEntropy,
-        Self::Recurrent,
-        Self::DropoutFactors,
-    ];
-
-    /// The name of its method.
-    fn name(self) -> &'static str {
-        match self {
-            Self::AdditiveAttention => "additive_attention",
-            Self::DotProductAttention => "dot_product_attention",
-            Self::AdditiveScore => "additive_score",
-            Self::MaskedSoftmax => "masked_softmax",
-            Self::Rotate => "rotate",
-            Self::Linear => "linear",
-            Self::SelectRows => "select_rows",
-            Self::Activate => "activate",
-            Self::ActivateLinear => "activate_linear",
-            Self::Normalize => "normalize",
-            Self::LinearCrossEntropy => "linear_cross_entropy",
-            Self::Recurrent => "recurrent",
-            Self::DropoutFactors => "dropout_factors",
-        }
-    }
-
     /// A set of this one alone.
     pub fn bit(self) -> u32 {
         1 << self as u32
@@ -108,10 +90,11 @@ fn parse(value: &str) -> Result<u32, String> {
     let mut composed = 0;
     for item in value.split(',') {
         let name = item.trim().strip_prefix('-');
-        let mut all = Operation::ALL.into_iter();
+        let mut all = Operation::ALL.iter();
         let operation = all.find(|operation| Some(operation.name()) == name);
         let operation = operation.ok_or_else(|| {
-            let names = Operation::ALL.map(Operation::name).join(", ");
+            let names: Vec<&str> = Operation::ALL.iter().map(|of| of.name()).collect();
+            let names = names.join(", ");
             format!("`on`, `off`, or some of these with `-` before each: {names}")
         })?;
         composed |= operation.bit();
@@ -211,7 +194,7 @@ mod tests {
         let of = |operations: &[Operation]| operations.iter().map(|of| of.bit()).sum::<u32>();
         assert_eq!(parse(""), Ok(0));
         assert_eq!(parse("on"), Ok(0));
-        assert_eq!(parse("off"), Ok(of(&Operation::ALL)));
+        assert_eq!(parse("off"), Ok(of(Operation::ALL)));
         let both = of(&[Operation::Linear, Operation::Recurrent]);
         assert_eq!(parse("-linear, -recurrent"), Ok(both));
         assert_eq!(both.count_ones(), 2);

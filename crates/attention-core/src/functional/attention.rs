@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::extra_keys::with_extra_keys;
-use super::fused::{attend_additive, attend_dot_product};
+use super::fused::{FusedScore, attend};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::sizes::Sizes;
 use super::{additive_score, dot_product_score, drop_weights, fill_masked, weighted_sum};
@@ -74,10 +74,11 @@ pub fn dot_product_attention<const D: usize>(
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
-    let dropout = options.dropout.unwrap_or(0.0);
-    from_four_axes(attend_dot_product(
-        queries, &memory, sizes, scale, modifiers, dropout,
-    ))
+    let (score, dropout) = (
+        FusedScore::DotProduct { scale },
+        options.dropout.unwrap_or(0.0),
+    );
+    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
 /// [`dot_product_attention`], with all that it does not store: scores and weights.
@@ -128,10 +129,11 @@ pub fn additive_attention<const D: usize>(
     let options = &options.into();
     assert_no_scale(options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    let dropout = options.dropout.unwrap_or(0.0);
-    from_four_axes(attend_additive(
-        queries, &memory, sizes, weight, modifiers, dropout,
-    ))
+    let (score, dropout) = (
+        FusedScore::Additive { weight },
+        options.dropout.unwrap_or(0.0),
+    );
+    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
 /// [`additive_attention`], with all that it does not store: scores and weights.

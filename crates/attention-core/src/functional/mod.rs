@@ -41,7 +41,7 @@ pub use weights::{masked_softmax, weight_of_no_key, weighted_sum};
 pub use padding::fill_padding;
 
 pub(crate) use extra_keys::with_extra_keys;
-pub(crate) use fused::{attend_additive, attend_dot_product, pack_additive_keys};
+pub(crate) use fused::{FusedScore, attend, pack_additive_keys};
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use modifiers::{Modifiers, along_diagonals, modify, softmax_with_sinks};
 pub(crate) use padding::{fill_keyless, fill_masked};

@@ -4,6 +4,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
+use crate::checks::assert_batch;
 use crate::memory::Memory;
 
 /// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
@@ -25,11 +26,8 @@ impl Sizes {
     pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, memory: &Memory) -> Self {
         let values = &memory.values;
         let [batch, heads, num_queries, _] = queries.dims();
-        let [of_values, key_heads, num_keys, value_size] = values.dims();
-        assert!(
-            batch == of_values,
-            "queries, keys and values expected of one batch, got queries of {batch} examples and keys of {of_values}"
-        );
+        let [_, key_heads, num_keys, value_size] = values.dims();
+        assert_batch(queries, values);
         assert_divides(operation, key_heads, heads);
         let others = [Argument::floats("queries", queries)];
         assert_together(operation, Argument::floats("values", values), others);

@@ -1,12 +1,12 @@
 //! From scores to the context: softmax, dropout and the weighted sum.
 
 use burn::backend::Dispatch;
-use burn::tensor::{Distribution, Tensor, assert_shape};
+use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
 use crate::mask::Mask;
-use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs};
+use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs, dropped};
 use crate::rank::{from_four_axes, to_four_axes};
 
 /// Softmax over the last axis, restricted to the keys that `mask` leaves.
@@ -60,12 +60,8 @@ pub fn weight_of_no_key<const D: usize>(weights: Tensor<D>) -> Tensor<D> {
 
 /// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
 pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
-    if probability == 0.0 {
-        return weights;
-    }
-    let keep = 1.0 - probability;
-    let kept = weights.random_like(Distribution::Bernoulli(keep));
-    weights * kept * (1.0 / keep)
+    let weights = weights.into_dispatch();
+    Tensor::from_dispatch(dropped::<Dispatch>(weights, probability))
 }
 
 /// `context[b,n,i,:] = sum_j weights[b,n,i,j] values[b,n,j,:]` over the keys that are not masked.

@@ -7,10 +7,8 @@ use burn_fused_layers::backend::LayerBackend;
 use burn_fused_layers::harness::kernel::Kernel;
 use burn_fused_layers::paths::{self, Operation};
 
-use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
-use super::dot_product_attention::DotProductAttentionInputs;
-use super::fused::AttentionKernel;
+use super::attention::AttentionKernel;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
@@ -31,14 +29,7 @@ pub trait AttentionBackend: LayerBackend {
 pub struct Kernels<B: Backend> {
     /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
-    /// Whether a call may wait in a queue of Burn's fusion.
-    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
-    pub(super) may_wait: bool,
-    /// The type of the statistics that a fused attention saves of each query.
-    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
-    pub(super) statistics: DType,
-    pub(super) additive_attention: Option<AttentionKernel<B, AdditiveAttentionInputs<B>, 7>>,
-    pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>, 6>>,
+    pub(super) attention: Option<AttentionKernel<B>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) rotate: Option<Kernel<B, RotateInputs<B>, Angles<B>, 1>>,
@@ -52,10 +43,7 @@ impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
         runs_on: |_, _, _| false,
-        may_wait: true,
-        statistics: DType::F32,
-        additive_attention: None,
-        dot_product_attention: None,
+        attention: None,
         additive_score: None,
         masked_softmax: None,
         rotate: None,

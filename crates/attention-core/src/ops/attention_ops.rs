@@ -6,10 +6,9 @@ use burn_fused_layers::paths::Operation;
 
 use super::attention_backend::AttentionBackend;
 use super::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, DotProductScoreInputs,
-    FillPaddingInputs, MaskedSoftmaxInputs, PackAdditiveKeysInputs, RotateInputs,
-    WeightedSumInputs, additive_attention, additive_score, dot_product_attention,
-    dot_product_score, fill_padding, masked_softmax, rotate, weighted_sum,
+    AdditiveScoreInputs, AttentionInputs, DotProductScoreInputs, FillPaddingInputs,
+    MaskedSoftmaxInputs, PackAdditiveKeysInputs, RotateInputs, WeightedSumInputs, additive_score,
+    attention, dot_product_score, fill_padding, masked_softmax, rotate, weighted_sum,
 };
 
 /// The operations of attention pooling. Each default body runs the backend's kernel, or else the definition.
@@ -77,33 +76,17 @@ pub trait AttentionOps: AttentionBackend {
         weighted_sum::composed(inputs)
     }
 
-    /// Dot-product attention, fused: the score, softmax, dropout and weighted sum.
+    /// Attention, fused: scores, softmax, dropout and weighted sum.
     #[fusion(default)]
-    fn dot_product_attention(
-        #[extension_type] inputs: DotProductAttentionInputs<Self>,
-    ) -> FloatTensor<Self> {
-        let kernel = Self::KERNELS.dot_product_attention;
-        let operation = Operation::DotProductAttention;
-        match Self::KERNELS.which::<Self, _>(operation, kernel, &inputs.queries) {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => dot_product_attention::composed::forward(inputs),
+    fn attention(#[extension_type] inputs: AttentionInputs<Self>) -> FloatTensor<Self> {
+        let kernel = Self::KERNELS.attention;
+        match Self::KERNELS.which::<Self, _>(inputs.operation(), kernel, &inputs.queries) {
+            Some(kernel) => (kernel.infer)(inputs),
+            None => attention::composed::forward(inputs),
         }
     }
 
-    /// Additive attention, fused: the score, softmax, dropout and weighted sum.
-    #[fusion(default)]
-    fn additive_attention(
-        #[extension_type] inputs: AdditiveAttentionInputs<Self>,
-    ) -> FloatTensor<Self> {
-        let kernel = Self::KERNELS.additive_attention;
-        let operation = Operation::AdditiveAttention;
-        match Self::KERNELS.which::<Self, _>(operation, kernel, &inputs.queries) {
-            Some(kernel) => (kernel.forward)(inputs).0,
-            None => additive_attention::composed::forward(inputs),
-        }
-    }
-
-    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them, once for many calls.
+    /// The keys as the kernel of additive [`attention`](Self::attention) reads them, once for many calls.
     /// Gradients go to the keys, not to this. Without a kernel they stay as they are.
     #[fusion(default)]
     fn pack_additive_keys(

@@ -5,7 +5,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Distribution, FloatDType};
 
 /// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
-pub(super) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) -> FloatTensor<B> {
+pub(crate) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) -> FloatTensor<B> {
     if probability == 0.0 {
         return weights;
     }

@@ -3,6 +3,7 @@
 use attention_kernels::{AttentionReal, Mask, Rows};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
 pub(super) use burn_fused_layers::harness::host::{
     CpuBackend, CpuReal, elements, readable, tensor, unwritten, whole, with_compiled, zeros,
 };
@@ -36,6 +37,13 @@ pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) 
             Rows::strided(elements.data, shape, strides(elements))
         }
     }
+}
+
+/// The shape of what is known of each pair of query and key.
+pub(super) fn pairs_shape<B: Backend>(queries: &FloatTensor<B>, keys: &FloatTensor<B>) -> Shape {
+    let [batch, heads, num_queries, _] = queries.shape().dims();
+    let [_, _, num_keys, _] = keys.shape().dims();
+    [batch, heads, num_queries, num_keys].into()
 }
 
 /// The mask as the kernels read it.

@@ -8,7 +8,6 @@
 //! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
-//! | `call` | what of a call's inputs decides how long it takes |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
 //! | `attention_ops` | [`AttentionOps`], a Burn backend extension: the list of operations |
 //! | `backends` | the tables: which backend has which kernels |
@@ -24,21 +23,19 @@
 //! change backends, tensors as slices, and what makes a kernel differentiable.
 //!
 //! A part imports from those before it. Definitions alone reach further: they ask [`AttentionBackend`] how large a
-//! buffer may be, and an attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
+//! buffer may be, and attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
 //!
 //! Axes of attention are always `[batch, heads, queries, keys]`.
 
-mod additive_attention;
 mod additive_score;
+mod attention;
 mod attention_backend;
 mod attention_ops;
 mod backends;
 mod deferred_pairs;
-mod dot_product_attention;
 mod dot_product_score;
 mod dropout;
 mod fill_padding;
-mod fused;
 #[cfg(feature = "cubecl-backend")]
 mod gpu;
 mod host;
@@ -53,12 +50,11 @@ mod score_modifiers;
 mod score_weights;
 mod weighted_sum;
 
-pub use additive_attention::AdditiveAttentionInputs;
 pub use additive_score::AdditiveScoreInputs;
+pub use attention::AttentionInputs;
 pub use attention_backend::AttentionBackend;
 pub use attention_ops::AttentionOps;
 pub use deferred_pairs::SharedGradients;
-pub use dot_product_attention::DotProductAttentionInputs;
 pub use dot_product_score::DotProductScoreInputs;
 pub use fill_padding::FillPaddingInputs;
 pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
@@ -70,6 +66,7 @@ pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
+pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};

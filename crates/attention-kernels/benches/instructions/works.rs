@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    Mask, ModifierGradients, Rows, ScoreModifiers, masked_softmax, masked_softmax_backward,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
+    AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask, ModifierGradients, Rows,
+    ScoreModifiers, masked_softmax, masked_softmax_backward,
 };
 use cpu_kernels::{
     GruInputs, Level, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, product,
@@ -189,12 +189,14 @@ fn additive_attention(num_queries: usize, backward: bool) {
         (tensor(8, num_queries), tensor(9, KEYS), tensor(10, KEYS));
     let mut to_weight = elements(11, SIZE);
     counted(|| {
-        let gradients = AdditiveAttentionGradients {
+        let gradients = AttentionGradients {
             queries: Some(&mut to_queries),
-            keys: Some(&mut to_keys),
-            values: Some(&mut to_values),
-            weight: Some(&mut to_weight),
+            keys_and_values: KeyValueGradients::Added {
+                keys: Some(&mut to_keys),
+                values: Some(&mut to_values),
+            },
             modifiers: ModifierGradients::NONE,
+            weight: Some(&mut to_weight),
         };
         attention.backward(level, &outputs, gradients);
     });
@@ -255,15 +257,18 @@ fn dot_product(num_queries: usize, modifier: Option<Modifier>, backward: bool) {
     let (mut to_bias, mut to_relative_bias) = (bias.clone(), relative_bias.clone());
     let mut to_sinks = sinks.clone();
     counted(|| {
-        let gradients = DotProductAttentionGradients {
+        let gradients = AttentionGradients {
             queries: Some(&mut to_queries),
-            keys: Some(&mut to_keys),
-            values: Some(&mut to_values),
+            keys_and_values: KeyValueGradients::Added {
+                keys: Some(&mut to_keys),
+                values: Some(&mut to_values),
+            },
             modifiers: ModifierGradients {
                 bias: has(Modifier::Bias).then_some(&mut to_bias),
                 relative_bias: has(Modifier::RelativeBias).then_some(&mut to_relative_bias),
                 sinks: has(Modifier::Sinks).then_some(&mut to_sinks),
             },
+            weight: None,
         };
         attention.backward(level, &outputs, gradients);
     });

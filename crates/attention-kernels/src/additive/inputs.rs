@@ -5,7 +5,7 @@ use cpu_kernels::Real;
 use super::score::AdditiveScoreInputs;
 use crate::stream::is_decode;
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
-use crate::{Dropout, ModifierGradients, Rows, ScoreModifiers};
+use crate::{Dropout, Rows, ScoreModifiers};
 
 /// Additive attention: `softmax(score) V` over the keys that each query attends to, with the scores of
 /// [`AdditiveScoreInputs`]; fused, without `[queries, keys]` in memory.
@@ -26,36 +26,6 @@ pub struct AdditiveAttentionInputs<'a, E> {
     pub modifiers: ScoreModifiers<'a, E>,
     /// Dropout of the weights.
     pub dropout: Option<Dropout>,
-}
-
-/// Where [`AdditiveAttentionInputs::backward`] adds the gradients that are wanted; contiguous.
-#[derive(Debug)]
-pub struct AdditiveAttentionGradients<'a, E> {
-    /// `[batch, heads, queries, units]`
-    pub queries: Option<&'a mut [E]>,
-    /// `[batch, key_heads, keys, units]`
-    pub keys: Option<&'a mut [E]>,
-    /// `[batch, key_heads, keys, value_size]`
-    pub values: Option<&'a mut [E]>,
-    /// `[units]`
-    pub weight: Option<&'a mut [E]>,
-    /// Those of the modifiers.
-    pub modifiers: ModifierGradients<'a, E>,
-}
-
-/// Where [`AdditiveAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
-#[derive(Debug)]
-pub struct AdditiveDeferredGradients<'a, E> {
-    /// Added to, `[batch, heads, queries, units]`.
-    pub queries: Option<&'a mut [E]>,
-    /// Added to, `[units]`.
-    pub weight: Option<&'a mut [E]>,
-    /// The gradients of the scores, for those of the keys; written where a query attends to a key,
-    /// `[batch, heads, queries, keys]`.
-    pub scores: Option<&'a mut [E]>,
-    /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
-    /// `[batch, heads, queries, keys]`.
-    pub weights: Option<&'a mut [E]>,
 }
 
 impl<E: Real> AdditiveAttentionInputs<'_, E> {

@@ -35,11 +35,11 @@ mod tile;
 
 use cpu_kernels::simd::Level;
 
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, LogSumExp};
-use crate::{AttentionReal, ModifierGradients};
+use crate::AttentionReal;
+use crate::stream::{AttentionGradients, AttentionOutputs, LogSumExp};
 pub(crate) use stream::AdditiveScore;
 
-pub use inputs::{AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients};
+pub use inputs::AdditiveAttentionInputs;
 pub use score::{AdditiveScoreGradients, AdditiveScoreInputs};
 
 impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
@@ -85,47 +85,13 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
     /// gradients are wanted, or on the number of threads.
     ///
     /// # Panics
-    /// If the shapes do not fit together.
+    /// If the shapes do not fit together, or gradients are deferred and this is not [decoding](Self::is_decode).
     pub fn backward(
         &self,
         level: Level,
         outputs: &AttentionOutputs<E>,
-        gradients: AdditiveAttentionGradients<E>,
+        gradients: AttentionGradients<E>,
     ) {
-        let AdditiveAttentionGradients { keys, values, .. } = gradients;
-        let gradients = Gradients {
-            queries: gradients.queries,
-            keys_and_values: KeyValueGradients::Added { keys, values },
-            modifiers: gradients.modifiers,
-            shared: gradients.weight,
-        };
-        let score = AdditiveScore::new(self);
-        E::additive_backward(level, &self.attention(&score), outputs, gradients);
-    }
-
-    /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
-    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries concatenated: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
-    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the
-    /// values.
-    ///
-    /// # Panics
-    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
-    pub fn backward_deferred(
-        &self,
-        level: Level,
-        outputs: &AttentionOutputs<E>,
-        gradients: AdditiveDeferredGradients<E>,
-    ) {
-        let AdditiveDeferredGradients {
-            scores, weights, ..
-        } = gradients;
-        let gradients = Gradients {
-            queries: gradients.queries,
-            keys_and_values: KeyValueGradients::Deferred { scores, weights },
-            modifiers: ModifierGradients::NONE,
-            shared: gradients.weight,
-        };
         let score = AdditiveScore::new(self);
         E::additive_backward(level, &self.attention(&score), outputs, gradients);
     }

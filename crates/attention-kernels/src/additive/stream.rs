@@ -16,7 +16,7 @@ use super::score::AdditiveScoreInputs;
 use crate::HeadIndex;
 use crate::heads::Heads;
 use crate::stream::{
-    Attention, AttentionOutputs, Gradients, LogSumExp, Phase, Sizes, TileScore, Wanted,
+    Attention, AttentionGradients, AttentionOutputs, LogSumExp, Phase, Sizes, TileScore, Wanted,
 };
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 
@@ -266,7 +266,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         level: Level,
         attention: &Attention<E, Self>,
         outputs: &AttentionOutputs<E>,
-        gradients: Gradients<E>,
+        gradients: AttentionGradients<E>,
     ) {
         decode::backward(level, attention, outputs, gradients);
     }

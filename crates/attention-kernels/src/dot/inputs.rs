@@ -4,7 +4,7 @@ use cpu_kernels::Real;
 
 use crate::stream::is_decode;
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
-use crate::{Dropout, Mask, ModifierGradients, Rows, ScoreModifiers};
+use crate::{Dropout, Mask, Rows, ScoreModifiers};
 
 /// Attention with scaled dot products: `softmax(scale * Q K^T) V` over the keys that each query attends to, with the
 /// scores modified.
@@ -34,34 +34,6 @@ pub struct DotProductAttentionInputs<'a, E> {
     pub scale: E,
     /// Dropout of the weights.
     pub dropout: Option<Dropout>,
-}
-
-/// Where [`DotProductAttentionInputs::backward`] adds the gradients that are wanted; contiguous.
-#[derive(Debug)]
-pub struct DotProductAttentionGradients<'a, E> {
-    /// `[batch, heads, queries, key_size]`
-    pub queries: Option<&'a mut [E]>,
-    /// `[batch, key_heads, keys, key_size]`
-    pub keys: Option<&'a mut [E]>,
-    /// `[batch, key_heads, keys, value_size]`
-    pub values: Option<&'a mut [E]>,
-    /// Those of the modifiers.
-    pub modifiers: ModifierGradients<'a, E>,
-}
-
-/// Where [`DotProductAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
-#[derive(Debug)]
-pub struct DotProductDeferredGradients<'a, E> {
-    /// Added to, `[batch, heads, queries, key_size]`.
-    pub queries: Option<&'a mut [E]>,
-    /// The gradients of the scores, for those of the keys; written where a query attends to a key,
-    /// `[batch, heads, queries, keys]`.
-    pub scores: Option<&'a mut [E]>,
-    /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
-    /// `[batch, heads, queries, keys]`.
-    pub weights: Option<&'a mut [E]>,
-    /// Those of the modifiers, added to.
-    pub modifiers: ModifierGradients<'a, E>,
 }
 
 impl<E: Real> DotProductAttentionInputs<'_, E> {

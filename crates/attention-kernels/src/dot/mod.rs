@@ -7,10 +7,8 @@ mod stream;
 use cpu_kernels::Level;
 
 use crate::AttentionReal;
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, LogSumExp};
-pub use inputs::{
-    DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
-};
+use crate::stream::{AttentionGradients, AttentionOutputs, LogSumExp};
+pub use inputs::DotProductAttentionInputs;
 pub(crate) use stream::DotProductScore;
 
 impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
@@ -38,46 +36,14 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
     /// gradients are wanted, or on the number of threads.
     ///
     /// # Panics
-    /// If the shapes do not fit together.
+    /// If the shapes do not fit together, a gradient of a weight is wanted, or gradients are deferred and this is not
+    /// [decoding](Self::is_decode).
     pub fn backward(
         &self,
         level: Level,
         outputs: &AttentionOutputs<E>,
-        gradients: DotProductAttentionGradients<E>,
+        gradients: AttentionGradients<E>,
     ) {
-        let DotProductAttentionGradients { keys, values, .. } = gradients;
-        let gradients = Gradients {
-            queries: gradients.queries,
-            keys_and_values: KeyValueGradients::Added { keys, values },
-            modifiers: gradients.modifiers,
-            shared: None,
-        };
-        let score = DotProductScore::new(self);
-        E::dot_product_backward(level, &self.attention(&score), outputs, gradients);
-    }
-
-    /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
-    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries concatenated: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
-    /// with the scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
-    ///
-    /// # Panics
-    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
-    pub fn backward_deferred(
-        &self,
-        level: Level,
-        outputs: &AttentionOutputs<E>,
-        gradients: DotProductDeferredGradients<E>,
-    ) {
-        let DotProductDeferredGradients {
-            scores, weights, ..
-        } = gradients;
-        let gradients = Gradients {
-            queries: gradients.queries,
-            keys_and_values: KeyValueGradients::Deferred { scores, weights },
-            modifiers: gradients.modifiers,
-            shared: None,
-        };
         let score = DotProductScore::new(self);
         E::dot_product_backward(level, &self.attention(&score), outputs, gradients);
     }

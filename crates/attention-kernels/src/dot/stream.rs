@@ -15,8 +15,8 @@ use super::inputs::DotProductAttentionInputs;
 use crate::heads::Heads;
 use crate::slices::add_multiple;
 use crate::stream::{
-    Attention, AttentionOutputs, FiniteRows, Gradients, LogSumExp, PackedRows, Panels, Phase,
-    Sizes, TileScore, Wanted, padded,
+    Attention, AttentionGradients, AttentionOutputs, FiniteRows, LogSumExp, PackedRows, Panels,
+    Phase, Sizes, TileScore, Wanted, padded,
 };
 use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
 use crate::{HeadIndex, Rows};
@@ -270,7 +270,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         level: Level,
         attention: &Attention<E, Self>,
         outputs: &AttentionOutputs<E>,
-        gradients: Gradients<E>,
+        gradients: AttentionGradients<E>,
     ) {
         decode::backward(level, attention, outputs, gradients);
     }

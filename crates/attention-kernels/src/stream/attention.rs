@@ -34,19 +34,20 @@ pub struct AttentionOutputs<'a, E> {
     pub context_gradient: Rows<'a, E>,
 }
 
-/// Where the gradients that are wanted are added; contiguous.
-pub(crate) struct Gradients<'a, E> {
+/// Where a backward pass adds the gradients that are wanted; contiguous.
+#[derive(Debug)]
+pub struct AttentionGradients<'a, E> {
     /// `[batch, heads, queries, size]`
     pub queries: Option<&'a mut [E]>,
-    /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
+    /// Those of keys and values.
     pub keys_and_values: KeyValueGradients<'a, E>,
     /// Those of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
-    /// `[shared]`
-    pub shared: Option<&'a mut [E]>,
+    /// Of additive scores, `[size]`.
+    pub weight: Option<&'a mut [E]>,
 }
 
-impl<E> Gradients<'_, E> {
+impl<E> AttentionGradients<'_, E> {
     pub(crate) fn wanted(&self) -> Wanted {
         let [keys, values] = match &self.keys_and_values {
             KeyValueGradients::Added { keys, values } => [keys, values],
@@ -58,22 +59,31 @@ impl<E> Gradients<'_, E> {
             values: values.is_some(),
             bias: self.modifiers.bias.is_some(),
             relative_bias: self.modifiers.relative_bias.is_some(),
-            shared: self.shared.is_some(),
+            shared: self.weight.is_some(),
         }
     }
 }
 
 /// The share of the pairs of queries and keys in the gradients of keys and values.
-pub(crate) enum KeyValueGradients<'a, E> {
+#[derive(Debug)]
+pub enum KeyValueGradients<'a, E> {
     /// It is added to them.
     Added {
+        /// `[batch, key_heads, keys, size]`
         keys: Option<&'a mut [E]>,
+        /// `[batch, key_heads, keys, value_size]`
         values: Option<&'a mut [E]>,
     },
-    /// Their parts are written, `[batch, heads, queries, keys]`: the gradients of the scores, for the keys, and the
-    /// weights after dropout, for the values.
+    /// Of one step of decoding (`is_decode`) of many through the same keys and values: what their gradients are made of
+    /// is written where a query attends to a key, so that all steps can be added at once, with their queries
+    /// concatenated.
     Deferred {
+        /// The gradients of the scores, `[batch, heads, queries, keys]`. Of them those of the keys are made by
+        /// [`accumulate_deferred`](crate::accumulate_deferred) with the queries and, as factor, the scale of dot
+        /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys).
         scores: Option<&'a mut [E]>,
+        /// The weights after dropout, `[batch, heads, queries, keys]`. Of them and the gradients of the contexts those of
+        /// the values are made by [`accumulate_deferred`](crate::accumulate_deferred).
         weights: Option<&'a mut [E]>,
     },
 }
@@ -169,7 +179,11 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs, outputs and gradients do not fit together.
-    pub(super) fn check_backward(&self, outputs: &AttentionOutputs<E>, gradients: &Gradients<E>) {
+    pub(super) fn check_backward(
+        &self,
+        outputs: &AttentionOutputs<E>,
+        gradients: &AttentionGradients<E>,
+    ) {
         self.check();
         let sizes = self.score.sizes();
         let [batch, heads, queries, keys] = sizes.pairs();
@@ -205,12 +219,12 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
                 check_wanted("weights", sizes.pairs(), weights);
             }
         }
-        if let Some(shared) = &gradients.shared {
+        if let Some(weight) = &gradients.weight {
             check_len(
                 T::OPERATION,
                 "weight gradient",
                 [sizes.shared],
-                shared.len(),
+                weight.len(),
             );
         }
         self.modifiers

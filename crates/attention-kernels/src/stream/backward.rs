@@ -19,7 +19,7 @@ use cpu_kernels::simd::Level;
 use cpu_kernels::slices::{PartialSums, add, take};
 use cpu_kernels::threads::{self, for_each};
 
-use super::attention::{Attention, AttentionOutputs, Gradients, KeyValueGradients};
+use super::attention::{Attention, AttentionGradients, AttentionOutputs, KeyValueGradients};
 use super::pool::Pool;
 use super::score::{Sizes, TileScore};
 use super::sinks::add_sink_gradients;
@@ -33,7 +33,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     outputs: &AttentionOutputs<E>,
-    mut gradients: Gradients<E>,
+    mut gradients: AttentionGradients<E>,
 ) {
     attention.check_backward(outputs, &gradients);
     let wanted = gradients.wanted();
@@ -55,7 +55,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
         );
     };
     let (mut key_gradient, mut value_gradient) = (keys, values);
-    let (mut shared, mut modifiers) = (gradients.shared, gradients.modifiers);
+    let (mut shared, mut modifiers) = (gradients.weight, gradients.modifiers);
     let sizes = attention.score.sizes();
     let heads = sizes.heads;
     if sizes.pairs().contains(&0) {

@@ -18,8 +18,8 @@ mod sinks;
 mod task;
 mod tile;
 
-pub(crate) use attention::{Attention, Gradients, KeyValueGradients, is_decode};
-pub use attention::{AttentionOutputs, LogSumExp};
+pub(crate) use attention::{Attention, is_decode};
+pub use attention::{AttentionGradients, AttentionOutputs, KeyValueGradients, LogSumExp};
 pub(crate) use backward::backward;
 pub(crate) use bias_sums::BiasSums;
 pub(crate) use forward::forward;

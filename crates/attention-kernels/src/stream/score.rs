@@ -5,7 +5,7 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::{Level, Simd};
 
-use super::attention::{Attention, AttentionOutputs, Gradients, LogSumExp};
+use super::attention::{Attention, AttentionGradients, AttentionOutputs, LogSumExp};
 use crate::HeadIndex;
 use crate::heads::Heads;
 
@@ -171,6 +171,6 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
         level: Level,
         attention: &Attention<E, Self>,
         outputs: &AttentionOutputs<E>,
-        gradients: Gradients<E>,
+        gradients: AttentionGradients<E>,
     );
 }

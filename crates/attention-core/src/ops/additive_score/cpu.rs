@@ -4,14 +4,12 @@ use attention_kernels::{self as kernels, AdditiveScoreGradients};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
-use cpu_kernels::Level;
+use cpu_kernels::{Buffer, Level};
 
 use super::AdditiveScoreInputs;
-use crate::ops::fused::cpu::{gradient, gradient_buffers};
-use crate::ops::fused::pairs_shape;
 use crate::ops::host::{
-    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten,
-    with_compiled,
+    AttentionElement, CpuBackend, elements, on_host, pairs_shape, readable, rows, tensor,
+    unwritten, whole, with_compiled, zeros,
 };
 
 /// The inputs of the kernel.
@@ -47,30 +45,19 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     score_gradients: FloatTensor<B>,
     asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
-    // Behind a server the inputs are those from before the forward pass.
-    let inputs = readable(inputs);
     let score_gradients = B::readable(score_gradients);
     let dtype = score_gradients.dtype();
-    let AdditiveScoreInputs {
-        queries,
-        keys,
-        weight,
-        ..
-    } = &inputs;
+    let tensors = [&inputs.queries, &inputs.keys, &inputs.weight];
     with_compiled!(dtype, E => {
-        let [mut to_queries, mut to_keys, mut to_weight] =
-            gradient_buffers::<B, E, 3>([queries, keys, weight], asked.wanted);
-        let gradients = AdditiveScoreGradients {
-            queries: to_queries.as_deref_mut(),
-            keys: to_keys.as_deref_mut(),
-            weight: to_weight.as_deref_mut(),
-        };
+        let mut buffers: [Option<Buffer<E>>; 3] =
+            std::array::from_fn(|n| asked.wanted[n].then(|| zeros::<E>(&tensors[n].shape())));
+        let [queries, keys, weight] = buffers.each_mut().map(|buffer| buffer.as_deref_mut());
+        let gradients = AdditiveScoreGradients { queries, keys, weight };
         let score_gradients = rows::<B, E>(&score_gradients);
         kernel::<B, E>(&inputs).backward(Level::current(), score_gradients, gradients);
-        [
-            gradient::<B, E>(to_queries, dtype, queries),
-            gradient::<B, E>(to_keys, dtype, keys),
-            gradient::<B, E>(to_weight, dtype, weight),
-        ]
+        std::array::from_fn(|n| match buffers[n].take() {
+            Some(buffer) => whole::<B, E>(buffer, dtype, tensors[n]),
+            None => Gradient::Absent,
+        })
     })
 }

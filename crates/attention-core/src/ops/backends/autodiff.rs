@@ -4,13 +4,12 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend};
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_fused_layers::harness::differentiate::{differentiate, off_graph};
+use burn_fused_layers::harness::differentiate::{differentiate, differentiate_trained, off_graph};
 use burn_fused_layers::paths::Operation;
 
 use crate::ops::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
-    MaskedSoftmaxInputs, PackAdditiveKeysInputs, RotateInputs, additive_attention, additive_score,
-    dot_product_attention, masked_softmax, rotate,
+    AdditiveScoreInputs, AttentionInputs, AttentionOps, MaskedSoftmaxInputs,
+    PackAdditiveKeysInputs, RotateInputs, additive_score, attention, masked_softmax, rotate,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -30,19 +29,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         }
     }
 
-    fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
-        let kernel = B::KERNELS.dot_product_attention;
-        match B::KERNELS.which::<Self, _>(Operation::DotProductAttention, kernel, &inputs.queries) {
-            Some(kernel) => differentiate(kernel, inputs),
-            None => dot_product_attention::composed::forward(inputs),
-        }
-    }
-
-    fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
-        let kernel = B::KERNELS.additive_attention;
-        match B::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries) {
-            Some(kernel) => differentiate(kernel, inputs),
-            None => additive_attention::composed::forward(inputs),
+    fn attention(inputs: AttentionInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::KERNELS.attention;
+        match B::KERNELS.which::<Self, _>(inputs.operation(), kernel, &inputs.queries) {
+            Some(kernel) => differentiate_trained(kernel, inputs, |context| (context, ())).0,
+            None => attention::composed::forward(inputs),
         }
     }
 

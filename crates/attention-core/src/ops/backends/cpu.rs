@@ -2,27 +2,19 @@
 
 use burn::tensor::DType;
 use burn_fused_layers::harness::host::CpuBackend;
-use burn_fused_layers::harness::kernel::Kernel;
+use burn_fused_layers::harness::kernel::{Kernel, TrainedKernel};
 
 use crate::ops::attention_backend::Kernels;
-use crate::ops::{
-    additive_attention, additive_score, dot_product_attention, masked_softmax, pack_additive_keys,
-    rotate,
-};
+use crate::ops::{additive_score, attention, masked_softmax, pack_additive_keys, rotate};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
         runs_on: |_, dtype, _| cfg!(feature = "f64") || dtype != DType::F64,
-        may_wait: true,
-        statistics: DType::F64,
-        additive_attention: Some(Kernel {
-            forward: additive_attention::cpu::forward,
-            backward: additive_attention::cpu::backward,
-        }),
-        dot_product_attention: Some(Kernel {
-            forward: dot_product_attention::cpu::forward,
-            backward: dot_product_attention::cpu::backward,
+        attention: Some(TrainedKernel {
+            infer: attention::cpu::infer,
+            train: attention::cpu::train,
+            backward: attention::cpu::backward,
         }),
         additive_score: Some(Kernel {
             forward: additive_score::cpu::forward,

@@ -2,23 +2,19 @@
 
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
-use burn_fused_layers::harness::kernel::Kernel;
+use burn_fused_layers::harness::kernel::{Kernel, TrainedKernel};
 
 use crate::ops::attention_backend::Kernels;
-use crate::ops::{additive_score, fused, masked_softmax};
+use crate::ops::{additive_score, attention, masked_softmax};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
     Kernels {
         runs_on: |device, dtype, _| attention_gpu::runs_on(device, dtype),
-        statistics: DType::F32,
-        additive_attention: Some(Kernel {
-            forward: fused::gpu::forward,
-            backward: fused::gpu::backward,
-        }),
-        dot_product_attention: Some(Kernel {
-            forward: fused::gpu::forward,
-            backward: fused::gpu::backward,
+        attention: Some(TrainedKernel {
+            infer: attention::gpu::infer,
+            train: attention::gpu::train,
+            backward: attention::gpu::backward,
         }),
         additive_score: Some(Kernel {
             forward: additive_score::gpu::forward,

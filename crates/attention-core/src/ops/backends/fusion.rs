@@ -1,40 +1,28 @@
 //! The kernels of attention behind Burn's fusion: each call is an operation of its own in fusion's queue.
 
 use burn::backend::TensorMetadata;
-use burn::backend::fusion::custom::{FusionValueAdapter, TensorSpec};
+use burn::backend::fusion::custom::{Float, TensorSpec};
 use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
 use burn_fused_layers::harness::fusion::{queue, spec_of};
-use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
+use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel, TrainedKernel};
 use burn_fused_layers::harness::results::{as_gradients, gradient_specs, only, whole};
 
-use super::fused_operation::FusedOperation;
+use crate::ops::attention::Attended;
 use crate::ops::attention_backend::{AttentionBackend, Kernels};
-use crate::ops::fused::{self, Attended};
-use crate::ops::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
-};
+use crate::ops::host::pairs_shape;
+use crate::ops::{AdditiveScoreInputs, AttentionInputs, MaskedSoftmaxInputs};
 
-/// The kernels of `B`, a line for each operation; none if they run at once only.
+/// The kernels of `B`, a line for each operation.
 pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
-    if !B::KERNELS.may_wait {
-        return Kernels::NONE;
-    }
     Kernels {
         runs_on: B::KERNELS.runs_on,
-        statistics: B::KERNELS.statistics,
-        additive_attention: match B::KERNELS.additive_attention {
-            Some(_) => Some(Kernel {
-                forward: forward::<B, AdditiveAttentionInputs<B>, _, 7>,
-                backward: backward::<B, AdditiveAttentionInputs<B>, _, 7>,
-            }),
-            None => None,
-        },
-        dot_product_attention: match B::KERNELS.dot_product_attention {
-            Some(_) => Some(Kernel {
-                forward: forward::<B, DotProductAttentionInputs<B>, _, 6>,
-                backward: backward::<B, DotProductAttentionInputs<B>, _, 6>,
+        attention: match B::KERNELS.attention {
+            Some(_) => Some(TrainedKernel {
+                infer: |inputs| train::<B>(inputs, [false; 7]).0,
+                train: train::<B>,
+                backward: backward::<B>,
             }),
             None => None,
         },
@@ -56,48 +44,50 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     }
 }
 
-fn forward<B, I, F, const N: usize>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
-where
-    B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
-    I::Input: Send + Sync + 'static,
-    F: FusedOperation<Fusion<B>, N> + Clone,
-{
-    let [context, statistics] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
+fn train<B: FusionBackend + AttentionBackend>(
+    inputs: AttentionInputs<Fusion<B>>,
+    wanted: [bool; 7],
+) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>>) {
+    let [context, statistics] = inputs.output_shapes();
     let mut specs = vec![
-        TensorSpec::new(context, inputs.first().dtype()),
-        TensorSpec::new(statistics, B::KERNELS.statistics),
+        TensorSpec::new(context, inputs.queries.dtype()),
+        TensorSpec::new(statistics, DType::F32),
     ];
-    if inputs.dropout() != 0.0 {
+    if inputs.dropout != 0.0 {
         specs.push(TensorSpec::new([4].into(), DType::F32));
     }
-    let run = |inputs, _| {
-        let kernel = I::kernel().expect("it has one");
-        let (context, saved) = (kernel.forward)(inputs);
+    let run = move |inputs, _| {
+        let kernel = B::KERNELS.attention.expect("it has one");
+        let (context, saved) = (kernel.train)(inputs, wanted);
         let mut results = vec![context, saved.statistics];
         results.extend(saved.seed);
         results
     };
-    let results = queue::<B, I>(I::FORWARD, inputs.clone(), Vec::new(), specs, run);
-    Attended::of_results(inputs, results)
+    let name = inputs.operation().name();
+    let results = queue::<B, AttentionInputs<B>>(name, inputs.clone(), Vec::new(), specs, run);
+    let mut results = results.into_iter();
+    let mut next = || results.next();
+    let (context, statistics) = next().zip(next()).expect("as many as were asked for");
+    let saved = Attended {
+        inputs,
+        context: context.clone(),
+        statistics,
+        weights: None,
+        seed: next(),
+    };
+    (context, saved)
 }
 
-fn backward<B, I, F, const N: usize>(
-    saved: Attended<Fusion<B>, F>,
+fn backward<B: FusionBackend + AttentionBackend>(
+    saved: Attended<Fusion<B>>,
     gradient: FloatTensor<Fusion<B>>,
-    _asked: Asked<N>,
-) -> [Gradient<Fusion<B>>; N]
-where
-    B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + FusedOperation<B, N>,
-    I::Input: Send + Sync + 'static,
-    F: FusedOperation<Fusion<B>, N> + Clone,
-{
-    let specs = gradient_specs::<Fusion<B>, F, _, N>(&saved.inputs, spec_of::<B>);
+    _asked: Asked<7>,
+) -> [Gradient<Fusion<B>>; 7] {
+    let specs = gradient_specs::<Fusion<B>, _, _, 7>(&saved.inputs, spec_of::<B>);
     let mut tensors = vec![gradient, saved.context, saved.statistics];
     tensors.extend(saved.seed);
     let run = |inputs, tensors: Vec<_>| {
-        let kernel = I::kernel().expect("it has one");
+        let kernel = B::KERNELS.attention.expect("it has one");
         let mut tensors = tensors.into_iter();
         let mut next = || tensors.next().expect("as many as were given");
         let (gradient, context, statistics) = (next(), next(), next());
@@ -111,14 +101,15 @@ where
         whole((kernel.backward)(saved, gradient, Asked::ALL))
     };
     let wanted = specs.iter().flatten().cloned().collect();
-    let results = queue::<B, I>(I::FORWARD, saved.inputs, tensors, wanted, run);
+    let name = saved.inputs.operation().name();
+    let results = queue::<B, AttentionInputs<B>>(name, saved.inputs, tensors, wanted, run);
     as_gradients(specs, results)
 }
 
 fn score_forward<B: FusionBackend + AttentionBackend>(
     inputs: AdditiveScoreInputs<Fusion<B>>,
 ) -> (FloatTensor<Fusion<B>>, AdditiveScoreInputs<Fusion<B>>) {
-    let shape = fused::pairs_shape::<Fusion<B>>(&inputs.queries, &inputs.keys);
+    let shape = pairs_shape::<Fusion<B>>(&inputs.queries, &inputs.keys);
     let spec = TensorSpec::new(shape, inputs.queries.dtype());
     let run = |inputs, _| {
         let kernel = B::KERNELS.additive_score.expect("it has one");
@@ -165,8 +156,6 @@ fn softmax_backward<B: FusionBackend + AttentionBackend>(
     gradient: FloatTensor<Fusion<B>>,
     _asked: Asked<1>,
 ) -> [Gradient<Fusion<B>>; 1] {
-    use burn::backend::fusion::custom::Float;
-
     let spec = spec_of::<B>(&weights);
     let run = |weights, tensors| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");

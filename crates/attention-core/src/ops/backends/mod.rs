@@ -16,8 +16,6 @@ mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
 #[cfg(feature = "fusion")]
-mod fused_operation;
-#[cfg(feature = "fusion")]
 mod fusion;
 
 use burn::backend::Dispatch;

@@ -12,7 +12,7 @@ use crate::Rows;
 use crate::additive::gradient::ScoreGradients;
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::slices::{parts_of_wanted, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, Wanted};
+use crate::stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, Wanted};
 use crate::tiles::DECODE_HEADS;
 
 /// Adds the gradients of queries and weight, and adds or writes those of keys and values, as far as they are wanted;
@@ -21,7 +21,7 @@ pub(in crate::additive) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     outputs: &AttentionOutputs<E>,
-    gradients: Gradients<E>,
+    gradients: AttentionGradients<E>,
 ) {
     let heads = attention.score.heads;
     let wanted = gradients.wanted();
@@ -51,7 +51,7 @@ pub(in crate::additive) fn backward<E: Real>(
         };
         E::dispatch(level, job);
     });
-    if let Some(weight) = gradients.shared {
+    if let Some(weight) = gradients.weight {
         for partial in partial_weights.chunks_exact(units) {
             add(partial, weight);
         }

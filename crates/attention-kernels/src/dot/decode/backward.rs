@@ -9,7 +9,8 @@ use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::slices::{parts_of_wanted, softmax_gradient};
 use crate::stream::{
-    AttentionOutputs, BiasSums, Gradients, KeyValueGradients, TileScore, Wanted, sink_weight,
+    AttentionGradients, AttentionOutputs, BiasSums, KeyValueGradients, TileScore, Wanted,
+    sink_weight,
 };
 
 /// Adds the gradients of queries and biases, and adds or writes those of keys and values, as far as they are wanted;
@@ -18,7 +19,7 @@ pub(in crate::dot) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     outputs: &AttentionOutputs<E>,
-    gradients: Gradients<E>,
+    gradients: AttentionGradients<E>,
 ) {
     let sizes = attention.score.sizes();
     let (heads, num_keys) = (sizes.heads, sizes.keys);

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Mask,
+    AttentionGradients, AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask,
     ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::Level;
@@ -90,11 +90,14 @@ fn gradients_that_do_not_fit_are_refused() {
             weights: None,
             context_gradient: context,
         };
-        let gradients = DotProductAttentionGradients {
+        let gradients = AttentionGradients {
             queries: None,
-            keys: None,
-            values: None,
+            keys_and_values: KeyValueGradients::Added {
+                keys: None,
+                values: None,
+            },
             modifiers,
+            weight: None,
         };
         refusal(|| attention.backward(Level::PORTABLE, &outputs, gradients))
     };

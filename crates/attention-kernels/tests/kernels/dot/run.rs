@@ -1,8 +1,8 @@
 //! The kernels, forward and backward.
 
 use attention_kernels::{
-    AttentionOutputs, AttentionReal, DotProductAttentionGradients, DotProductAttentionInputs,
-    DotProductDeferredGradients, LogSumExp, Mask, Rows, accumulate_deferred,
+    AttentionGradients, AttentionOutputs, AttentionReal, DotProductAttentionInputs,
+    KeyValueGradients, LogSumExp, Mask, Rows, accumulate_deferred,
 };
 use cpu_kernels::Level;
 
@@ -99,11 +99,14 @@ pub(crate) fn run<E: AttentionReal>(
         .iter()
         .map(|terms| attention.log_sum_exp(*terms))
         .collect();
-    let gradients = DotProductAttentionGradients {
+    let gradients = AttentionGradients {
         queries: Some(&mut results.queries),
-        keys: Some(&mut results.keys),
-        values: Some(&mut results.values),
+        keys_and_values: KeyValueGradients::Added {
+            keys: Some(&mut results.keys),
+            values: Some(&mut results.values),
+        },
         modifiers: results.modifiers.wanted(),
+        weight: None,
     };
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&results.context, context_gradient.shape()),
@@ -134,11 +137,14 @@ fn assert_deferred_agrees<E: AttentionReal>(
     let mut weights = scores.clone();
     let mut of_queries = vec![E::ZERO; whole.queries.len()];
     let mut of_modifiers = whole.modifiers.zeros();
-    let gradients = DotProductDeferredGradients {
+    let gradients = AttentionGradients {
         queries: Some(&mut of_queries),
-        scores: Some(&mut scores),
-        weights: Some(&mut weights),
+        keys_and_values: KeyValueGradients::Deferred {
+            scores: Some(&mut scores),
+            weights: Some(&mut weights),
+        },
         modifiers: of_modifiers.wanted(),
+        weight: None,
     };
     let shape = [batch, heads, queries, value_size];
     let outputs = AttentionOutputs {
@@ -147,7 +153,7 @@ fn assert_deferred_agrees<E: AttentionReal>(
         weights: None,
         context_gradient: Rows::contiguous(&inputs.context_gradient, shape),
     };
-    attention.backward_deferred(level, &outputs, gradients);
+    attention.backward(level, &outputs, gradients);
     let mut of_keys = vec![E::ZERO; whole.keys.len()];
     let mut of_values = vec![E::ZERO; whole.values.len()];
     let grouped = |size| [batch, key_heads, heads / key_heads * queries, size];

@@ -1,7 +1,7 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Mask, Rows,
+    AttentionGradients, AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask, Rows,
     ScoreModifiers, accumulate_deferred,
 };
 use cpu_kernels::Level;
@@ -185,11 +185,14 @@ fn gradients_are_added() {
         let once = kernels(level, &case, &inputs, Mask::none());
         let attention = inputs.attention(&case, Mask::none());
         let mut twice = once.clone();
-        let gradients = DotProductAttentionGradients {
+        let gradients = AttentionGradients {
             queries: Some(&mut twice.queries),
-            keys: Some(&mut twice.keys),
-            values: Some(&mut twice.values),
+            keys_and_values: KeyValueGradients::Added {
+                keys: Some(&mut twice.keys),
+                values: Some(&mut twice.values),
+            },
             modifiers: twice.modifiers.wanted(),
+            weight: None,
         };
         let gradient = case.of_queries(&inputs.context_gradient, case.value_size);
         let outputs = AttentionOutputs {

@@ -1,9 +1,9 @@
 //! Additive scores and additive attention.
 
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, AttentionReal, Level,
-    ModifierGradients, Rows, ScoreModifiers,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
+    AttentionOutputs, AttentionReal, KeyValueGradients, Level, ModifierGradients, Rows,
+    ScoreModifiers,
 };
 
 use super::assert_same_bits;
@@ -60,12 +60,11 @@ fn check_attention<E: AttentionReal>(level: Level) {
             let lens = [of_queries, of_keys, of_values, SIZE];
             assert_same_bits::<E, 4>(what, lens, |to| {
                 let [queries, keys, values, weight] = to;
-                let gradients = AdditiveAttentionGradients {
+                let gradients = AttentionGradients {
                     queries,
-                    keys,
-                    values,
-                    weight,
+                    keys_and_values: KeyValueGradients::Added { keys, values },
                     modifiers: ModifierGradients::NONE,
+                    weight,
                 };
                 attention.backward(level, outputs, gradients);
             });
@@ -86,13 +85,13 @@ fn check_attention<E: AttentionReal>(level: Level) {
         let lens = [of_queries, SIZE, pairs, pairs];
         assert_same_bits::<E, 4>(&format!("{what}, deferred"), lens, |to| {
             let [queries, weight, scores, weights] = to;
-            let gradients = AdditiveDeferredGradients {
+            let gradients = AttentionGradients {
                 queries,
+                keys_and_values: KeyValueGradients::Deferred { scores, weights },
+                modifiers: ModifierGradients::NONE,
                 weight,
-                scores,
-                weights,
             };
-            attention.backward_deferred(level, &outputs, gradients);
+            attention.backward(level, &outputs, gradients);
         });
     }
 }
@@ -127,16 +126,15 @@ fn check_modified<E: AttentionReal>(level: Level) {
         ];
         assert_same_bits::<E, 7>(&format!("{name}, {level:?}, modified"), lens, |to| {
             let [queries, keys, values, weight, bias, relative_bias, sinks] = to;
-            let gradients = AdditiveAttentionGradients {
+            let gradients = AttentionGradients {
                 queries,
-                keys,
-                values,
-                weight,
+                keys_and_values: KeyValueGradients::Added { keys, values },
                 modifiers: ModifierGradients {
                     bias,
                     relative_bias,
                     sinks,
                 },
+                weight,
             };
             attention.backward(level, &outputs, gradients);
         });

@@ -1,8 +1,8 @@
 //! Dot-product attention, with all modifiers.
 
 use attention_kernels::{
-    AttentionReal, DotProductAttentionGradients, DotProductAttentionInputs,
-    DotProductDeferredGradients, Level, ModifierGradients,
+    AttentionGradients, AttentionReal, DotProductAttentionInputs, KeyValueGradients, Level,
+    ModifierGradients,
 };
 
 use super::assert_same_bits;
@@ -37,15 +37,15 @@ fn check<E: AttentionReal>(level: Level) {
         ];
         assert_same_bits::<E, 6>(&what, lens, |to| {
             let [queries, keys, values, bias, relative_bias, sinks] = to;
-            let gradients = DotProductAttentionGradients {
+            let gradients = AttentionGradients {
                 queries,
-                keys,
-                values,
+                keys_and_values: KeyValueGradients::Added { keys, values },
                 modifiers: ModifierGradients {
                     bias,
                     relative_bias,
                     sinks,
                 },
+                weight: None,
             };
             attention.backward(level, &outputs, gradients);
         });
@@ -63,17 +63,17 @@ fn check<E: AttentionReal>(level: Level) {
         ];
         assert_same_bits::<E, 6>(&format!("{what}, deferred"), lens, |to| {
             let [queries, scores, weights, bias, relative_bias, sinks] = to;
-            let gradients = DotProductDeferredGradients {
+            let gradients = AttentionGradients {
                 queries,
-                scores,
-                weights,
+                keys_and_values: KeyValueGradients::Deferred { scores, weights },
                 modifiers: ModifierGradients {
                     bias,
                     relative_bias,
                     sinks,
                 },
+                weight: None,
             };
-            attention.backward_deferred(level, &outputs, gradients);
+            attention.backward(level, &outputs, gradients);
         });
     }
 }

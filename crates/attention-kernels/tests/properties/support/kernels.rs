@@ -2,9 +2,9 @@
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    LogSumExp, ModifierGradients, Rows, ScoreModifiers,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
+    AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, LogSumExp, ModifierGradients,
+    Rows, ScoreModifiers,
 };
 use cpu_kernels::{Buffer, Level};
 
@@ -213,12 +213,14 @@ fn additive_attention<E: AttentionReal>(
         .iter()
         .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
     let sums = sums.collect();
-    let gradients = AdditiveAttentionGradients {
+    let gradients = AttentionGradients {
         queries: Some(&mut queries),
-        keys: Some(&mut keys),
-        values: Some(&mut values),
-        weight: Some(&mut weight),
+        keys_and_values: KeyValueGradients::Added {
+            keys: Some(&mut keys),
+            values: Some(&mut values),
+        },
         modifiers: modifiers.wanted(),
+        weight: Some(&mut weight),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
     let outputs = AttentionOutputs {
@@ -255,11 +257,14 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
     let sums = sums.collect();
     let mut modifiers = OfModifiers::zeros(&attention.modifiers);
-    let gradients = DotProductAttentionGradients {
+    let gradients = AttentionGradients {
         queries: Some(&mut queries),
-        keys: Some(&mut keys),
-        values: Some(&mut values),
+        keys_and_values: KeyValueGradients::Added {
+            keys: Some(&mut keys),
+            values: Some(&mut values),
+        },
         modifiers: modifiers.wanted(),
+        weight: None,
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
     let outputs = AttentionOutputs {

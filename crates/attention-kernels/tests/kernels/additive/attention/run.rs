@@ -2,8 +2,8 @@
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreInputs, AttentionOutputs, Mask, Rows, accumulate_deferred,
+    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionGradients, AttentionOutputs,
+    KeyValueGradients, Mask, ModifierGradients, Rows, accumulate_deferred,
 };
 use cpu_kernels::Level;
 
@@ -61,12 +61,14 @@ fn whole<E: AttentionReal>(
     modifiers: &OwnedModifiers<E>,
 ) -> Gradients<E> {
     let mut gradients = Gradients::zeros(attention, modifiers);
-    let to = AdditiveAttentionGradients {
+    let to = AttentionGradients {
         queries: Some(&mut gradients.queries),
-        keys: Some(&mut gradients.keys),
-        values: Some(&mut gradients.values),
-        weight: Some(&mut gradients.weight),
+        keys_and_values: KeyValueGradients::Added {
+            keys: Some(&mut gradients.keys),
+            values: Some(&mut gradients.values),
+        },
         modifiers: gradients.modifiers.wanted(),
+        weight: Some(&mut gradients.weight),
     };
     attention.backward(level, outputs, to);
     gradients
@@ -95,13 +97,16 @@ fn deferred<E: AttentionReal>(
     let mut gradients = Gradients::zeros(attention, &none);
     let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
     let mut weights = scores.clone();
-    let to = AdditiveDeferredGradients {
+    let to = AttentionGradients {
         queries: Some(&mut gradients.queries),
+        keys_and_values: KeyValueGradients::Deferred {
+            scores: Some(&mut scores),
+            weights: Some(&mut weights),
+        },
+        modifiers: ModifierGradients::NONE,
         weight: Some(&mut gradients.weight),
-        scores: Some(&mut scores),
-        weights: Some(&mut weights),
     };
-    attention.backward_deferred(level, outputs, to);
+    attention.backward(level, outputs, to);
     let grouped = [batch, key_heads, heads / key_heads * num_queries];
     let shape = |size| [grouped[0], grouped[1], grouped[2], size];
     let rows = Rows::contiguous(context_gradient, shape(size));

@@ -1,0 +1,44 @@
+//! The definition.
+
+use burn::backend::tensor::FloatTensor;
+
+use super::AttentionInputs;
+use crate::ops::additive_score::AdditiveScoreInputs;
+use crate::ops::attention_ops::AttentionOps;
+use crate::ops::dot_product_score::DotProductScoreInputs;
+use crate::ops::dropout;
+use crate::ops::largest_tensor::assert_fits;
+use crate::ops::score_weights::weights;
+use crate::ops::weighted_sum::WeightedSumInputs;
+
+/// Score, softmax, dropout, weighted sum.
+pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
+    assert_fits::<B>(inputs.operation().name(), &inputs.queries, &inputs.keys, 1);
+    let AttentionInputs {
+        queries,
+        keys,
+        mask,
+        scale,
+        ..
+    } = inputs;
+    let scores = match inputs.weight.into_option() {
+        Some(weight) => B::additive_score(AdditiveScoreInputs {
+            queries,
+            keys,
+            weight,
+            mask: mask.clone(),
+        }),
+        None => B::dot_product_score(DotProductScoreInputs {
+            queries,
+            keys,
+            mask: mask.clone(),
+            scale,
+        }),
+    };
+    let weights = weights::<B>(scores, &inputs.modifiers, mask.clone());
+    B::weighted_sum(WeightedSumInputs {
+        weights: dropout::composed::<B>(weights, inputs.dropout),
+        values: inputs.values,
+        mask,
+    })
+}
