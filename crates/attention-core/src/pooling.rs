@@ -75,7 +75,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The options of a call, and those of the module that it does not name.
+    /// The options of a call; the module's own where it names none.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
         let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
         if self.soft_cap.is_none() && !has_parameters && !self.zero_key {
@@ -251,7 +251,7 @@ impl<S: ScoringFunction> Attention<S> {
         self.finish(scores, &memory, call, dtype)
     }
 
-    /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
+    /// The scores by their kernel, without the terms of positions or keys; without a kernel, the whole scores.
     fn products(
         &self,
         queries: Tensor<4>,

@@ -42,7 +42,7 @@ pub(crate) fn attend_additive(
         return sizes.zeros(memory);
     }
     if num_hiddens == 0 {
-        // All scores are 0, as those of dot products are.
+        // All scores are 0, as dot products are.
         return attend_dot_product(queries, memory, sizes, 1.0, modifiers, dropout);
     }
     let modifiers = modifiers.checked(NAME, sizes.scores(), &queries);
@@ -90,7 +90,7 @@ pub(crate) fn attend_dot_product(
     }
     let modifiers = modifiers.checked(NAME, sizes.scores(), &queries);
     let mask = memory.mask.resolve(sizes.scores(), &queries.device());
-    // Products of vectors without elements are 0, as those of one element 0 are.
+    // Products of vectors without elements are 0, as of a single 0.
     let with_elements = |tensor: Tensor<4>| {
         if size > 0 {
             return tensor;
@@ -111,8 +111,8 @@ pub(crate) fn attend_dot_product(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
 }
 
-/// The keys as the kernel of [`attend_additive`] reads them: made once for many calls, for keys of which `mask`
-/// tells what it can without the queries' positions. `None` if there are no elements.
+/// The keys as the kernel of [`attend_additive`] reads them, made once for many calls. `mask` is applied as far as it
+/// needs no positions of queries. `None` if there are no elements.
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`

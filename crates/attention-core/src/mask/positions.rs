@@ -53,9 +53,9 @@ impl Mask {
     /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`,
     /// and to the key there. [`sliding_window`](Self::sliding_window) counts all of them.
     ///
-    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in
-    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite
-    /// wherever a gradient of their projection is wanted.
+    /// A call alone knows where its queries stand. `forward` thus sees which keys the window masks for all queries;
+    /// [`Attention::prepare`](crate::Attention::prepare) does not, so its keys must be finite if a gradient of their
+    /// projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
         Self::of_windows(Windows {
             bottom_right: Some(Window::new(before, after)),

@@ -52,8 +52,7 @@ impl Mask {
     /// attend to the keys of the `n`-th one, of `key_lens`.
     ///
     /// # Panics
-    /// If the two differ in the number of rows, or a row in that of its segments; and as
-    /// [`segments`](Self::segments).
+    /// If the two differ in the number of rows, or of a row's segments; and as [`segments`](Self::segments).
     pub fn segments_across(
         query_lens: &[impl AsRef<[usize]>],
         key_lens: &[impl AsRef<[usize]>],
@@ -104,7 +103,7 @@ impl Mask {
 
 impl Segments {
     /// # Panics
-    /// If queries and keys differ in the number of rows, or a row in that of its segments.
+    /// If queries and keys differ in the number of rows, or of a row's segments.
     pub(super) fn new(
         maker: &'static str,
         queries: &[impl AsRef<[usize]>],

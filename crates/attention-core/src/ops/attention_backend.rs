@@ -29,7 +29,7 @@ pub trait AttentionBackend: LayerBackend {
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
-    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    /// Whether an operation's kernel runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
     /// Whether a call may wait in a queue of Burn's fusion.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]

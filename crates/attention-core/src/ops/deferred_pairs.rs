@@ -154,7 +154,7 @@ fn add_group<B: CpuBackend, E: AttentionElement>(
     score.backward_keys(Level::current(), gradients, sum);
 }
 
-/// The interval of keys outside of which all pairs `[.., keys]` are 0.
+/// The interval of keys that holds all pairs `[.., keys]` other than 0.
 fn bounds<E: AttentionElement>(pairs: &[E], num_keys: usize) -> [usize; 2] {
     let mut bounds = [num_keys, 0];
     for row in pairs.chunks_exact(num_keys) {

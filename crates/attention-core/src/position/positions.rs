@@ -196,7 +196,7 @@ impl Positions {
     }
 
     /// # Panics
-    /// If they are not those of `num_rows` rows of `batch` examples on `device`.
+    /// If they do not fit `num_rows` rows of `batch` examples on `device`.
     fn check(&self, [batch, num_rows]: [usize; 2], device: &Device) {
         match &self.0 {
             Kind::Consecutive { .. } => {}

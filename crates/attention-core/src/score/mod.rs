@@ -138,9 +138,8 @@ impl PositionTerm {
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// The projection of the queries: the part of the score that they alone decide.
     ///
-    /// `positions` are those of the queries, counted as the keys' are; most scores ignore them.
-    /// [`Attention`](crate::Attention) has the last query at the last key, and begins below 0 if there are more queries
-    /// than keys.
+    /// `positions` are the queries', counted as the keys' are; most scores ignore them. [`Attention`](crate::Attention)
+    /// has the last query at the last key, and begins below 0 if there are more queries than keys.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
@@ -148,7 +147,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         queries
     }
 
-    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are those of the keys.
+    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are the keys'.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`

@@ -110,7 +110,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     })
 }
 
-/// The gradients of queries and modifiers, and what is deposited for those of keys and values; those that are wanted.
+/// The wanted gradients of queries and modifiers, and the deposit for the wanted gradients of keys and values.
 fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &DotProductAttentionInputs<B>,
     kernel: &kernels::DotProductAttentionInputs<E>,

@@ -13,7 +13,7 @@ use crate::ops::fused::Attended;
 use crate::ops::host::{AttentionElement, CpuBackend, elements, rows, whole, zeros};
 use crate::ops::score_modifiers::ScoreModifiers;
 
-/// The inputs of the kernel's backward pass beside those of its forward pass.
+/// The inputs that the kernel's backward pass reads beside the forward inputs.
 pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: AttentionElement, I>(
     saved: &'a Attended<B, I>,
     gradient: &'a FloatTensor<B>,

@@ -48,7 +48,7 @@ impl<B: Backend, I> Attended<B, I> {
     }
 }
 
-/// The shapes of the context and of the statistics of its rows: two numbers each, of which the backward pass computes
+/// The shapes of the context and of the statistics of its rows: two numbers each, from which the backward pass computes
 /// the weights again.
 pub(super) fn output_shapes<B: Backend>(
     queries: &FloatTensor<B>,

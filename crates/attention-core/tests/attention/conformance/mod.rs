@@ -49,8 +49,8 @@ fn assert_conforms(what: &str, actual: &Array, expected: &Array, tolerance: f64)
     assert_close(what, &others(actual), &others(expected), tolerance);
 }
 
-/// [`assert_conforms`] for a gradient. Some are sums that cancel, as those of the bias of keys: the largest gradient of
-/// the case tells what is summed.
+/// [`assert_conforms`] for a gradient. Some are sums that cancel, as for the bias of keys: the largest gradient of the
+/// case tells the size of the terms.
 fn assert_gradient_conforms<A>(
     case: &Case<A>,
     name: &str,
