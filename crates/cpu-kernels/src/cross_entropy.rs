@@ -305,7 +305,7 @@ impl<E: Real> Job<E> for Task<'_, E> {
             }
             let mut logit = logits[target].to_f64();
             if smoothing > 0.0 {
-                // Of differences, as logits may be large.
+                // A sum of differences, as logits may be large.
                 let below = logits.iter().map(|x| x.to_f64() - logit).sum::<f64>();
                 logit += smoothing * below / self.classes as f64;
             }

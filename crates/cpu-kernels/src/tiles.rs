@@ -73,7 +73,7 @@ pub(crate) const PRODUCT_ROWS: usize = 6;
 /// [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
 pub(crate) const PRODUCT_TASK_ROWS: usize = 96;
 
-/// About how many tasks a whole block of a large product has at least, where it has so many panels.
+/// About how many tasks a whole block of a large product has at least, if it has that many panels.
 pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.

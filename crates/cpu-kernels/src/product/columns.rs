@@ -60,8 +60,8 @@ pub(super) fn compute<E: Real>(
     }
 }
 
-/// The rows and columns of a task: some tasks for each thread, if there are so many panels, or enough rows for each
-/// panel to be packed more than once. Tiles share no sum, so that this changes no bit.
+/// The rows and columns of a task: some tasks for each thread, if there are enough panels, or enough rows to pack each
+/// panel more than once. Tiles share no sum, so that this changes no bit.
 fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
     let panels = columns.div_ceil(PRODUCT_PANEL);
     let of_columns = (panels / (3 * threads)).clamp(1, OWN_PANELS);
@@ -82,7 +82,7 @@ struct Task<'a, E> {
     steps: Range<usize>,
     /// The first of the right operand's columns.
     first_column: usize,
-    /// The summand of the first steps; a row is that of all columns.
+    /// The summand of the first steps; a row is for all columns.
     start: ProductStart<'a, E>,
     out: Block<'a, E>,
     /// For what is packed.

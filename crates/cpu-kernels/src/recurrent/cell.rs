@@ -20,7 +20,7 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
         state: [S::V; N],
     ) -> ([S::V; N], [S::V; VALUES]);
 
-    /// The gradients of a step, from that of the state after it; `states` are the states before and after.
+    /// The gradients of a step, from the gradient of the state after it; `states` are the states before and after.
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
         saved: [S::V; VALUES],

@@ -27,7 +27,7 @@ pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
     pub initial: &'a [E],
     /// The number of steps of each example, `[batch]`; the steps after them change no state. All steps if absent.
     pub lens: Option<&'a [usize]>,
-    /// Whether the last step comes first. The steps after those of an example then come before them.
+    /// Whether the last step comes first. An example's padding then comes before its steps.
     pub is_reversed: bool,
     /// The weight packed for the forward and the backward pass, where other calls have the same.
     pub packings: Option<&'a [Packing<E>; 2]>,
