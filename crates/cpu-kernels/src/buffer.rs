@@ -18,7 +18,7 @@ use crate::tuning;
 /// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// Lengths are rounded up by at most one part in 8: buffers of nearly the same length, as for batches whose longest
+/// Lengths are rounded up by at most one part in this: buffers of nearly the same length, as for batches whose longest
 /// texts differ, get one length.
 const SPARE: usize = 8;
 
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(pool.take(LEN).expect("kept").len(), LEN);
         let taken = pool.take(LEN).expect("kept");
         assert_eq!(taken.as_ptr(), newest);
-        // The one left serves lengths from one more than this on.
+        // The shortest one left has `LEN - 1` elements: too many here.
         assert!(pool.take(LEN - LEN / 4 - 2).is_none());
     }
 

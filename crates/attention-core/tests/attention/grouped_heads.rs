@@ -30,7 +30,7 @@ fn repeated<const D: usize>(
     Param::from_tensor(repeated.tensor(device, parameter.dtype()))
 }
 
-/// Compares grouped heads with as many heads of keys and values as of queries, of which those of a group are alike.
+/// Compares grouped heads with ungrouped ones, the heads of keys and values repeated for each query of a group.
 fn equals_repeated_heads<S: ScoringFunction>(
     name: &str,
     score: impl Fn(usize) -> S,

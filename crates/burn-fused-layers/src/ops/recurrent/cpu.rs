@@ -125,7 +125,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_compiled!(states.dtype(), E => {
-        // For weight and bias alone; in an LSTM it equals the gradient of the gates.
+        // For weight and bias alone; in an LSTM it equals the gradient of the input's share.
         let has_hidden = inputs.cell == CellKind::Gru && (of_weight || of_bias);
         let mut hidden = has_hidden.then(|| unwritten::<E>(&[rows, width].into()));
         let mut initial = of_initial.then(|| unwritten::<E>(&inputs.initial.shape()));
