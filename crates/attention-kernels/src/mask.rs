@@ -93,7 +93,7 @@ impl<'a> Mask<'a> {
     }
 
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of the scores, `[batch, heads, queries, keys]`.
+    /// If an axis of the mask is neither 1 nor the axis of the scores, `[batch, heads, queries, keys]`.
     pub(crate) fn check(&self, scores: [usize; 4]) {
         let fits = |size: usize, expected: usize| size == 1 || size == expected;
         if let Some(Intervals { shape, .. }) = self.intervals {
@@ -258,7 +258,7 @@ impl QueryMask<'_> {
             }
     }
 
-    /// Writes `masked` over the elements of those of `keys` that are masked. `row` has an element for each.
+    /// Writes `masked` over the elements of masked keys; `row` has an element for each of `keys`.
     #[inline(always)]
     pub(crate) fn fill<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], masked: E) {
         let start = self.range.start.clamp(keys.start, keys.end);

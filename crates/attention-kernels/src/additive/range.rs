@@ -112,7 +112,7 @@ impl Magnitude {
 
 /// `e^(2x)` of bounded elements, and 1 where one is not finite. Returns the magnitude of all.
 ///
-/// `to` has whole vectors, as many as hold `from`; what is left of the last becomes 1.
+/// `to` has just enough whole vectors for `from`; the rest of the last becomes 1.
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> Magnitude {
     let (zero, one) = (simd.zero(), simd.splat(E::ONE));

@@ -218,7 +218,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     }
 }
 
-/// Whether queries, keys and values are those of a decoder's step: at most `most` queries, and no size is 0.
+/// Whether queries, keys and values make a decoder's step: at most `most` queries, and no size is 0.
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
     let shapes = inputs.map(|rows| rows.shape());
     shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
