@@ -15,7 +15,7 @@ use crate::tile::operands::{Operands, Sizes};
 use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::{KeyTile, QueryTile, uniform};
 
-/// Examples and heads of a bias, each of which is for one or for all of the scores.
+/// Examples and heads of a bias; each is for one or for all of the scores.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct BiasGroups {

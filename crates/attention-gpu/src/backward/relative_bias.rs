@@ -34,7 +34,7 @@ fn backward_relative_bias<F: Float>(
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let distances = sizes.queries + sizes.keys - 1;
     let blocks = distances.div_ceil(comptime!(tiling.distances()));
-    // Of all members.
+    // Tiles of all members.
     let tiles = groups.members(sizes) * query_tiles;
     let split = CUBE_POS / (groups.batch * groups.heads * blocks);
     if split * split_tiles >= tiles {
@@ -51,7 +51,7 @@ fn backward_relative_bias<F: Float>(
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
-    // Of one distance for each unit.
+    // Each unit sums one distance.
     let mut sum = 0.0f32;
     for n in split * split_tiles..min(tiles, (split + 1) * split_tiles) {
         let member = n / query_tiles;
