@@ -141,7 +141,7 @@ impl TokenEmbeddingConfig {
     }
 }
 
-/// The embedding of tokens, with that of their positions: what goes into the first layer of a Transformer.
+/// The embedding of tokens and of their positions: the input of a Transformer's first layer.
 ///
 /// ```
 /// use attention_core::position::Positions;
@@ -203,7 +203,7 @@ impl TokenEmbedding {
         self.sum(tokens, Some(types), positions)
     }
 
-    /// The rows of texts that go on after those of `cache`. Padding need be no token that there is.
+    /// The rows of texts that go on after the tokens in `cache`. Padding need not be a valid token.
     pub(crate) fn of_texts(
         &self,
         tokens: Tensor<2, Int>,

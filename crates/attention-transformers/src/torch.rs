@@ -78,7 +78,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// | `dropout` | 0.1 | `dropout`, `attention_dropout`, `feed_forward_dropout` | 0 |
 ///
 /// With `bias=False` PyTorch leaves out the biases of linear layers and normalizations alike: `attention_bias`,
-/// `feed_forward_bias` and that of [`NormConfig`](crate::NormConfig) are false.
+/// `feed_forward_bias` and the bias of [`NormConfig`](crate::NormConfig) are false.
 ///
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
@@ -136,8 +136,8 @@ pub fn load_transformer_decoder<S: ScoringFunction, C: ScoringFunction>(
     })
 }
 
-/// The module that `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` are
-/// those of a stack.
+/// The module that `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` is
+/// for a stack.
 fn load<M>(
     path: &Path,
     prefix: &str,

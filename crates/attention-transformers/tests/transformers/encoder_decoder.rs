@@ -249,7 +249,7 @@ fn a_head_is_the_embedding_or_its_own() {
             let memory = model.encode(source(), NewRows::All);
             let features = model.features(target(), NewRows::All, &memory);
             let scale = if name == "T5" { SCALE } else { 1.0 };
-            // What the stack gives, which ends with a normalization of gains near 1.
+            // The output of the stack, which ends with a normalization of gains near 1.
             let embedded = model.embedding.tokens.forward(target());
             let rows = model.decoder.forward(embedded, Mask::none(), &memory);
             assert_close(name, features.clone(), rows * scale, TOLERANCE);
