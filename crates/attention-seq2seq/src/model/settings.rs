@@ -66,7 +66,7 @@ impl ModelConfig {
         }
     }
 
-    /// The number of parameters, those of the attention's score left out.
+    /// The number of parameters without the attention score's.
     pub(crate) fn parameters(&self) -> f64 {
         match self {
             Self::Rnn(config) => config.parameters(),

@@ -173,8 +173,8 @@ impl Corpus {
         self.valid.examples(vocabs)
     }
 
-    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: those of one
-    /// source come together, however many they are, and sources in the order of their first pair.
+    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: the pairs of one
+    /// source come together, however many, and sources in the order of their first pair.
     pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
         // About 10 MB of strings.
         self.valid.chunks(1 << 17)
@@ -233,7 +233,7 @@ impl Side {
         }
     }
 
-    /// As [`Corpus::valid_chunks`]. A chunk that has so many tokens has no other source after that.
+    /// As [`Corpus::valid_chunks`]. A chunk that has `most` tokens takes up no further source.
     fn chunks(&self, most: usize) -> impl Iterator<Item = Vec<Pair>> {
         let places = self.places();
         let first = first_equals(places.len(), |a, b| {

@@ -191,7 +191,7 @@ impl Hypotheses {
     }
 
     /// Goes on with these extensions, the best first, and returns the parents of those that go on: none once the
-    /// example is done. `weights` are those of each hypothesis at this step, if they count.
+    /// example is done. `weights` are each hypothesis's at this step, if they count.
     pub(super) fn extend(
         &mut self,
         extensions: &[Extension],
@@ -266,7 +266,7 @@ impl Hypotheses {
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, behind those of its score that are no longer.
+    /// Takes up a hypothesis that the end has extended, behind hypotheses of its score that are no longer.
     fn end(&mut self, hypothesis: &Hypothesis, scoring: &Scoring) {
         let found = self.found(hypothesis, true, scoring);
         let comes_first =
