@@ -125,7 +125,7 @@ pub(super) mod tests {
     use super::*;
     use crate::page::{Item, PageModel};
 
-    /// A page of one output of this text, and so many attention weights.
+    /// A page of one output of this text, with `weights` attention weights.
     pub(in crate::page) fn page(text: &str, weights: usize) -> Page {
         let model = PageModel {
             name: text.to_string(),

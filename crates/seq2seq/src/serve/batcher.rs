@@ -25,7 +25,7 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    /// Starts the thread of the model, which may have so many jobs at a time, waiting or under way.
+    /// Starts the thread of the model, which has at most `places` jobs at a time, waiting or under way.
     pub(super) fn start(
         translator: Arc<Translator>,
         places: NonZeroUsize,
@@ -195,7 +195,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    /// Submits a job of so many sources, that asks for a beam. Returns where its outputs arrive.
+    /// Submits a job of `sources` sources that asks for a beam. Returns where its outputs arrive.
     fn submit(
         batcher: &Batcher,
         name: &str,

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     /// The most texts of a request.
     #[arg(long, value_name = "N", default_value = "256")]
     max_texts: NonZeroUsize,
-    /// The most tokens of a text [default: those of a pair that the model was trained on].
+    /// The most tokens of a text [default: the most in the training].
     #[arg(long, value_name = "N")]
     max_tokens: Option<NonZeroUsize>,
     /// The most bytes of a request.

@@ -55,7 +55,7 @@ impl<W, T> Awaited<W, T> {
     }
 }
 
-/// Sources whose outputs are waited for, those of each source, the best first.
+/// Sources whose outputs are waited for; each source's outputs come the best first.
 pub(super) type Translation = Awaited<Texts, Vec<Vec<ScoredHypothesis>>>;
 
 /// Work that a request waits for.

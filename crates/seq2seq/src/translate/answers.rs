@@ -90,7 +90,7 @@ impl Answerer {
         Ok(())
     }
 
-    /// The source tokens of a text: those of a source in the dictionary, or known to the model, or else read as told.
+    /// The source tokens of a text: as in the dictionary, if it is there, or known to the model, or else read as told.
     /// The first unknown ones are named, each once.
     pub(super) fn read(&self, text: &str) -> Result<ReadTokens> {
         let read = self.translator.read_source(text, self.unknown)?;

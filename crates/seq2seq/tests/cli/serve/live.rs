@@ -222,7 +222,7 @@ fn an_error_is_a_line_and_the_page_goes_on() {
     browser.write("cdefg");
     let message = "expected at most 6 tokens (--max-tokens), found 7";
     wait_for_error(&mut browser, message);
-    // What is shown is what it was, and says so.
+    // The page shows what it showed before, and says so.
     assert_eq!(texts(&mut browser, "main.stale h2"), ["ab"]);
     assert_eq!(browser.value("location.hash"), "#source=abcdefg");
     let (token, button) = alternative(&mut browser, 0);
