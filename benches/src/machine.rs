@@ -37,7 +37,7 @@ pub fn among_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -
 }
 
 /// Whether glibc is told to keep freed memory instead of handing it back to the system and asking for it again: where
-/// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is that of a program that sets nothing.
+/// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is as in a program that sets nothing.
 ///
 /// # Panics
 /// If the variable is neither 0 nor 1, or 1 where the allocator is not glibc's.

@@ -96,7 +96,7 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
         ("a step", bytes / 2, &|| {
             finish(module.attend(numbers([2, 1, 64], device), &memory));
         }),
-        // What stays, and the products of the linear layers before they are split into heads.
+        // The memory itself, and the products of the linear layers before they are split into heads.
         ("preparing", 4 * bytes, &|| {
             let inputs = (keys_and_values.clone(), keys_and_values.clone());
             std::hint::black_box(module.prepare(inputs.0, inputs.1, Mask::none()));

@@ -73,7 +73,7 @@ impl Mask {
     /// use burn::prelude::*;
     ///
     /// let device = Device::flex();
-    /// // Two texts with caches of 4 and 6 tokens, of which the last 1 and 3 are new.
+    /// // Two texts with caches of 4 and 6 tokens; the last 1 and 3 are new.
     /// let mask = Mask::segments_causal(&[[1, 3]], &[[4, 6]]);
     /// let queries = Tensor::<3>::ones([1, 4, 8], &device);
     /// let rows = Tensor::<3>::ones([1, 10, 8], &device);
