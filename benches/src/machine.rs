@@ -2,8 +2,8 @@
 
 use std::thread::available_parallelism;
 
-/// Holds this process, and those that it starts, to as many cores as the variable `ATTENTION_THREADS` says, by default
-/// all, and starts as many threads. To be called first: threads that run already are not held.
+/// Holds this process and its children to `ATTENTION_THREADS` cores, by default all, and starts a thread for each. To
+/// be called first: threads that run already are not held.
 ///
 /// # Panics
 /// If the variable is no number from 1 to the number of cores, or [`keeps_memory`] panics.

@@ -21,7 +21,7 @@ const CHAINS: usize = 16;
 const STEPS: usize = 1024;
 /// A measurement lasts at least so long, that launching it does not count.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// The number of counts, the fastest of which is taken: disturbances take time.
+/// How often something is counted; the fastest count is taken, as disturbances take time.
 const TRIES: usize = 5;
 /// The bytes that are copied, many times what a cache holds; less where a buffer cannot be so large.
 const COPIED: u64 = 1 << 28;

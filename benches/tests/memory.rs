@@ -112,7 +112,8 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
     }
 }
 
-/// A cache takes its keys and values, of as many heads as keys have, and a step nothing that grows with them.
+/// A cache takes the memory of its keys and values, with the heads of the keys; a step takes nothing that grows with
+/// them.
 fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
     const CAPACITY: usize = 2048;
     const KEY_HEADS: usize = 4;

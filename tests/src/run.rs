@@ -43,7 +43,7 @@ impl Path {
         Self::Attend,
         Self::AttendWithWeights,
     ];
-    /// Those that know queries and mask when the keys are projected.
+    /// Paths that know queries and mask when the keys are projected.
     pub const DIRECT: [Self; 2] = [Self::Forward, Self::ForwardWithWeights];
 
     /// Context, and weights where this call has them, of queries, keys and values.

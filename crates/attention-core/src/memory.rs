@@ -55,7 +55,7 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Those of `memory`.
+    /// The keys and values of `memory`.
     pub(crate) fn of(memory: &Memory) -> Self {
         Self {
             keys: SharedTensor::new(memory.keys()),

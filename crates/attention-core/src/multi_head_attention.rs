@@ -276,7 +276,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         }
     }
 
-    /// The queries of each head. Those that attend to no key are cleared first, as padding is.
+    /// The queries of each head. Queries that attend to no key are cleared first, as padding is.
     fn project_queries(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<4> {
         let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);

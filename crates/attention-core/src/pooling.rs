@@ -306,7 +306,7 @@ impl<S: ScoringFunction> Attention<S> {
         Sizes::of_call("attention", queries, memory)
     }
 
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Queries that attend to no key
     /// are cleared, unless there are extra keys to attend to.
     ///
     /// # Panics

@@ -43,7 +43,7 @@ pub enum PositionEmbedding {
     /// Vaswani et al. 2017, "Attention Is All You Need", section 3.5. D2L's `PositionalEncoding`.
     Sinusoidal(PositionalEncoding),
     /// A learned row for each position: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section
-    /// 3.1. Those of BERT and GPT-2.
+    /// 3.1. BERT and GPT-2 have such rows.
     Learned(Embedding),
 }
 

@@ -63,7 +63,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 ///
 /// `prefix` is what stands before these names in the file, such as `"encoder."` in a state dict of
 /// `torch.nn.Transformer`. With it, all of them must have a place in `stack`, and all of its parameters one of them.
-/// Those of scores, sinks and a position bias, which PyTorch has not, stay as they are.
+/// Parameters of scores, sinks and a position bias, which PyTorch has not, stay as they are.
 ///
 /// A state dict holds parameters and nothing else. **What it does not say, `stack` must have been configured for**, and
 /// nothing of it is guessed. Where PyTorch's defaults are not ours, they are:

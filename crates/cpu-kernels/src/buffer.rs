@@ -190,7 +190,7 @@ pub struct Pool<E>(Mutex<State<E>>);
 
 #[derive(Debug)]
 struct State<E> {
-    /// Those that no buffer has, the oldest first.
+    /// Blocks that no buffer has, the oldest first.
     blocks: VecDeque<Vec<E>>,
     /// Elements of these.
     kept: usize,

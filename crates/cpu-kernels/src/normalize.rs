@@ -41,11 +41,11 @@ pub struct NormalizationInputs<'a, E> {
 /// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct NormalizationGradients<'a, E> {
-    /// That of the rows.
+    /// The gradient of the rows.
     pub rows: Option<&'a mut [E]>,
-    /// That of the gain.
+    /// The gradient of the gain.
     pub gain: Option<&'a mut [E]>,
-    /// That of the bias.
+    /// The gradient of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 

@@ -31,7 +31,7 @@ pub fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs all tasks, on as many threads as there are. Which one is on which thread is left to chance.
+/// Runs all tasks on all threads. Which task runs on which thread is left to chance.
 ///
 /// # Panics
 /// If a task panics.

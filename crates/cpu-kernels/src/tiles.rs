@@ -103,5 +103,5 @@ pub(crate) const JOINED_ROWS: usize = 64;
 pub(crate) const SCATTER_TASKS: usize = 16;
 
 /// The fewest and the most examples in a task of a recurrent layer. More read the packed weights less often, fewer
-/// leave more tasks: each thread has as many, within these bounds.
+/// leave more tasks: within these bounds, threads share them evenly.
 pub(crate) const RECURRENT_ROWS: [usize; 2] = [8, 64];

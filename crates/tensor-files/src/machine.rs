@@ -253,7 +253,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
         })))
     }
 
-    /// Sets the attributes of an object. Those of a dict, such as the `_metadata` of a state dict, are no tensors.
+    /// Sets the attributes of an object. Attributes of a dict, such as the `_metadata` of a state dict, are no tensors.
     fn build(&mut self) -> Result<(), String> {
         let state = self.pop()?;
         if let Object::Call(call) = self.top_object()? {

@@ -40,9 +40,9 @@ impl Mask {
     /// A query attends to a key where `keep` is true: the sense of PyTorch's `scaled_dot_product_attention`, ONNX, JAX
     /// and Keras.
     ///
-    /// Two axes are queries and keys. Where there are as many examples as queries they could as well be examples and
-    /// keys, and the mask is refused by what it is given to: [`not_padding`](Self::not_padding) takes `[batch, keys]`,
-    /// and `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
+    /// Two axes are queries and keys. Where examples and queries are equal in number, they could as well be examples
+    /// and keys, and any call refuses the mask: [`not_padding`](Self::not_padding) takes `[batch, keys]`, and
+    /// `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
     ///
     /// # Shapes
     /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1

@@ -24,8 +24,8 @@ impl Mask {
     ///
     /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query attends to every key. This is the
     /// mask for decoding, where the queries of a call are the last of the text, be it one alone.
-    /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where there are as many queries
-    /// as keys.
+    /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where queries and keys are
+    /// equal in number.
     pub fn causal() -> Self {
         Self::of_windows(Windows {
             bottom_right: Some(Window::CAUSAL),
@@ -63,9 +63,9 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to its own key and the `size - 1` before it: as many keys as Mistral's `sliding_window` says,
-    /// and [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the
-    /// others alone.
+    /// Query `i` attends to its own key and the `size - 1` before it: counted as Mistral's `sliding_window` and
+    /// [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the others
+    /// alone.
     ///
     /// # Panics
     /// If `size` is 0.

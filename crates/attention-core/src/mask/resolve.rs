@@ -118,7 +118,7 @@ impl Mask {
         HostMask { intervals, keep }
     }
 
-    /// Those of windows and segments, which no tensor holds.
+    /// The intervals of windows and segments, which no tensor holds.
     fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
         let parts = self.parts();
         let of_windows = parts.windows.intervals(num_queries, num_keys);

@@ -42,8 +42,8 @@ impl Mask {
     /// ```
     ///
     /// # Panics
-    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or there are
-    /// neither 1 nor as many rows as examples.
+    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or the number
+    /// of rows is neither 1 nor the number of examples.
     pub fn segments(lens: &[impl AsRef<[usize]>]) -> Self {
         Self::of_segments(Segments::new("Mask::segments", lens, lens))
     }
@@ -185,7 +185,7 @@ impl Segments {
         }
     }
 
-    /// Those of the rows `indices`, in that order, which are read to the host.
+    /// The segments of the rows `indices`, in that order, which are read to the host.
     ///
     /// # Panics
     /// If one is no row.

@@ -19,7 +19,7 @@ pub struct SharedGradients {
 }
 
 impl SharedGradients {
-    /// Those of a fused attention's queries, keys, values, and what else there is.
+    /// The slots of a fused attention's queries, keys, values, and further inputs.
     pub(super) fn slots<const N: usize>(shared: &Option<Self>) -> [Option<GradientSlot>; N] {
         std::array::from_fn(|input| match (input, shared) {
             (1, Some(shared)) => Some(shared.keys.clone()),

@@ -68,7 +68,7 @@ fn equals_repeated_heads<S: ScoringFunction>(
                     continue;
                 }
                 let mut expected = run(&full, &inputs, &mask, path, on);
-                // Those of the repeated heads add up.
+                // Gradients of the repeated heads add up.
                 expected.retain(|name, _| {
                     !name.starts_with("grad key.") && !name.starts_with("grad value.")
                 });

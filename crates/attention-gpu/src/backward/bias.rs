@@ -123,8 +123,8 @@ fn backward_bias<F: Float>(
 }
 
 impl Backward {
-    /// Adds the gradient of a bias of pairs, in f32, if it is wanted. That of a bias of keys is the matter of the pass
-    /// over keys.
+    /// Adds the gradient of a bias of pairs, in f32, if it is wanted. The pass over keys makes the gradient of a bias
+    /// of keys.
     pub(crate) fn pass_over_bias(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let Some(bias) = &inputs.modifiers.bias else {

@@ -28,9 +28,9 @@ use crate::{HeadIndex, Rows};
 
 /// The sums that a loop makes; each choice is compiled by itself.
 pub(super) trait Sums {
-    /// Those of the queries and of the weight. Either costs one addition for each term, so that they go together.
+    /// The sums of the queries and of the weight. Either costs one addition for each term, so that they go together.
     const QUERIES: bool;
-    /// Those of the keys.
+    /// The sums of the keys.
     const KEYS: bool;
 }
 

@@ -39,7 +39,7 @@ pub struct AdditiveAttentionGradients<'a, E> {
     pub values: Option<&'a mut [E]>,
     /// `[units]`
     pub weight: Option<&'a mut [E]>,
-    /// Those of the modifiers.
+    /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of `f32` or `f64`.
+    /// The bounds of `f32` or `f64`.
     #[inline(always)]
     pub(super) const fn of<E: Real>() -> Self {
         if size_of::<E>() == size_of::<f32>() {

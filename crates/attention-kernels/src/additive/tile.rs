@@ -98,7 +98,7 @@ pub(super) fn tile_scores<E: Real, S: Simd<E>>(
             }
         };
     }
-    // A block of keys has as many vectors as the instruction set makes of it; the others are not compiled.
+    // The instruction set decides how many vectors a block of keys has; the other cases are not compiled.
     match const { KEY_LANES / S::LANES } {
         1 => store_tile!(1),
         2 => store_tile!(2),

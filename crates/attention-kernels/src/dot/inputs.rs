@@ -45,7 +45,7 @@ pub struct DotProductAttentionGradients<'a, E> {
     pub keys: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, value_size]`
     pub values: Option<&'a mut [E]>,
-    /// Those of the modifiers.
+    /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
 }
 
@@ -60,7 +60,7 @@ pub struct DotProductDeferredGradients<'a, E> {
     /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
     /// `[batch, heads, queries, keys]`.
     pub weights: Option<&'a mut [E]>,
-    /// Those of the modifiers, added to.
+    /// The gradients of the modifiers, added to.
     pub modifiers: ModifierGradients<'a, E>,
 }
 

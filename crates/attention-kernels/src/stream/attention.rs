@@ -38,9 +38,9 @@ pub struct AttentionOutputs<'a, E> {
 pub(crate) struct Gradients<'a, E> {
     /// `[batch, heads, queries, size]`
     pub queries: Option<&'a mut [E]>,
-    /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
+    /// The gradients of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
     pub keys_and_values: KeyValueGradients<'a, E>,
-    /// Those of the modifiers.
+    /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
     /// `[shared]`
     pub shared: Option<&'a mut [E]>,
@@ -79,7 +79,7 @@ pub(crate) enum KeyValueGradients<'a, E> {
 }
 
 impl<E> KeyValueGradients<'_, E> {
-    /// Those of each of `count` key heads.
+    /// The gradients of each of `count` key heads.
     pub(crate) fn split(self, count: usize) -> Vec<Self> {
         let zip = |a, b| {
             let (a, b) = (parts_of_wanted(a, count), parts_of_wanted(b, count));

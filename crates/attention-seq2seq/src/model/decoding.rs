@@ -150,8 +150,8 @@ impl RowExamples {
         on_device(self.iter().map(|example| example as i64), device)
     }
 
-    /// Selects rows. Beams of one example read the same memory: as long as each example keeps as many rows as it has,
-    /// no memory is copied.
+    /// Selects rows. Beams of one example read the same memory: as long as each example keeps its number of rows, no
+    /// memory is copied.
     ///
     /// # Panics
     /// If one is no row.

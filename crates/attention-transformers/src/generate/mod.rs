@@ -19,7 +19,7 @@ pub trait CausalModel {
     fn device(&self) -> Device;
 
     /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
-    /// Those of an example without a new token are not read.
+    /// Logits of an example without a new token are not read.
     ///
     /// A generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] where prompts have different
     /// lengths, and later where some texts have ended, whose numbers are 0.
@@ -117,7 +117,7 @@ impl GenerateConfig {
 /// The reason for which a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It has as many tokens as it may have.
+    /// It has the most tokens it may have.
     MaxTokens,
     /// By one of the stop tokens.
     StopToken(u32),

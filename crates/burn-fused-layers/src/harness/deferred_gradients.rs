@@ -199,7 +199,7 @@ impl Deferral {
 /// The part that one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of
 /// one type.
 pub trait Deposit<B: Backend>: Any + Debug + Send {
-    /// The tensor that is registered in the place of the gradient: a single 0, of as many axes.
+    /// The tensor that is registered in the place of the gradient: a single 0, with the same number of axes.
     fn marker(&self) -> FloatTensor<B>;
 
     /// The gradient of `shared` from this deposit and `others`, those before it.

@@ -37,7 +37,7 @@ impl<const N: usize> Asked<N> {
         taker: None,
     };
 
-    /// Those that are wanted, whole.
+    /// The wanted gradients, whole.
     pub fn whole(wanted: [bool; N]) -> Self {
         Self {
             wanted,

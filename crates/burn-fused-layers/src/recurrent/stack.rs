@@ -124,8 +124,8 @@ impl Recurrent {
     /// - input `[batch, steps, input_size]`, result `[batch, steps, directions * hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, a length is beyond the steps, a state is of another kind of cell, or there
-    /// are not as many initial states as layers and directions.
+    /// If the shapes do not fit together, a length is beyond the steps, a state is of another kind of cell, or there is
+    /// not one initial state for each layer and direction.
     pub fn forward(
         &self,
         input: Tensor<3>,

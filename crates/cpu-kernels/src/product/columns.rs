@@ -1,7 +1,7 @@
-//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or as many
-//! as the copy of the left operand has.
+//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or the
+//! steps that the copy of the left operand has.
 //!
-//! So it is with the gradients of weights, of as many rows as a layer has inputs and as many steps as there are tokens.
+//! So it is with the gradients of weights: a row for each input of a layer, a step for each token.
 
 use std::ops::Range;
 

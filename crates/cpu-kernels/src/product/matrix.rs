@@ -19,7 +19,7 @@ impl<'a, E: Real> Matrix<'a, E> {
     /// A contiguous matrix, of rows and columns.
     ///
     /// # Panics
-    /// If `data` has not as many elements.
+    /// If `data` does not fit `sizes`.
     pub fn new(data: &'a [E], sizes: [usize; 2]) -> Self {
         let [rows, columns] = sizes;
         assert!(

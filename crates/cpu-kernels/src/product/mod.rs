@@ -78,7 +78,7 @@ pub fn product_packed<E: LayerReal>(
 /// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
 ///
 /// # Panics
-/// If the shapes do not fit together, or there are no operands or not as many of both.
+/// If the shapes do not fit together, or there are no operands, or more of one side.
 pub fn product_sum<E: LayerReal>(
     level: Level,
     left: &[Matrix<E>],
@@ -95,8 +95,8 @@ pub fn product_sum<E: LayerReal>(
     E::product(level, left, right, None, start, out);
 }
 
-/// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of
-/// a linear layer's bias.
+/// Writes the sums of the columns of a contiguous matrix, a column for each of `sums`: the gradient of a linear layer's
+/// bias.
 ///
 /// # Panics
 /// If the elements are not whole rows.

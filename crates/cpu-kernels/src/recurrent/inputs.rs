@@ -79,9 +79,9 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
 
 /// Where the backward pass writes the gradients that are wanted; contiguous.
 ///
-/// That of the weight is a product of all steps, with the outputs before them
-/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. That of the bias are the sums of the
-/// columns of `hidden`.
+/// The gradient of the weight is a product of all steps, with the outputs before them
+/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. The gradient of the bias is the sums of
+/// the columns of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
     /// The gates as the forward pass wrote them in their place, `[batch, steps, G * hidden_size]`. In its place comes

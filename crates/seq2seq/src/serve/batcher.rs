@@ -239,7 +239,7 @@ mod tests {
         assert!(batcher.jobs() == 6 && batcher.place().is_none());
         // Four sources are enough.
         assert_eq!(names(queue.next(4).unwrap()), ["a", "c", "d"]);
-        // Those that were passed over have their places still.
+        // Jobs that were passed over still have their places.
         assert_eq!(batcher.jobs(), 3);
         assert_eq!(names(queue.next(4).unwrap()), ["b", "f"]);
         drop(outputs);

@@ -96,7 +96,7 @@ pub(super) struct Place(
 /// The jobs that wait.
 pub(super) struct Queue {
     jobs: mpsc::UnboundedReceiver<Job>,
-    /// Those that were taken from there, and ask for something else than the batch before.
+    /// Jobs taken from there that ask for something else than the batch before.
     taken: VecDeque<Job>,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Answerer {
     pub(super) with_alignments: bool,
     /// How source tokens are read that the model has not learned.
     pub(super) unknown: UnknownTokens,
-    /// Those that were named.
+    /// The unknown tokens that were named.
     pub(super) named: Mutex<Named>,
 }
 
@@ -158,7 +158,7 @@ impl Answerer {
         Ok(outputs.into_iter().map(of_source).collect())
     }
 
-    /// As many targets as there may be outputs.
+    /// The targets as outputs, at most the number that the search may give.
     fn by_dictionary(&self, targets: &[Vec<String>]) -> Vec<Answer> {
         let most = match &self.search {
             Some(search) => search.most_outputs(),

@@ -117,7 +117,7 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
             ),
         ]
     );
-    // As in a run whose first epoch has as many steps.
+    // As in a run whose first epoch has that many steps.
     let now = manifest(&folder.join("run"));
     for part in ["checkpoints", "history"] {
         assert!(now[part].as_array().unwrap().is_empty(), "{now}");

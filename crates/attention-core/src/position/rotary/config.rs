@@ -137,7 +137,7 @@ impl RotaryConfig {
     }
 
     /// # Panics
-    /// If not as many features turn.
+    /// If `rotated_size` is 0, odd or above `size`.
     fn checked_rotated_size(&self) -> usize {
         let size = self.size;
         let rotated_size = self.rotated_size.unwrap_or(size);

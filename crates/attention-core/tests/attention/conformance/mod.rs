@@ -67,7 +67,7 @@ fn assert_gradient_conforms<A>(
     assert_conforms(&what, actual, expected, tolerance(dtype) * relative);
 }
 
-/// The array with as many axes of size 1 before its own as `axes` need.
+/// The array with axes of size 1 before its own, `axes` in all.
 fn with_axes(array: &Array, axes: usize) -> Array {
     let missing = axes - array.shape.len();
     let shape: Vec<usize> = vec![1; missing]

@@ -36,7 +36,7 @@ pub(crate) fn elements(seed: u64, count: usize) -> Vec<f64> {
 }
 
 impl Case {
-    /// With as many key heads as heads.
+    /// A key head for each head.
     pub(crate) fn new(sizes: [usize; 5]) -> Self {
         let [_, heads, ..] = sizes;
         Self::grouped(sizes, heads)

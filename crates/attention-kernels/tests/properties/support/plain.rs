@@ -214,7 +214,7 @@ fn bias_gradient(
 struct ScoreGradients {
     queries: Vec<Sum>,
     keys: Vec<Sum>,
-    /// That of the additive score.
+    /// The gradient of the additive score's weight.
     weight: Vec<Sum>,
 }
 

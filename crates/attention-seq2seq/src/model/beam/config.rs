@@ -10,8 +10,8 @@ const MOST_BEAM: usize = 10_000;
 /// Configuration of a beam search, which keeps the `beam` most likely beginnings of an output at each step.
 ///
 /// A step extends each of them by every token of the data and by the end, and keeps the `beam` extensions of the
-/// highest probability, all examples of a batch in one step. Those that the end extends are outputs; the others go on.
-/// So a beam of one is greedy search: it stops with the first end that is the most likely token.
+/// highest probability, all examples of a batch in one step. Hypotheses that the end extends are outputs; the others go
+/// on. So a beam of one is greedy search: it stops with the first end that is the most likely token.
 ///
 /// Outputs are ordered by their score, `log p / lp + cp`, where `log p` is the sum of the log-probabilities of their
 /// tokens, the end included, in `f64`. A probability is over the tokens of the data and the end: padding, begin and the

@@ -117,12 +117,12 @@ enum Phase {
 pub(super) struct Hypotheses {
     /// The tokens of all hypotheses, which share their beginnings.
     nodes: Vec<Node>,
-    /// Those that go on, the most likely first; all of one length.
+    /// Hypotheses that go on, the most likely first; all of one length.
     live: Vec<Hypothesis>,
     len: usize,
     /// The outputs that ended, the best first; no more than are kept.
     ended: Vec<Found>,
-    /// Those that no token can extend.
+    /// Hypotheses that no token can extend.
     cut_off: Vec<Hypothesis>,
     phase: Phase,
 }

@@ -250,7 +250,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         }
     }
 
-    /// Goes on with another memory, of as many examples as the rows to come.
+    /// Goes on with another memory, which has an example for each row to come.
     pub(super) fn set_memory(&mut self, memory: Memory) {
         self.memory = Cow::Owned(memory);
     }

@@ -135,7 +135,7 @@ fn a_selection_is_that_of_the_answer_it_was_made_in() {
         return;
     };
     let server = Server::start("");
-    // That of a link is kept.
+    // The selection in a link is kept.
     browser.visit(&server.address, "source=abc&step=1");
     wait(&mut browser, "abc");
     assert_eq!(browser.value("location.hash"), "#source=abc&step=1");
