@@ -34,7 +34,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether every query has a key.
+    /// Whether the options have extra keys.
     pub(crate) fn has_extra_keys(&self) -> bool {
         self.options.extra_keys.is_some()
     }

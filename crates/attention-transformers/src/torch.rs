@@ -136,8 +136,8 @@ pub fn load_transformer_decoder<S: ScoringFunction, C: ScoringFunction>(
     })
 }
 
-/// The module that `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` is
-/// for a stack.
+/// The module that `load_parameters` makes of the tensors at `prefix`; it must ask for all. `num_layers` is for a
+/// stack.
 fn load<M>(
     path: &Path,
     prefix: &str,

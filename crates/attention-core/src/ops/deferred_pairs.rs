@@ -90,7 +90,7 @@ impl<B: CpuBackend> Deposit<B> for DeferredPairs<B> {
     }
 }
 
-/// Whether the two can be added with their queries side by side.
+/// Whether the two can be added with their queries concatenated.
 fn go_together<B: CpuBackend, E: AttentionElement>(
     a: &DeferredPairs<B>,
     b: &DeferredPairs<B>,
@@ -110,7 +110,7 @@ fn go_together<B: CpuBackend, E: AttentionElement>(
     }
 }
 
-/// Adds deposits that go together. Where several heads of queries share one of keys, they are queries side by side,
+/// Adds deposits that go together. Where several heads of queries share a key head, their queries are concatenated,
 /// too.
 fn add_group<B: CpuBackend, E: AttentionElement>(
     group: Vec<DeferredPairs<B>>,

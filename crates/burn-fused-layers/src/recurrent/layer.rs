@@ -14,7 +14,7 @@ use crate::linear::linear;
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
-/// The gates stand side by side, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
+/// The gates are concatenated, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
 /// `weight_hh_l0` of PyTorch (which are `[out, in]`; Burn's are `[in, out]`).
 #[derive(Module, Debug)]
 pub struct RecurrentLayer {
