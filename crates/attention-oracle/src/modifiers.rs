@@ -28,8 +28,8 @@ pub struct Modifiers<'a, E> {
     pub soft_cap: Option<E>,
     /// A bias of pairs, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a pair.
     pub bias: Option<Bias<'a, E>>,
-    /// A bias of distances, `[batch or 1, heads or 1, 1, queries + keys - 1]`: query `i` and key `j` are at `j +
-    /// queries - 1 - i`.
+    /// A bias of distances, `[batch or 1, heads or 1, 1, queries + keys - 1]`: query `i` and key `j` are at
+    /// `j + queries - 1 - i`.
     pub relative_bias: Option<Bias<'a, E>>,
     /// The logit of each head beside the keys' logits, which takes a share and gives nothing: Xiao et al. 2024,
     /// "Efficient Streaming Language Models with Attention Sinks". Minus infinity is none.

@@ -18,7 +18,7 @@ use crate::tuning;
 /// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// Lengths are rounded up by at most one part in this: buffers of nearly the same length, as for batches whose longest
+/// Lengths are rounded up by at most one part in eight: buffers of nearly the same length, as for batches whose longest
 /// texts differ, get one length.
 const SPARE: usize = 8;
 

@@ -1,9 +1,9 @@
 //! The normal distribution.
 //!
-//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about `1 / (t sqrt(2
-//! pi))`: a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25, where `e^(-t^2 / 2)` is no
-//! longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights that grow where the error
-//! is large.) All coefficients are positive, so that the polynomials round as a few additions do.
+//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about
+//! `1 / (t sqrt(2 pi))`: a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25, where
+//! `e^(-t^2 / 2)` is no longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights that
+//! grow where the error is large.) All coefficients are positive, so that the polynomials round as a few additions do.
 
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};

@@ -46,7 +46,7 @@ pub(crate) fn with_extra_keys(
     (memory, sizes.with_keys(num_keys + number), modifiers)
 }
 
-/// The bias of the keys, then of the extra keys, `numbers` of each; an absent one is 0, and both absent are none.
+/// The bias of the keys, then of the extra keys, `numbers` of each; an absent one is 0; none if both are absent.
 fn side_by_side(
     own: Option<Tensor<4>>,
     of_extra: Option<Tensor<4>>,

@@ -42,11 +42,11 @@ use segments::Segments;
 ///
 /// `Mask::from` takes Burn's sense, whose three masks have two, three and four axes.
 ///
-/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. An element
-/// of a query that is not finite reaches its own results, the gradients of the keys and values that it attends to, and
-/// the gradients of parameters, but no other query's results, nor the gradients of other keys. A query that attends to
-/// no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as the gradient of
-/// its context.
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query's
+/// element that is not finite reaches that query's results, the gradients of the keys and values that it attends to,
+/// and the gradients of parameters, but no other query's results, nor the gradients of other keys. A query that attends
+/// to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as the gradient
+/// of its context.
 ///
 /// ```
 /// use attention_core::Mask;

@@ -50,8 +50,8 @@ pub struct AdditiveDeferredGradients<'a, E> {
     pub queries: Option<&'a mut [E]>,
     /// Added to, `[units]`.
     pub weight: Option<&'a mut [E]>,
-    /// The gradients of the scores, for the gradients of the keys; written where a query attends to a key, `[batch,
-    /// heads, queries, keys]`.
+    /// The gradients of the scores, for the gradients of the keys; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
     pub scores: Option<&'a mut [E]>,
     /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
     /// `[batch, heads, queries, keys]`.

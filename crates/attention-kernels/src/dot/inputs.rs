@@ -54,8 +54,8 @@ pub struct DotProductAttentionGradients<'a, E> {
 pub struct DotProductDeferredGradients<'a, E> {
     /// Added to, `[batch, heads, queries, key_size]`.
     pub queries: Option<&'a mut [E]>,
-    /// The gradients of the scores, for the gradients of the keys; written where a query attends to a key, `[batch,
-    /// heads, queries, keys]`.
+    /// The gradients of the scores, for the gradients of the keys; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
     pub scores: Option<&'a mut [E]>,
     /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
     /// `[batch, heads, queries, keys]`.

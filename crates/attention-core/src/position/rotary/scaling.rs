@@ -23,8 +23,8 @@ pub enum RotaryScaling {
     /// `f_n` of the base `theta * factor^(d / (d - 2))`: the first pair keeps its angle, the last has it divided by
     /// `factor`.
     ///
-    /// Hugging Face's `dynamic` has it for contexts of `len` tokens, more than the `max` of the training, with `factor
-    /// len / max - (factor - 1)` in the place of `factor`.
+    /// Hugging Face's `dynamic` has it for contexts of `len` tokens, more than the `max` of the training, with
+    /// `factor len / max - (factor - 1)` in the place of `factor`.
     ///
     /// "NTK-aware" interpolation, bloc97 2023; Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large
     /// Language Models", section 3.1.
