@@ -107,7 +107,7 @@ impl Questions {
         weights
     }
 
-    /// The share of queries whose largest weight is that of the right key.
+    /// The share of queries whose largest weight is on the right key.
     fn accuracy(&self, attention: &Attention<Bilinear>) -> Result<f32, Box<dyn Error>> {
         let chosen = self.weights(attention).argmax(2);
         scalar(chosen.equal(self.answers.clone()).float().mean())

@@ -227,7 +227,7 @@ fn context_by_streaming(scores: &Matrix, values: &Matrix, lens: &[usize]) -> Str
             let scores = &scores.row(i)[tile.clone()];
             let before = largest;
             largest = scores.iter().copied().fold(before, f64::max);
-            // What was summed is relative to the largest score before. (e^-inf is 0: at first there is nothing.)
+            // The sums are relative to the largest score before. (e^-inf is 0: at first there is nothing.)
             let factor = (before - largest).exp();
             sum *= factor;
             context.row_mut(i).iter_mut().for_each(|sum| *sum *= factor);

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let embeddings = embed(&model, &tokenizer, &sentences, pooling, &device)?;
     let seconds = start.elapsed().as_secs_f64();
-    // Of length 1: their products are the cosines of the angles between them.
+    // Vectors of length 1: their products are the cosines of the angles between them.
     let similarities = embeddings.clone().matmul(embeddings.transpose());
     show(&sentences, similarities)?;
     let rate = sentences.len() as f64 / seconds;

@@ -1,4 +1,4 @@
-//! Inputs four times as long as those of training: attention with a state, which gets the weights of the step before.
+//! Inputs four times as long as in training: attention with a state, which gets the weights of the step before.
 //!
 //! The task is to copy a text of few letters, one in each step. The same letter stands at many positions, so the
 //! content of a key does not tell which position is next. Plain additive attention has to learn positions from the

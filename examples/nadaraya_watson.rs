@@ -184,7 +184,7 @@ fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
     }
     // ANCHOR_END: learned
 
-    // The error is lower than at first, and about that of the best width above.
+    // The error is lower than at first, and about as low as for the best width above.
     let learned = error(&attention)?;
     let first = errors[WIDTHS.len() - 1];
     let best = errors.into_iter().fold(first, f32::min);

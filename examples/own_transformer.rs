@@ -264,7 +264,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     check_cache(&model, &device)
 }
 
-/// Token by token from the cache, the logits are those of the whole text.
+/// Token by token from the cache, the logits equal the whole text's.
 fn check_cache(model: &Sorter, device: &Device) -> Result<(), Box<dyn Error>> {
     let texts = with_answer(draw(3, LONGEST, device));
     let [_, tokens] = texts.dims();

@@ -298,7 +298,7 @@ fn learn<S: ScoringFunction>(
 }
 // ANCHOR_END: learn
 
-/// The time of additive attention divided by that of dot-product attention, without gradients.
+/// The time of additive attention divided by the time of dot-product attention, without gradients.
 fn cost(device: &Device) -> Result<f64, Box<dyn Error>> {
     let size = 64;
     let [queries, keys] = [64, 64].map(|len| normal([4, len, size], device));

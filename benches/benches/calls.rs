@@ -147,7 +147,7 @@ fn ragged_lengths() -> Vec<usize> {
     (0..BATCH).map(|b| KEYS - b % (KEYS / 2)).collect()
 }
 
-/// A token of each example beside as many keys as `lengths` says, in a cache.
+/// A token of each example beside its keys in a cache, `lengths` of them.
 fn step_of_batch([token, keys, _]: &[Tensor<3>; 3], lengths: &[usize]) -> Call {
     let [_, _, units] = token.dims();
     let heads = attention_core::MultiHeadAttentionConfig::new(units, HEADS).init(&token.device());

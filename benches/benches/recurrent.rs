@@ -105,7 +105,7 @@ fn call(layer: Layer, device: &Device) -> Call {
         return call_of(device, move || layer(input.clone()));
     }
     let output_gradient = numbers(shape, device);
-    // Those of the parameters are computed before that of the input, and dropped.
+    // Gradients of the parameters are computed before the gradient of the input, and dropped.
     call_of(device, move || {
         let outputs = layer(input.clone()) * output_gradient.clone();
         let gradients = outputs.sum().backward();

@@ -178,7 +178,7 @@ fn dot_product([queries, keys, size]: [usize; 3], device: &Device) -> Vec<Pass> 
     ]
 }
 
-/// Whether composed attention may take so many floats.
+/// Whether composed attention may take `floats` floats.
 fn fits(floats: usize) -> bool {
     size_of::<f32>() * floats <= LIMIT
 }

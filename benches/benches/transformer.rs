@@ -56,7 +56,7 @@ fn run(threads: usize) -> io::Result<()> {
             let output_gradient = numbers([batch, tokens, SIZE], &device);
             for (name, encoder) in encoders(&input, &output_gradient) {
                 let (input, output_gradient) = (input.clone(), output_gradient.clone());
-                // The gradients of the parameters are computed before that of the input, and dropped.
+                // The gradients of the parameters are computed before the input's, and dropped.
                 let step = call_of(&device, move || {
                     input_gradient(&encoder, &input, &output_gradient)
                 });
@@ -137,7 +137,7 @@ fn ours(other: &drop_in::TransformerEncoder, device: &Device) -> Encode {
     Box::new(move |input| encoder.forward(input, Mask::none()))
 }
 
-/// The gradient of the input, from that of the outputs.
+/// The gradient of the input, from the gradient of the outputs.
 fn input_gradient(encoder: &Encode, input: &Tensor<3>, output_gradient: &Tensor<3>) -> Tensor<3> {
     let outputs = encoder(input.clone()) * output_gradient.clone();
     let gradients = outputs.sum().backward();

@@ -13,7 +13,7 @@ const SHORTEST_TURN: Duration = Duration::from_millis(50);
 /// A candidate that has run for this long sits out the rounds after [`FEWEST_ROUNDS`].
 const BUDGET: Duration = Duration::from_secs(15);
 const FEWEST_ROUNDS: usize = 3;
-/// Lets the threads of the turn before go to sleep: those of PyTorch spin for 200 ms, waiting for more.
+/// Lets the threads of the turn before go to sleep: PyTorch's threads spin for 200 ms, waiting for more.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Something to time.

@@ -5,7 +5,7 @@
 //! long as a multiply-add, and counts as one. All arithmetic is in f32: matrix units are left out, and a candidate that
 //! has them may fall below the floor.
 //!
-//! Dot product, of a pair: `size` for the score, `size` for the context, as many as a value has.
+//! Dot product, of a pair: `size` for the score, `size` of a value for the context.
 //!
 //! Additive, of a pair and two hidden units: with `a` and `b` the exponentials `e^{2x}` of either side and `c = w a`,
 //! which is of a row alone, `w tanh` is `m / d` with `d = a b + 1` and `m = c b - w`. Two units share a reciprocal:
@@ -23,8 +23,8 @@
 //! In all, forward and backward of a pair: dot product `5 size + 4 size`, additive `24 hidden + 4 size` and
 //! `7/2 hidden` reciprocals. A projection takes `size hidden` of a row, and twice that again for its two gradients.
 //!
-//! Traffic: each input and parameter is read once and the context written once; for gradients, that of the context is
-//! read and those of the inputs and parameters written.
+//! Traffic: each input and parameter is read once and the context written once; for gradients, the context's is read
+//! and the gradients of inputs and parameters are written.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use std::thread::available_parallelism;
 
-/// Holds this process, and those that it starts, to as many cores as the variable `ATTENTION_THREADS` says, by default
-/// all, and starts as many threads. To be called first: threads that run already are not held.
+/// Holds this process and its children to `ATTENTION_THREADS` cores, by default all, and starts a thread for each. To
+/// be called first: threads that run already are not held.
 ///
 /// # Panics
 /// If the variable is no number from 1 to the number of cores, or [`keeps_memory`] panics.
@@ -37,7 +37,7 @@ pub fn among_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -
 }
 
 /// Whether glibc is told to keep freed memory instead of handing it back to the system and asking for it again: where
-/// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is that of a program that sets nothing.
+/// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is as in a program that sets nothing.
 ///
 /// # Panics
 /// If the variable is neither 0 nor 1, or 1 where the allocator is not glibc's.

@@ -14,7 +14,7 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// The most bytes that were allocated at once during `work`, above those before it.
 pub fn peak_extra(work: impl FnOnce()) -> u64 {
-    // What is kept of earlier work would not count.
+    // Memory kept from earlier work would not count.
     release_memory();
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);

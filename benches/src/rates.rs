@@ -21,11 +21,11 @@ const CHAINS: usize = 16;
 const STEPS: usize = 1024;
 /// A measurement lasts at least so long, that launching it does not count.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// The fastest of so many counts: what disturbs takes time.
+/// How often something is counted; the fastest count is taken, as disturbances take time.
 const TRIES: usize = 5;
 /// The bytes that are copied, many times what a cache holds; less where a buffer cannot be so large.
 const COPIED: u64 = 1 << 28;
-/// The elements that a unit copies: so many loads are under way together.
+/// The elements that a unit copies, all loads under way together.
 const LOADS: usize = 4;
 
 impl Gpu {
@@ -67,7 +67,7 @@ impl Gpu {
         rate
     }
 
-    /// The bytes that a copy by so many cubes reads and writes.
+    /// The bytes a second that a copy by `cubes` cubes reads and writes.
     fn bytes_a_second(&self, cubes: usize) -> f64 {
         let client = self.cube.client();
         let elements = cubes * UNITS * LOADS;
@@ -125,7 +125,7 @@ fn cube_count(client: &Client, cubes: usize) -> CubeCount {
 /// Launches a kernel of chains.
 type Launch = fn(&Client, CubeCount, CubeDim, BufferArg, f32);
 
-/// The most of something that is done in a second; `run` does so many and says how long it took.
+/// The most of something that is done in a second; `run` does a given number and says how long it took.
 fn fastest(first: usize, run: impl Fn(usize) -> Duration) -> f64 {
     run(first); // Compiles.
     let mut count = first;

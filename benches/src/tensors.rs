@@ -47,8 +47,8 @@ impl Ending {
         }
     }
 
-    /// That of many calls, the first of which reads wherever it runs: only who reads what a kernel should have written
-    /// learns that it did not run.
+    /// The end of many calls. The first reads wherever it runs: only a read of what a kernel should have written shows
+    /// that it did not run.
     fn of_calls(device: &Device) -> Self {
         Self {
             reads: true,

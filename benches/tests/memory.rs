@@ -96,7 +96,7 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
         ("a step", bytes / 2, &|| {
             finish(module.attend(numbers([2, 1, 64], device), &memory));
         }),
-        // What stays, and the products of the linear layers before they are split into heads.
+        // The memory itself, and the products of the linear layers before they are split into heads.
         ("preparing", 4 * bytes, &|| {
             let inputs = (keys_and_values.clone(), keys_and_values.clone());
             std::hint::black_box(module.prepare(inputs.0, inputs.1, Mask::none()));
@@ -112,7 +112,8 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
     }
 }
 
-/// A cache takes its keys and values, of as many heads as keys have, and a step nothing that grows with them.
+/// A cache takes the memory of its keys and values, with the heads of the keys; a step takes nothing that grows with
+/// them.
 fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
     const CAPACITY: usize = 2048;
     const KEY_HEADS: usize = 4;

@@ -27,7 +27,7 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let above = book().join("../..");
     let files = fs::read_dir(book().join(folder)).unwrap();
     let files = files.map(|file| file.unwrap().path());
-    // Those of `docs` are made by longer trainings.
+    // Longer trainings make the files in `docs`.
     let files = files.filter(|file| !above.join(file.file_name().unwrap()).exists());
     let examples = examples();
     let of_example = |file: PathBuf| {

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/attention-kernels/tests/properties/support/mod.rs"]
 mod support;
 
-/// What the last panic said.
+/// The message of the last panic.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
 fuzz_target!(

@@ -16,7 +16,7 @@ impl Array {
     /// Elements with a shape.
     ///
     /// # Panics
-    /// If they are not as many as the shape says.
+    /// If their number is not the shape's.
     pub fn new(shape: &[usize], data: impl Into<Vec<f64>>) -> Self {
         let (shape, data) = (shape.to_vec(), data.into());
         assert_eq!(shape.iter().product::<usize>(), data.len(), "{shape:?}");

@@ -212,7 +212,7 @@ pub fn steps_are_one_call<S: ScoringFunction>(
     }
 }
 
-/// Examples selected from a memory are those of the inputs, repeated ones too.
+/// Selecting examples of a memory is selecting examples of the inputs, repeated ones too.
 pub fn selecting_is_selecting_inputs<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,

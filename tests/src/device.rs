@@ -121,8 +121,8 @@ fn run(devices: Vec<Device>, test: impl Fn(&Device)) {
         eprintln!("on {device:?}");
         let test = || {
             test(&device);
-            // What is still to be done may read files that the test removes; and a failed upload would be told to
-            // a later test, whose thread has the same queue.
+            // Work still to be done may read files that the test removes; and a failed upload would be told to a later
+            // test, whose thread has the same queue.
             device.sync().expect("a device finishes its work");
         };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(test)) {

@@ -1,8 +1,8 @@
 //! Shared by the tests: devices, references, comparisons and oracles.
 //!
-//! A test speaks of [`Array`]s (elements on the host, in f64), [`MaskSpec`]s (masks of which a plain loop knows
-//! the answer) and [`Problem`]s (everything that goes into one attention), runs them on every compiled-in
-//! [`device`](mod@device) and compares what comes back.
+//! A test speaks of [`Array`]s (elements on the host, in f64), [`MaskSpec`]s (masks whose answer a plain loop knows)
+//! and [`Problem`]s (everything that goes into one attention), runs them on every compiled-in [`device`](mod@device)
+//! and compares what comes back.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 
@@ -48,7 +48,7 @@ pub use steps::{Steps, StepsCheck};
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// So does that of the recipes.
+/// So does the code of the recipes.
 #[cfg(all(doctest, feature = "flex"))]
 #[doc = include_str!("../../docs/recipes.md")]
 struct Recipes;

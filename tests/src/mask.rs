@@ -1,4 +1,4 @@
-//! Masks of which a plain loop knows the answer.
+//! Masks whose answer a plain loop knows.
 
 use attention_core::Mask;
 use burn::tensor::Device;
@@ -37,7 +37,7 @@ pub enum MaskSpec {
     Segments {
         /// The lengths of the segments of queries, of each row.
         queries: Vec<Vec<usize>>,
-        /// The lengths of those of keys.
+        /// The lengths of the segments of keys.
         keys: Vec<Vec<usize>>,
     },
     /// The first keys: `[batch]` or `[batch, queries]`.

@@ -41,7 +41,7 @@ impl Nan<'_> {
                 let [clean, dirty] = [&clean, &dirty]
                     .map(|problem| problem.run_with(attention, device, DType::F32, path));
                 for output in self.outputs {
-                    // Of the rows on the other side that the NaN has nothing to do with.
+                    // Only rows on the other side that the NaN has nothing to do with.
                     let others = |outcome: &Outcome| {
                         let array = outcome[*output].with_heads();
                         let meets = |at: &[usize]| {

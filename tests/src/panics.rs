@@ -22,7 +22,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     formatted.or_else(|| payload.downcast_ref::<&'static str>().copied())
 }
 
-/// What a message says: one part or several.
+/// The parts of a message: one or several.
 pub trait Parts {
     /// Each part.
     fn parts(&self) -> Vec<&str>;

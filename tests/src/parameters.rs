@@ -76,7 +76,7 @@ impl ModuleVisitor for Reader<'_> {
 
 struct Changer<F> {
     path: Vec<String>,
-    /// The type of the new parameters, if not that of the old ones.
+    /// The type of the new parameters, if it changes.
     dtype: Option<DType>,
     change: F,
 }

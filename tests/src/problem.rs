@@ -23,7 +23,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes of axes, and those of features.
+    /// The sizes of axes, and of features.
     pub const fn new(
         [batch, heads, queries, keys]: [usize; 4],
         [query_size, key_size, hiddens, value_size]: [usize; 4],

@@ -107,7 +107,7 @@ pub struct HuggingFaceMasked {
     pub types: Vec<Vec<u32>>,
     /// The number of tokens of each that are no padding.
     pub lens: Vec<usize>,
-    /// The logits, `[batch, rows, vocab_size]`, or without a head the features; those of padding mean nothing.
+    /// The logits, `[batch, rows, vocab_size]`, or without a head the features; at padding they mean nothing.
     pub logits: Array,
     /// The mean of the features of each text, of length 1, of a model without a head.
     pub means: Option<Array>,
@@ -210,7 +210,7 @@ pub fn hugging_face_translation(family: &str) -> HuggingFaceTranslation {
     read(&format!("hugging_face/{family}/expected"))
 }
 
-/// The results of `tests/reference/hugging_face/<family>`, of which there is attention alone.
+/// The results of `tests/reference/hugging_face/<family>`, which has attention alone.
 ///
 /// # Panics
 /// If the file is missing or malformed.
@@ -236,7 +236,7 @@ fn read<F: DeserializeOwned>(name: &str) -> F {
         .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()))
 }
 
-/// How near a result of type `dtype` must come to a reference, of which ten digits are in its file: `single` in f32.
+/// How near a result of type `dtype` must come to a reference, whose file has ten digits: `single` in f32.
 pub fn near_reference(dtype: DType, single: f64) -> f64 {
     match dtype {
         DType::F64 => 1e-8,

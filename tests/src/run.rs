@@ -10,7 +10,7 @@ use crate::{Array, Outcome, Problem, parameters};
 
 /// A check of any attention: closures cannot be generic.
 pub trait Check {
-    /// Checks `attention`, which is that of `problem`.
+    /// Checks `attention`, which `problem` describes.
     fn check<S: ScoringFunction>(
         &self,
         attention: Attention<S>,
@@ -43,7 +43,7 @@ impl Path {
         Self::Attend,
         Self::AttendWithWeights,
     ];
-    /// Those that know queries and mask when the keys are projected.
+    /// Paths that know queries and mask when the keys are projected.
     pub const DIRECT: [Self; 2] = [Self::Forward, Self::ForwardWithWeights];
 
     /// Context, and weights where this call has them, of queries, keys and values.
@@ -112,7 +112,7 @@ impl Problem {
     }
 
     /// The results of `attention`, with parameters of type `dtype`, for this problem's queries, keys and values; if
-    /// `device` trains, with their gradients and those of the parameters, `grad <path in the module>`.
+    /// `device` trains, with their gradients and the parameters' gradients, `grad <path in the module>`.
     pub fn run_with<S: ScoringFunction>(
         &self,
         attention: &Attention<S>,

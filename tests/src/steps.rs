@@ -27,7 +27,7 @@ pub struct Steps {
 
 /// A check of any alignment: closures cannot be generic.
 pub trait StepsCheck {
-    /// Checks `attention`, which is that of `steps`.
+    /// Checks `attention`, which `steps` describes.
     fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device);
 }
 

@@ -129,7 +129,7 @@ impl Case {
         self
     }
 
-    /// The same with dot products whose rounding in f32 is no more than that of anything else.
+    /// The same with dot products whose rounding in f32 is no more than any other.
     pub(crate) fn of_dot_products(self) -> Self {
         Self {
             deviation: self.deviation.min(3.0),

@@ -2,7 +2,7 @@
 //!
 //! No operation tells. But a value with a one-hot vector of its key behind it carries the key's weight, after dropout,
 //! through the weighted sum: the context shows which weights are left, and the plain loops drop the others. Weights
-//! that are left must be scaled, then, and the gradients those of the same choice.
+//! that are left must then be scaled, and the gradients follow the same choice.
 
 use attention_oracle::Pairs;
 

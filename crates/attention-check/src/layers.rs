@@ -105,7 +105,7 @@ fn in_calls(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Ten
     Tensor::cat(rows.map(|rows| layer.forward(rows)).collect(), 0)
 }
 
-/// Rows of a table of as many as there are keys, some of them more than once, in so many calls.
+/// Rows of a table of `keys` rows, some of them more than once, in `calls` calls.
 fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
     let Sizes {
         queries: count,

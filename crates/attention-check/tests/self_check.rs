@@ -1,4 +1,4 @@
-//! The check that users run on their own devices passes on those of the tests, and notices what is wrong.
+//! The check that users run on their own devices passes on the tests' devices, and notices what is wrong.
 
 #![allow(clippy::unwrap_used)]
 

@@ -160,9 +160,9 @@ impl<S: ScoringFunction> Attention<S> {
     /// The context of each query, with a mask, or with [`AttentionOptions`]: a bias, a soft-cap, sinks, ..
     ///
     /// # Shapes
-    /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`,
-    ///   values `[batch, keys, value_size]`, or all with a heads axis after the batch, and then with as many heads of
-    ///   keys and values as queries have, or a divisor of that. A batch of 1 serves all examples
+    /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or
+    ///   all with a heads axis after the batch; the heads of keys and values divide the heads of queries. A batch of 1
+    ///   serves all examples
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use crate::functional::AttentionOptions;
 use crate::position::Positions;
 
-/// The options of a call, whose mask is that of the memory.
+/// The options of a call; its mask is the memory's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) options: &'a AttentionOptions,
@@ -34,7 +34,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether every query has a key.
+    /// Whether the options have extra keys.
     pub(crate) fn has_extra_keys(&self) -> bool {
         self.options.extra_keys.is_some()
     }

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// # Panics
-/// If there are not as many examples of queries as of keys and values.
+/// If queries differ from keys and values in the number of examples.
 pub(crate) fn assert_batch(queries: &Tensor<4>, values: &Tensor<4>) {
     let [[queries, ..], [values, ..]] = [queries.dims(), values.dims()];
     assert!(

@@ -55,7 +55,7 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Those of `memory`.
+    /// The keys and values of `memory`.
     pub(crate) fn of(memory: &Memory) -> Self {
         Self {
             keys: SharedTensor::new(memory.keys()),
@@ -71,7 +71,8 @@ pub(crate) enum PreparedKeys {
     None,
     /// The bias on the dot products of each key, `[batch, heads, 1, keys]`.
     Bias(Tensor<4>),
-    /// There is such a bias, which each call computes: the keys are a leaf, of which nothing may be computed before.
+    /// There is such a bias, and each call computes it: the keys are a leaf, so nothing may be computed from them
+    /// before.
     BiasOfLeaf,
     /// The keys as the additive kernel reads them, `[batch, ..]`.
     Packed(Tensor<4>),
@@ -82,7 +83,7 @@ impl PreparedKeys {
     fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
         match self {
             Self::None | Self::BiasOfLeaf => Self::None,
-            // A bias of one example is that of all.
+            // A bias of one example serves all.
             Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
             Self::Bias(bias) => Self::Bias(f(bias.clone())),
             Self::Packed(packed) => Self::Packed(f(packed.clone())),
@@ -99,7 +100,7 @@ impl Memory {
     ///
     /// # Panics
     /// If keys and values differ in batch, heads, number, device or the type of their elements, or the mask does not
-    /// fit them. Its heads axis is 1 or the heads of the queries to come, a multiple of those of the keys.
+    /// fit them. Its heads axis is 1 or the heads of the queries to come, a multiple of the key heads.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
@@ -160,7 +161,7 @@ impl Memory {
         })
     }
 
-    /// [`for_queries`](Self::for_queries), of which each attends to a key where `mask` says so, too.
+    /// [`for_queries`](Self::for_queries), where a query attends to a key only if `mask` agrees.
     ///
     /// # Panics
     /// If a mask does not fit.

@@ -104,8 +104,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         }
     }
 
-    /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are those of the heads: a
-    /// heads axis is `num_heads` or 1, extra keys are projected already.
+    /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are per head: a heads axis
+    /// is `num_heads` or 1, extra keys are projected already.
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`; a
@@ -157,8 +157,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.prepared(memory, shared, mask, known)
     }
 
-    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this
-    /// call are appended, each example's own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts. `cache` holds the keys and values so far; this call's are appended to
+    /// it, each example's own number of them. See [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`
@@ -276,7 +276,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         }
     }
 
-    /// The queries of each head. Those that attend to no key are cleared first, as padding is.
+    /// The queries of each head. Queries that attend to no key are cleared first, as padding is.
     fn project_queries(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<4> {
         let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);

@@ -29,7 +29,7 @@ pub struct MultiHeadAttentionConfig {
     /// The size of a value; by default `num_hiddens`.
     #[config(default = "None")]
     pub value_size: Option<usize>,
-    /// The size of a value within a head, and of its context; by default that of a query and key,
+    /// The size of a value within a head, and of its context; by default the size of a query and key,
     /// [`head_size`](Self::head_size).
     #[config(default = "None")]
     pub value_head_size: Option<usize>,

@@ -74,7 +74,7 @@ impl<S: ScoringFunction> Attention<S> {
         attend(queries, &memory, sizes, score, modifiers, dropout)
     }
 
-    /// The options of a call, and those of the module that it does not name.
+    /// The options of a call; the module's own where it names none.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
         let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
         if self.soft_cap.is_none() && !has_parameters && !self.zero_key {
@@ -250,7 +250,7 @@ impl<S: ScoringFunction> Attention<S> {
         self.finish(scores, &memory, call, dtype)
     }
 
-    /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
+    /// The scores by their kernel, without the terms of positions or keys; without a kernel, the whole scores.
     fn products(
         &self,
         queries: Tensor<4>,
@@ -305,7 +305,7 @@ impl<S: ScoringFunction> Attention<S> {
         Sizes::of_call("attention", queries, memory)
     }
 
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Queries that attend to no key
     /// are cleared, unless there are extra keys to attend to.
     ///
     /// # Panics

@@ -35,7 +35,7 @@ pub(crate) fn from_four_axes<const D: usize>(tensor: Tensor<4>) -> Tensor<D> {
     reshape_floats(tensor, dims)
 }
 
-/// [`reshape`], without the checks of Burn's, which take as long as a small call: there are as many elements.
+/// [`reshape`], without Burn's checks, which take as long as a small call: the number of elements is the same.
 fn reshape_floats<const D: usize, const E: usize>(
     tensor: Tensor<D>,
     dims: [usize; E],

@@ -130,7 +130,7 @@ fn contexts_under_a_bias_are_those_of_f32() {
         let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
         let attention = Attention::new(score, 0.0);
         for queries in [1, 2] {
-            // Values of which the nearer half of the keys have one sign and the farther the other.
+            // Values: one sign for the nearer keys, the other for the farther ones.
             let values = Array::from_fn(&[1, 8, 600, 1], |at| if at[2] < 580 { -1.0 } else { 1.0 });
             let contexts = |dtype| {
                 let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], (&device, dtype));

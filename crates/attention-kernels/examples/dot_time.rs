@@ -105,7 +105,7 @@ fn time(
     } else {
         (2e11 / work / 3.5).clamp(5.0, 300.0) as usize
     };
-    // The products that each computes, relative to those of the forward pass.
+    // The products that each computes, relative to the forward pass.
     let passes = [
         ("forward", 1.0),
         ("with backward", 3.5),

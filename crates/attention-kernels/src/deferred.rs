@@ -1,4 +1,4 @@
-//! Gradients of keys and values that are deferred: a decoder adds those of all its steps at once.
+//! Gradients of keys and values that are deferred: a decoder adds all its steps' gradients at once.
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::check_len;

@@ -47,7 +47,7 @@ impl HeadIndex {
 }
 
 impl Heads {
-    /// Those of queries `[batch, heads, queries, size]` and keys `[batch, key_heads, keys, size]`.
+    /// The heads of queries `[batch, heads, queries, size]` and keys `[batch, key_heads, keys, size]`.
     ///
     /// # Panics
     /// If the shapes do not fit together.

@@ -50,7 +50,7 @@ impl<'a> Mask<'a> {
     /// - bounds `[batch or 1, queries or 1]`, contiguous, of the sizes `shape`
     ///
     /// # Panics
-    /// If `bounds` has not as many intervals as `shape`.
+    /// If `bounds` does not fit `shape`.
     pub fn with_intervals(mut self, bounds: &'a [[usize; 2]], shape: [usize; 2]) -> Self {
         let [batch, queries] = shape;
         assert!(
@@ -74,7 +74,7 @@ impl<'a> Mask<'a> {
     /// - keep `[batch or 1, heads or 1, queries or 1, keys or 1]`, contiguous, of the sizes `shape`
     ///
     /// # Panics
-    /// If `keep` has not as many flags as `shape`.
+    /// If `keep` does not fit `shape`.
     pub fn with_keep(mut self, keep: &'a [bool], shape: [usize; 4]) -> Self {
         let [batch, heads, queries, keys] = shape;
         let expected = batch * heads * queries * keys;
@@ -93,7 +93,7 @@ impl<'a> Mask<'a> {
     }
 
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of the scores, `[batch, heads, queries, keys]`.
+    /// If an axis of the mask is neither 1 nor the axis of the scores, `[batch, heads, queries, keys]`.
     pub(crate) fn check(&self, scores: [usize; 4]) {
         let fits = |size: usize, expected: usize| size == 1 || size == expected;
         if let Some(Intervals { shape, .. }) = self.intervals {
@@ -112,8 +112,8 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may be of as many heads as share
-    /// those.
+    /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may have a head for each query head
+    /// that shares them.
     pub(crate) fn check_grouped(&self, [batch, key_heads, queries, keys]: [usize; 4]) {
         let heads = self.keep.map_or(key_heads, |keep| keep.shape[1]);
         let is_grouped = key_heads > 0 && heads.is_multiple_of(key_heads);
@@ -258,7 +258,7 @@ impl QueryMask<'_> {
             }
     }
 
-    /// Writes `masked` over the elements of those of `keys` that are masked. `row` has an element for each.
+    /// Writes `masked` over the elements of masked keys; `row` has an element for each of `keys`.
     #[inline(always)]
     pub(crate) fn fill<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], masked: E) {
         let start = self.range.start.clamp(keys.start, keys.end);

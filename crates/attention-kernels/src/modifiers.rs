@@ -222,7 +222,7 @@ impl<E: Real> Job<E> for Modification<'_, E> {
     }
 }
 
-/// Where a tensor that may have one example or head for all has those of `at`.
+/// The example and head for `at` in a tensor that may have one for all.
 #[inline(always)]
 pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
     let [batch, heads, ..] = rows.shape();

@@ -111,9 +111,9 @@ impl Dropout {
 
 /// The four words of 16 counters whose first words follow each other.
 ///
-/// Each word is kept in 64 bits, of which only the lower half counts: a product of lower halves is one instruction
-/// there, its high word a shift away, and nothing moves between the lanes of vectors. The upper halves of what is
-/// returned are undefined.
+/// Each word is kept in 64 bits; only the lower half counts: a product of lower halves is one instruction there, its
+/// high word a shift away, and nothing moves between the lanes of vectors. The upper halves of what is returned are
+/// undefined.
 #[inline(always)]
 fn draw(key: [u32; 2], counter: [u32; 4]) -> [[u64; SLOTS]; 4] {
     const LOW: u64 = 0xffff_ffff;

@@ -100,8 +100,7 @@ impl<E: Real> Job<E> for Turn<'_, E> {
     type Output = ();
 
     /// A loop over pairs, which the compiler makes vectors of: of neighbours it loads two, takes them apart and puts
-    /// them together again. Products are not fused with sums, so that every level gives the same bits, those of the
-    /// definition.
+    /// them together again. Products are not fused with sums, so that every level gives the definition's bits.
     #[inline(always)]
     fn run<S: Simd<E>>(self, _simd: S) {
         let [_, heads, num_rows, size] = self.rows.shape();

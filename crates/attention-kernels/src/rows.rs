@@ -109,7 +109,7 @@ impl<'a, E> Rows<'a, E> {
     /// A contiguous tensor.
     ///
     /// # Panics
-    /// If `data` has not as many elements as `shape`.
+    /// If `data` does not fit `shape`.
     pub fn contiguous(data: &'a [E], shape: [usize; 4]) -> Self {
         let [_, heads, rows, size] = shape;
         let expected = checked_product(shape);

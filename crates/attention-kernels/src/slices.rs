@@ -39,11 +39,11 @@ pub(crate) fn precise_dot<E: Real>(a: &[E], b: &[E]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// From the gradients of the dropped weights, `gradient`, to those of the scores: `p (dw - D)` with
+/// From the gradients of the dropped weights, `gradient`, to the gradients of the scores: `p (dw - D)` with
 /// `D = sum p dw / sum p`, where the second sum includes the weight of a `sink`, or 0.
 ///
-/// They cancel: without a sink their sum is 0. What is common to all `dw` of a row must therefore leave no error in
-/// `D`, which is why it is computed in f64 here, and divided by the sum of the rounded weights.
+/// They cancel: without a sink their sum is 0. A part common to all `dw` of a row must therefore leave no error in `D`:
+/// it is computed in f64 here, and divided by the sum of the rounded weights.
 #[inline(always)]
 pub(crate) fn softmax_gradient<E: Real>(weights: &[E], sink: f64, gradient: &mut [E]) {
     let (mut total, mut sum) = (0.0, sink);

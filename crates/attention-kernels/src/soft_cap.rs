@@ -46,7 +46,7 @@ const DENOMINATOR: [f64; 5] = [
 const SATURATED: f64 = 7.905;
 
 /// The hyperbolic tangent, within some units in the last place, also where it is 1. A cell that must keep its state
-/// exactly over many steps has another one, of twice as many instructions.
+/// exactly over many steps has another one, with twice the instructions.
 #[inline(always)]
 fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     if size_of::<E>() != size_of::<f32>() {

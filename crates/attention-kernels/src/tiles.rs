@@ -55,7 +55,7 @@ pub(crate) const KEY_PANEL: usize = 64;
 /// Queries in a task of the fused forward kernels: a few blocks, so that the packed keys are read by many.
 pub(crate) const TASK_QUERIES: usize = 4 * QUERY_BLOCK;
 
-/// Tasks of the fused backward kernels at least, where there are so many chunks of keys: enough for the cores of most
+/// Tasks of the fused backward kernels at least, if there are enough chunks of keys: enough for the cores of most
 /// machines. Each chunk beyond the first costs a copy of the queries' gradient.
 pub(crate) const TASKS: usize = 16;
 
@@ -70,8 +70,8 @@ pub(crate) const SCORE_QUERIES: usize = 32;
 /// The least keys in a task of the additive score's gradients: its queries are exponentiated again for each task.
 pub(crate) const SCORE_KEYS: usize = 4 * KEY_LANES;
 
-/// Tasks of the additive score's gradients at least, where there are so many keys. Each part of the keys beyond the
-/// first costs a copy of the queries' gradient.
+/// Tasks of the additive score's gradients at least, if there are enough keys. Each part of the keys beyond the first
+/// costs a copy of the queries' gradient.
 pub(crate) const SCORE_TASKS: usize = 8;
 
 /// The most queries of additive decoding: one tile, so that each block of keys is read once for all of them.

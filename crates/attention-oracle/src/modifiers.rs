@@ -26,12 +26,12 @@ impl<E> Bias<'_, E> {
 pub struct Modifiers<'a, E> {
     /// `cap tanh(score / cap)`: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
     pub soft_cap: Option<E>,
-    /// Of pairs, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a pair.
+    /// A bias of pairs, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a pair.
     pub bias: Option<Bias<'a, E>>,
-    /// Of distances, `[batch or 1, heads or 1, 1, queries + keys - 1]`: that of query `i` and key `j` is at
+    /// A bias of distances, `[batch or 1, heads or 1, 1, queries + keys - 1]`: query `i` and key `j` are at
     /// `j + queries - 1 - i`.
     pub relative_bias: Option<Bias<'a, E>>,
-    /// The logit of each head beside those of the keys, which takes a share and gives nothing: Xiao et al. 2024,
+    /// The logit of each head beside the keys' logits, which takes a share and gives nothing: Xiao et al. 2024,
     /// "Efficient Streaming Language Models with Attention Sinks". Minus infinity is none.
     pub sinks: Option<&'a [E]>,
 }

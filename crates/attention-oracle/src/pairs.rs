@@ -1,7 +1,7 @@
 //! The pairs of queries and keys that a mask allows.
 //!
-//! Tensors of queries are `[batch, heads, queries, size]`, those of keys `[batch, key_heads, keys, size]`, those of
-//! pairs `[batch, heads, queries, keys]`. What belongs to masked pairs alone is never read.
+//! Tensors of queries are `[batch, heads, queries, size]`, tensors of keys `[batch, key_heads, keys, size]`, tensors of
+//! pairs `[batch, heads, queries, keys]`. Elements of masked pairs alone are never read.
 
 /// The sizes of all axes but the last of queries and keys.
 #[derive(Clone, Copy, Debug)]

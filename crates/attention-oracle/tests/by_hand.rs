@@ -31,7 +31,7 @@ fn attention() {
     assert_close(&scores, &[5.0, 7.0, 0.0, 7.5, 10.5, 0.0]);
 }
 
-/// Scores of 0 with biases, beside sinks, the second of which is none.
+/// Scores of 0 with biases, beside sinks; the second sink is none.
 #[test]
 fn modified_attention() {
     let axes = Axes {

@@ -148,7 +148,7 @@ pub(crate) trait Canvas {
     /// Draws a horizontal or vertical line one pixel thick: half a pixel on either side.
     fn tick(&mut self, from: Point, to: Point);
 
-    /// Draws a text, of which nothing is left if it is empty.
+    /// Draws a text; an empty one leaves nothing.
     fn text(&mut self, text: Text<'_>);
 }
 

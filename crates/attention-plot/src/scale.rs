@@ -23,7 +23,7 @@ impl Scale {
     /// At most `most` (two or more) round numbers on the axis, with labels as exact as
     /// [`end_labels`](Self::end_labels).
     ///
-    /// An end whose label is that of a round number counts as this number: a smallest weight of 0.00001 as 0.
+    /// An end with the label of a round number counts as this number: a smallest weight of 0.00001 as 0.
     pub(crate) fn ticks_like_ends(&self, most: usize) -> Vec<Tick> {
         let finest = self.finest();
         let slack = 10_f64.powi(finest) / 2.0;
@@ -75,7 +75,7 @@ impl Scale {
             .collect()
     }
 
-    /// A number with its digits down to that of ten to the power of `finest`.
+    /// A number with its digits down to `10^finest`.
     fn label(&self, value: f64, finest: i32) -> String {
         let largest = magnitude(self.low.abs().max(self.high.abs()));
         if (-4..5).contains(&largest) {

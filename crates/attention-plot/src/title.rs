@@ -10,7 +10,7 @@ use crate::{
 
 /// A title on one or two lines is shrunk to this size at most.
 const SMALL_EM: f64 = 10.0;
-/// A title on three lines is shrunk to this size at most: that of the smallest tick labels.
+/// A title on three lines is shrunk to this size at most, as the smallest tick labels.
 const LEAST_EM: f64 = 8.0;
 const MOST_LINES: usize = 3;
 /// The distance from the tick labels.

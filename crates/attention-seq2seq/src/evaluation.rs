@@ -184,7 +184,7 @@ pub struct Evaluation {
 /// The order of wrong outputs: the most edits first, then the place of the source among all.
 type Rank = (Reverse<usize>, usize);
 
-/// The numbers of sources, of those with a space, and of those of whose targets one has a space.
+/// The numbers of sources, of sources with a space, and of sources with a target with a space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spaces {
     all: usize,
@@ -193,8 +193,8 @@ struct Spaces {
 }
 
 impl Evaluation {
-    /// Translates the sources of the pairs to validate on, and compares each output with the targets of its source, any
-    /// of which is right.
+    /// Translates the sources of the pairs to validate on, and compares each output with the targets of its source; any
+    /// target is right.
     ///
     /// # Errors
     /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if these
@@ -212,7 +212,7 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// Adds pairs, those of one source together.
+    /// Adds pairs, the pairs of one source together.
     fn add(
         &mut self,
         translator: &Translator,
@@ -236,7 +236,7 @@ impl Evaluation {
         }
         let errors = self.spaces.all + groups.len();
         self.sources.resize(errors, SourceErrors::default());
-        // Sources of similar length together, and no more outputs in memory than those of a batch.
+        // Sources of similar length together, and no more outputs in memory than one batch's.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&index| sources[index].len());
         let (empty, order): (Vec<usize>, Vec<usize>) = order
@@ -340,12 +340,12 @@ impl Evaluation {
         }
     }
 
-    /// The wrong outputs with the most edits, of equally many those of earlier sources.
+    /// The wrong outputs with the most edits; at equal numbers, earlier sources first.
     pub fn worst(&self) -> impl Iterator<Item = &WrongOutput> {
         self.worst.values()
     }
 
-    /// The errors of each source, in the order of the sources' first pairs among those to validate on, which is that of
+    /// The errors of each source, in the order of the sources' first pairs to validate on, as in
     /// [`Corpus::valid_chunks`].
     pub fn sources(&self) -> &[SourceErrors] {
         &self.sources

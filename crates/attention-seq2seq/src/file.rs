@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
 ///
 /// - The folder must exist.
-/// - A file of that name is replaced. The new one has the permissions of a new file, not those of the old one.
+/// - A file of that name is replaced. The new one has a new file's permissions, not the old one's.
 /// - A symbolic link of that name is replaced, not followed.
 /// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one behind,
 ///   with a name from `.attention-` to `.tmp`.

@@ -22,7 +22,7 @@
 //! target tokens its queries, in decoding one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
-// What training alone needs of other parts stays in its place without it.
+// Code that training alone needs in other parts stays in its place without it.
 #![cfg_attr(not(feature = "train"), allow(dead_code, unused_imports))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 // Programs print, the library does not.

@@ -34,7 +34,7 @@ fn free() -> Option<f64> {
     within(system.available_memory(), groups, limits())
 }
 
-/// Those of the process on address space and on data (`ulimit -v` and `-d`).
+/// The process's limits on address space and on data (`ulimit -v` and `-d`).
 #[cfg(target_os = "linux")]
 fn limits() -> [Option<u64>; 2] {
     use rustix::process::{Resource, getrlimit};

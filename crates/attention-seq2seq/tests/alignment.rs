@@ -1,5 +1,5 @@
-//! An attention of a user's own with a state: each step gets that of the step before, and the penalty is added to the
-//! loss. And the attentions of the program: their parameters keep their names.
+//! An attention of a user's own with a state: each step gets the state of the step before, and the penalty is added to
+//! the loss. And the attentions of the program: their parameters keep their names.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -49,7 +49,7 @@ struct Bounds {
     tolerance: f64,
 }
 
-/// The gradients of a model's loss; those of parameters that are ignored are 0.
+/// The gradients of a model's loss; parameters that are ignored have gradients of 0.
 fn check_model<M: Module>(
     what: &str,
     model: M,

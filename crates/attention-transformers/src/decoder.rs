@@ -78,8 +78,8 @@ impl TransformerDecoderConfig {
 /// A stack of [`TransformerDecoderLayer`]s: rows attend to each other, each to those up to itself, and to a memory.
 ///
 /// Padding among the rows is zeros in the result and reaches nothing, as in a
-/// [`TransformerEncoder`](super::TransformerEncoder); that of the memory is what the mask of
-/// [`prepare`](Self::prepare) says.
+/// [`TransformerEncoder`](super::TransformerEncoder); the mask of [`prepare`](Self::prepare) says what is padding in
+/// the memory.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent: `torch.nn.TransformerDecoder`,
 /// called with `tgt_is_causal`.
@@ -172,7 +172,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         }
     }
 
-    /// The rows after all layers, all at once, as in training by teacher forcing. The mask, or that of
+    /// The rows after all layers, all at once, as in training by teacher forcing. The mask, or the one in
     /// [`AttentionOptions`], is for the attention of the rows to each other, which is causal besides: it says what is
     /// padding.
     ///
@@ -236,8 +236,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         TransformerCache::of_windows(self.layers.iter().map(|layer| layer.window))
     }
 
-    /// The last rows of texts after all layers, of which `cache` has the keys and values so far, and takes those of the
-    /// `new` rows: what [`forward`](Self::forward) gives for them with the whole texts.
+    /// The last rows of texts after all layers: what [`forward`](Self::forward) gives for them with the whole texts.
+    /// `cache` has the keys and values so far, and takes up those from the `new` rows.
     ///
     /// It is for generation, without autodiff.
     ///

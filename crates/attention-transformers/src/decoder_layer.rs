@@ -66,7 +66,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         self.cross_attention.prepare(memory.clone(), memory, mask)
     }
 
-    /// The rows after the layer, with a mask of which rows each attends to, or with [`AttentionOptions`] of the
+    /// The rows after the layer, with a mask that says which rows each attends to, or with [`AttentionOptions`] of the
     /// attention of the rows to each other. A decoder that generates token by token needs [`Mask::causal`].
     ///
     /// # Shapes
@@ -108,9 +108,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         })
     }
 
-    /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
-    /// `new` rows; as
-    /// [`TransformerEncoderLayer::forward_cached`](super::TransformerEncoderLayer::forward_cached).
+    /// The last rows of texts after the layer. `cache` has the keys and values so far, and takes up those from the
+    /// `new` rows; as [`TransformerEncoderLayer::forward_cached`](super::TransformerEncoderLayer::forward_cached).
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`

@@ -43,7 +43,7 @@ pub enum PositionEmbedding {
     /// Vaswani et al. 2017, "Attention Is All You Need", section 3.5. D2L's `PositionalEncoding`.
     Sinusoidal(PositionalEncoding),
     /// A learned row for each position: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section
-    /// 3.1. Those of BERT and GPT-2.
+    /// 3.1. BERT and GPT-2 have such rows.
     Learned(Embedding),
 }
 
@@ -141,7 +141,7 @@ impl TokenEmbeddingConfig {
     }
 }
 
-/// The embedding of tokens, with that of their positions: what goes into the first layer of a Transformer.
+/// The embedding of tokens and of their positions: the input of a Transformer's first layer.
 ///
 /// ```
 /// use attention_core::position::Positions;
@@ -203,7 +203,7 @@ impl TokenEmbedding {
         self.sum(tokens, Some(types), positions)
     }
 
-    /// The rows of texts that go on after those of `cache`. Padding need be no token that there is.
+    /// The rows of texts that go on after the tokens in `cache`. Padding need not be a valid token.
     pub(crate) fn of_texts(
         &self,
         tokens: Tensor<2, Int>,

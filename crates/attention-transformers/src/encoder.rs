@@ -146,8 +146,8 @@ pub struct TransformerEncoder<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> TransformerEncoder<S> {
-    /// The rows after all layers, with a mask of which rows each attends to, or with [`AttentionOptions`], which are
-    /// those of every layer.
+    /// The rows after all layers, with a mask that says which rows each attends to, or with [`AttentionOptions`] for
+    /// every layer.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in padding
@@ -187,8 +187,8 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
         TransformerCache::of_windows(self.layers.iter().map(|layer| layer.window))
     }
 
-    /// The last rows of texts after all layers, of which `cache` has the keys and values so far, and takes those of the
-    /// `new` rows: what [`forward`](Self::forward) gives for them with a causal mask and the whole texts. A prompt of
+    /// The last rows of texts after all layers: what [`forward`](Self::forward) gives for them with a causal mask and
+    /// the whole texts. `cache` has the keys and values so far, and takes up those from the `new` rows. A prompt of
     /// many rows and single ones after it go through the same call.
     ///
     /// It is for generation, without autodiff.

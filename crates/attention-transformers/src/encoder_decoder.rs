@@ -22,8 +22,8 @@ const NAME: &str = "EncoderDecoder";
 /// Configuration of [`EncoderDecoder`].
 #[derive(Config, Debug)]
 pub struct EncoderDecoderConfig {
-    /// The configuration of the embedding, whose size is that of the rows of both stacks: that of the tokens that the
-    /// model makes, and of those that it reads, unless these have their own.
+    /// The embedding of target tokens, and of source tokens too unless `source_embedding` is set. Its size is
+    /// `num_hiddens` of both stacks.
     pub embedding: TokenEmbeddingConfig,
     /// The configuration of the encoder.
     pub encoder: TransformerEncoderConfig,
@@ -48,17 +48,17 @@ impl EncoderDecoderConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If an embedding is not of the size of the rows, the memory is not of that of the encoder's, `feature_scale` is
-    /// not a positive number, and as [`TokenEmbeddingConfig::init`], [`TransformerEncoderConfig::init`] and
-    /// [`TransformerDecoderConfig::init`].
+    /// If an embedding is not of the size of the rows, the memory not of the size of the encoder's rows,
+    /// `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
+    /// [`TransformerEncoderConfig::init`] and [`TransformerDecoderConfig::init`].
     pub fn init(&self, device: &Device) -> EncoderDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
         self.init_with(score, score, score, device)
     }
 
     /// A model around the scores that the functions make of the index of each layer: `encoder_score` and
-    /// `decoder_score` those of rows among each other, `cross_score` those of the decoder's rows and the encoder's.
-    /// Each layer should have its own, as in [`TransformerDecoderConfig::init_with`].
+    /// `decoder_score` score rows among each other, `cross_score` the decoder's rows with the encoder's. Each layer
+    /// should have its own, as in [`TransformerDecoderConfig::init_with`].
     ///
     /// # Panics
     /// As [`init`](Self::init).
@@ -157,7 +157,7 @@ impl EncoderDecoderConfig {
 /// let score = |_| DotProductScoreConfig::new().with_scale(Some(1.0)).init();
 /// let model = config.init_with(score, score, score, &device);
 ///
-/// // Two texts are read, the second of which is shorter.
+/// // Two texts are read; the second is shorter.
 /// let source = Tensor::<2, Int>::from_ints([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], &device);
 /// let memory = model.encode(source, NewRows::First(&[5, 3]));
 /// // Teacher forcing: logits of the token that follows each.
@@ -284,7 +284,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     /// - features `[.., num_hiddens]`, result `[.., vocab_size]`
     ///
     /// # Panics
-    /// If size, type or device of the features are not those of the parameters.
+    /// If size, type or device of the features differ from the parameters'.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
         let (weight, bias) = self.embedding.head(self.head.as_ref());
         linear(
@@ -302,8 +302,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         }
     }
 
-    /// The logits of the token that follows each of the last `tokens` of texts, whose state takes those of the new
-    /// `rows`.
+    /// The logits of the token that follows each of the last `tokens` of texts; the state takes up the new `rows`.
     ///
     /// It is for generation, without autodiff.
     ///

@@ -47,7 +47,7 @@ pub struct TransformerEncoderLayer<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> TransformerEncoderLayer<S> {
-    /// The rows after the layer, with a mask of which rows each attends to, or with [`AttentionOptions`].
+    /// The rows after the layer, with a mask that says which rows each attends to, or with [`AttentionOptions`].
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`
@@ -63,7 +63,7 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
         self.after_attention(rows)
     }
 
-    /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
+    /// The last rows of texts after the layer. `cache` has the keys and values so far, and takes up those from the
     /// `new` rows; see [`KeyValueCache`].
     ///
     /// With a [window](Self::window) the cache should have it, too: it forgets what no later row attends to, and is all

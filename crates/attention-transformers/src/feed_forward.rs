@@ -132,7 +132,7 @@ impl FeedForward {
     /// - rows and result `[.., size]`
     ///
     /// # Panics
-    /// If size, type or device of the rows are not those of the parameters.
+    /// If size, type or device of the rows differ from the parameters'.
     pub fn forward<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         if rows.dims()[..D - 1].contains(&0) {
             return rows;
@@ -148,8 +148,8 @@ impl FeedForward {
     }
 }
 
-/// The output layer of `f(input)`, or of `f(gate) * input`, of which dropout drops some. Where it drops nothing, what
-/// is activated is not kept for the backward pass on the CPU.
+/// The output layer of `f(input)`, or of `f(gate) * input`, after dropout. Where dropout drops nothing, the activated
+/// elements are not kept for the backward pass on the CPU.
 pub(crate) fn activated_output<const D: usize>(
     output: &Linear,
     dropout: &Dropout,

@@ -18,7 +18,7 @@ use crate::generate::CausalModel;
 /// Configuration of [`LanguageModel`].
 #[derive(Config, Debug)]
 pub struct LanguageModelConfig {
-    /// The configuration of the embedding, whose size is that of the rows of the stack.
+    /// The configuration of the embedding, whose size is `num_hiddens` of the stack.
     pub embedding: TokenEmbeddingConfig,
     /// The configuration of the stack.
     pub stack: TransformerEncoderConfig,
@@ -183,8 +183,8 @@ impl<S: ScoringFunction> LanguageModel<S> {
         self.stack.cache()
     }
 
-    /// The logits of the token that follows each of the last `tokens` of texts, of which `cache` has the keys and
-    /// values so far, and takes those of the new `rows`.
+    /// The logits of the token that follows each of the last `tokens` of texts. `cache` has the keys and values so far,
+    /// and takes up those from the new `rows`.
     ///
     /// It is for generation, without autodiff.
     ///

@@ -113,7 +113,7 @@ impl TransformerLayerConfig {
     }
 
     /// A decoder layer around `score` and, for the attention to the memory, `cross_score`. Positions are a matter of
-    /// the first alone: those of the memory are others.
+    /// the first alone: the memory has positions of its own.
     ///
     /// # Panics
     /// As [`init_encoder`](Self::init_encoder).

@@ -20,9 +20,9 @@ const NAME: &str = "MaskedLanguageModelConfig";
 /// Configuration of [`MaskedLanguageModel`].
 #[derive(Config, Debug)]
 pub struct MaskedLanguageModelConfig {
-    /// The configuration of the embedding, whose size is that of the rows of the stack.
+    /// The configuration of the embedding, whose size is `num_hiddens` of the stack.
     pub embedding: TokenEmbeddingConfig,
-    /// The configuration of the stack. The normalization of its layers is that of the head, too.
+    /// The configuration of the stack. The head has the normalization of its layers, too.
     pub stack: TransformerEncoderConfig,
     /// The activation of the head, which is not gated.
     #[config(default = "FeedForwardActivation::Gelu")]
@@ -80,9 +80,8 @@ impl MaskedLanguageModelConfig {
     }
 }
 
-/// A model of the tokens that a text has at its own positions, of which some are masked by a token of their own: the
-/// embedding of tokens, positions and types, a stack of layers whose rows attend to all, and a head. BERT is such a
-/// model.
+/// A model of the tokens that a text has at its own positions, some masked by a token of their own: the embedding of
+/// tokens, positions and types, a stack of layers whose rows attend to all, and a head. BERT is such a model.
 ///
 /// Padding reaches nothing, whatever it holds: it need not be a token that there is.
 ///
@@ -111,7 +110,7 @@ impl MaskedLanguageModelConfig {
 ///     .with_dropout(0.1);
 /// let stack = TransformerEncoderConfig::new(layer, 2);
 /// let model = MaskedLanguageModelConfig::new(embedding, stack).init(&device);
-/// // Two pairs of sentences, the second of which is shorter.
+/// // Two pairs of sentences; the second is shorter.
 /// let tokens = Tensor::<2, Int>::from_ints([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], &device);
 /// let types = Tensor::<2, Int>::from_ints([[0, 0, 0, 1, 1], [0, 1, 1, 0, 0]], &device);
 /// let logits = model.forward(tokens, Some(types), NewRows::First(&[5, 3]));
@@ -179,13 +178,13 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         features(&self.embedding, &self.stack, tokens, types, rows, none)
     }
 
-    /// The logits of features, such as those of the masked tokens alone: the head is the largest layer.
+    /// The logits of features, such as the features of masked tokens alone: the head is the largest layer.
     ///
     /// # Shapes
     /// - features `[.., num_hiddens]`, result `[.., vocab_size]`
     ///
     /// # Panics
-    /// If size, type or device of the features are not those of the parameters.
+    /// If size, type or device of the features differ from the parameters'.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
         let MaskedLanguageModelHead {
             transform,

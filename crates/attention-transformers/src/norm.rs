@@ -107,7 +107,7 @@ impl Norm {
     /// - rows and result `[.., size]`
     ///
     /// # Panics
-    /// If size, type or device of the rows are not those of the gains.
+    /// If size, type or device of the rows differ from the gains'.
     pub fn forward<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         let gamma = value(&self.gamma);
         if self.is_centered {

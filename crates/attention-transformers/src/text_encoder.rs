@@ -35,7 +35,7 @@ pub enum Pooling {
 }
 
 impl<S: ScoringFunction> TextEncoder<S> {
-    /// What a text says at each of its tokens; `rows` says which are tokens and no padding, and without `types` all are
+    /// The features of each token of a text; `rows` says which are tokens and no padding, and without `types` all are
     /// of the first one, if the model has types.
     ///
     /// # Shapes

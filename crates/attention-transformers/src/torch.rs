@@ -63,7 +63,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 ///
 /// `prefix` is what stands before these names in the file, such as `"encoder."` in a state dict of
 /// `torch.nn.Transformer`. With it, all of them must have a place in `stack`, and all of its parameters one of them.
-/// Those of scores, sinks and a position bias, which PyTorch has not, stay as they are.
+/// Parameters of scores, sinks and a position bias, which PyTorch has not, stay as they are.
 ///
 /// A state dict holds parameters and nothing else. **What it does not say, `stack` must have been configured for**, and
 /// nothing of it is guessed. Where PyTorch's defaults are not ours, they are:
@@ -78,7 +78,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// | `dropout` | 0.1 | `dropout`, `attention_dropout`, `feed_forward_dropout` | 0 |
 ///
 /// With `bias=False` PyTorch leaves out the biases of linear layers and normalizations alike: `attention_bias`,
-/// `feed_forward_bias` and that of [`NormConfig`](crate::NormConfig) are false.
+/// `feed_forward_bias` and the bias of [`NormConfig`](crate::NormConfig) are false.
 ///
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
@@ -136,8 +136,8 @@ pub fn load_transformer_decoder<S: ScoringFunction, C: ScoringFunction>(
     })
 }
 
-/// The module that `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` are
-/// those of a stack.
+/// The module that `load_parameters` makes of the tensors at `prefix`; it must ask for all. `num_layers` is for a
+/// stack.
 fn load<M>(
     path: &Path,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! Memory that an import takes: that of the layer, not that of the file. A program of its own: its allocator counts.
+//! Memory that an import takes: the layer's, not the file's. A program of its own: its allocator counts.
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

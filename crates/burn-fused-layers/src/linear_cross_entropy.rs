@@ -98,7 +98,7 @@ pub fn linear_cross_entropy(
 }
 
 /// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the
-/// parts were concatenated, which on the CPU those of some rows are at a time.
+/// parts were concatenated. The CPU concatenates them for some rows at a time.
 ///
 /// ```
 /// use burn_fused_layers::{ClassTargets, linear_cross_entropy_of_parts};

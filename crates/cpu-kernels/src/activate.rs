@@ -48,9 +48,9 @@ pub struct ActivationInputs<'a, E> {
 /// Where the gradients that are wanted are written.
 #[derive(Debug)]
 pub struct ActivationGradients<'a, E> {
-    /// That of the input.
+    /// The gradient of the input.
     pub input: Option<&'a mut [E]>,
-    /// That of the factor.
+    /// The gradient of the factor.
     pub factor: Option<&'a mut [E]>,
 }
 
@@ -58,7 +58,7 @@ impl<E: LayerReal> ActivationInputs<'_, E> {
     /// Writes the results.
     ///
     /// # Panics
-    /// If there are not as many of all.
+    /// If the lengths differ.
     pub fn forward(&self, level: Level, output: &mut [E]) {
         E::activate(self, level, output);
     }
@@ -66,7 +66,7 @@ impl<E: LayerReal> ActivationInputs<'_, E> {
     /// Writes the gradients that are wanted, from the gradient of the results.
     ///
     /// # Panics
-    /// If there are not as many of all, or the gradient of an absent factor is wanted.
+    /// If the lengths differ, or the gradient of an absent factor is wanted.
     pub fn backward(&self, level: Level, gradient: &[E], gradients: ActivationGradients<E>) {
         E::activate_backward(self, level, gradient, gradients);
     }
@@ -74,7 +74,7 @@ impl<E: LayerReal> ActivationInputs<'_, E> {
 
 impl<E: Real> ActivationInputs<'_, E> {
     /// # Panics
-    /// If there are not as many factors as elements.
+    /// If factors and elements differ in number.
     fn check(&self) {
         if let Some(factor) = self.factor {
             check_len(OPERATION, "factor", [self.input.len()], factor.len());

@@ -18,12 +18,12 @@ use crate::tuning;
 /// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// A buffer may be longer than it need be by one part in so many: those of nearly the same length, as of batches whose
-/// longest texts differ, have one length.
+/// Lengths are rounded up by at most one part in eight: buffers of nearly the same length, as for batches whose longest
+/// texts differ, get one length.
 const SPARE: usize = 8;
 
-/// A kept buffer may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
-/// the forward pass did not, some of them a little shorter than those that it just left.
+/// A kept buffer is reused if it is at most a third too long. The backward pass of a step asks for lengths that the
+/// forward pass did not, some of them a little shorter than the buffers it just left.
 const KEPT_SPARE: usize = 3;
 
 /// Elements beyond a round number that are not rounded up: what aligning the first one to a cache line needs.
@@ -190,7 +190,7 @@ pub struct Pool<E>(Mutex<State<E>>);
 
 #[derive(Debug)]
 struct State<E> {
-    /// Those that no buffer has, the oldest first.
+    /// Blocks that no buffer has, the oldest first.
     blocks: VecDeque<Vec<E>>,
     /// Elements of these.
     kept: usize,
@@ -210,12 +210,12 @@ impl<E> Pool<E> {
         }))
     }
 
-    /// A block that is long enough, and not much longer. If there is none, so many elements count as taken.
+    /// A block that is long enough, and not much longer. If there is none, `len` elements count as taken.
     fn take(&self, len: usize) -> Option<Vec<E>> {
         let mut freed = Vec::new(); // Under the lock only to be counted.
         let mut state = self.lock();
         let fits = |block: &Vec<E>| (len..=len + len / KEPT_SPARE).contains(&block.len());
-        // Of the best ones the newest, which may still be in a cache.
+        // The best one; of several, the newest, which may still be in a cache.
         let fitting = state.blocks.iter().enumerate().rev();
         let fitting = fitting.filter(|(_, block)| fits(block));
         let best = fitting.min_by_key(|(_, block)| block.len());
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(pool.take(LEN).expect("kept").len(), LEN);
         let taken = pool.take(LEN).expect("kept");
         assert_eq!(taken.as_ptr(), newest);
-        // What is left is from one less than this on.
+        // The shortest one left has `LEN - 1` elements: too many here.
         assert!(pool.take(LEN - LEN / 4 - 2).is_none());
     }
 

@@ -28,8 +28,8 @@ const OPERATION: &str = "cross-entropy";
 /// `1 / rows`.
 ///
 /// The features of a row may come in several parts of the same size, the first of all rows, then the second of all
-/// rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There are as many
-/// rows as targets, and as many parts as the weight has rows for.
+/// rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There is a row for
+/// each target, and the weight has rows for each part.
 ///
 /// # Shapes
 /// - input `[parts * rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
@@ -53,11 +53,11 @@ pub struct CrossEntropyInputs<'a, E> {
 /// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct CrossEntropyGradients<'a, E> {
-    /// That of the input.
+    /// The gradient of the input.
     pub input: Option<&'a mut [E]>,
-    /// That of the weight.
+    /// The gradient of the weight.
     pub weight: Option<&'a mut [E]>,
-    /// That of the bias.
+    /// The gradient of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
@@ -305,7 +305,7 @@ impl<E: Real> Job<E> for Task<'_, E> {
             }
             let mut logit = logits[target].to_f64();
             if smoothing > 0.0 {
-                // Of differences, as logits may be large.
+                // A sum of differences, as logits may be large.
                 let below = logits.iter().map(|x| x.to_f64() - logit).sum::<f64>();
                 logit += smoothing * below / self.classes as f64;
             }

@@ -3,8 +3,7 @@
 //! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about
 //! `1 / (t sqrt(2 pi))`: a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25, where
 //! `e^(-t^2 / 2)` is no longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights that
-//! grow where the error is large.) All coefficients are positive, so that the rounding of the polynomials is that of a
-//! few additions.
+//! grow where the error is large.) All coefficients are positive, so that the polynomials round as a few additions do.
 
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};
@@ -48,7 +47,7 @@ impl<V: Copy> Normal<V> {
         let (half, peak) = (constant(0.5), constant(PEAK));
         let square = simd.mul(x, x);
         let power = simd.exp(simd.neg_mul_add(half, square, simd.zero()));
-        // The rounding of the square, by half of which the exponent is too small.
+        // The rounding of the square: the exponent is too small by half of it.
         let excess = simd.neg_mul_add(x, x, square);
         let power = simd.mul_add(simd.mul(power, half), excess, power);
         let density = simd.mul(power, peak);

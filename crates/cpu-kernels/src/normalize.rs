@@ -2,7 +2,7 @@
 //!
 //! Forward, `y = h gain + bias` with `h = (x - mean) / std`, where `std^2` is the mean of `(x - mean)^2` plus epsilon;
 //! by the root mean square the mean is taken for 0. Mean and `1 / std` of each row are kept. Backward, with the
-//! gradient `g` of `y` and `d = g gain`, means being those of the row:
+//! gradient `g` of `y` and `d = g gain`, and means over the row:
 //!
 //! ```text
 //! dx = (d - mean(d) - h mean(d h)) / std        dgain = sum of g h over the rows        dbias = sum of g
@@ -41,11 +41,11 @@ pub struct NormalizationInputs<'a, E> {
 /// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct NormalizationGradients<'a, E> {
-    /// That of the rows.
+    /// The gradient of the rows.
     pub rows: Option<&'a mut [E]>,
-    /// That of the gain.
+    /// The gradient of the gain.
     pub gain: Option<&'a mut [E]>,
-    /// That of the bias.
+    /// The gradient of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
@@ -329,7 +329,7 @@ impl<E: Real> NormalizationInputs<'_, E> {
 /// exact.
 const CHAINS: usize = 4;
 
-/// The sum of what the elements exceed `center` by, and that of the squares.
+/// The sums of the elements less `center`, and of their squares.
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>>(simd: S, row: &[E], center: E) -> [f64; 2] {
     let shift = simd.splat(center);

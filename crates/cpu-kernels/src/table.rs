@@ -49,8 +49,8 @@ fn check_indices(indices: &[usize], count: usize) {
     );
 }
 
-/// Adds rows to those of a table: of each part, row `n` to the one of its index `n`. This is the gradient of an
-/// embedding. Parts are added in their order; the number of threads changes no bit.
+/// Adds rows to a table: row `n` of each part to the table's row `indices[n]`. This is the gradient of an embedding.
+/// Parts are added in their order; the number of threads changes no bit.
 ///
 /// # Shapes
 /// - part: indices `[rows]`, rows `[rows, size]`

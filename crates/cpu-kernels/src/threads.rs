@@ -31,7 +31,7 @@ pub fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs all tasks, on as many threads as there are. Which one is on which thread is left to chance.
+/// Runs all tasks on all threads. Which task runs on which thread is left to chance.
 ///
 /// # Panics
 /// If a task panics.
@@ -97,8 +97,8 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Threads that stay awake, or are about to. They are of one pool in most programs; with several pools, threads of one
-/// may sleep while those of another are awake.
+/// Threads that stay awake, or are about to. They are of one pool in most programs; with several pools, one pool's
+/// threads may sleep while another's are awake.
 static AWAKE_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -131,7 +131,7 @@ impl Drop for Busy {
     }
 }
 
-/// Has so many threads of the pool stay awake.
+/// Has `threads` threads of the pool stay awake.
 fn stay_awake(threads: usize) {
     if cfg!(miri) {
         return;

@@ -73,7 +73,7 @@ pub(crate) const PRODUCT_ROWS: usize = 6;
 /// [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
 pub(crate) const PRODUCT_TASK_ROWS: usize = 96;
 
-/// About how many tasks a whole block of a large product has at least, where it has so many panels.
+/// About how many tasks a whole block of a large product has at least, if it has that many panels.
 pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.
@@ -103,5 +103,5 @@ pub(crate) const JOINED_ROWS: usize = 64;
 pub(crate) const SCATTER_TASKS: usize = 16;
 
 /// The fewest and the most examples in a task of a recurrent layer. More read the packed weights less often, fewer
-/// leave more tasks: each thread has as many, within these bounds.
+/// leave more tasks: within these bounds, threads share them evenly.
 pub(crate) const RECURRENT_ROWS: [usize; 2] = [8, 64];

@@ -108,7 +108,7 @@ fn run<E: LayerReal>(level: Level, case: Case) -> (Vec<E>, f64) {
         product_packed(level, left.matrix(), right, start, &mut out);
         out
     });
-    // Of which some are empty.
+    // Some parts are empty.
     let (lefts, rights) = in_parts(&left, &right, &[0, 0, steps / 3, steps / 2, steps]);
     let mut sum = out.clone();
     product_sum(level, &lefts, &rights, start, &mut sum);

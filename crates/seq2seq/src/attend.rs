@@ -35,7 +35,7 @@ pub(crate) struct AttendArgs {
     /// The most outputs of each text on a page, by beam search [default: 5].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     n_best: Option<usize>,
-    /// The number of hypotheses of this search [default: as many as --n-best].
+    /// The number of hypotheses of this search [default: --n-best].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     beam: Option<usize>,
     /// The folder of another training, whose model is shown beside the first on a page. (Several --model are one.)

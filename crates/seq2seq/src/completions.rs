@@ -42,7 +42,7 @@ impl ManArgs {
             .map_err(|source| Error::io("create", &self.output, source))?;
         let source = format!("{} {}", command.get_name(), env!("CARGO_PKG_VERSION"));
         let mut command = command.disable_help_subcommand(true);
-        // The names of commands become those of their pages: `seq2seq-train`.
+        // Commands are named as their pages: `seq2seq-train`.
         command.build();
         let commands = command.get_subcommands().chain([&command]);
         for command in commands {

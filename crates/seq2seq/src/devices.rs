@@ -34,7 +34,7 @@ impl DevicesArgs {
         for name in names {
             let device = match open_device(name) {
                 Ok(device) => device,
-                // Of several, the others are still of interest.
+                // Where several are checked, the others are still of interest.
                 Err(error @ Error::DeviceUnavailable { .. }) if all => {
                     say(error)?;
                     continue;

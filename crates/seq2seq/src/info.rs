@@ -96,7 +96,7 @@ impl Info {
         })
     }
 
-    /// A line for each fact, the name of which stands before it.
+    /// A line for each fact, its name before it.
     fn to_text(&self) -> String {
         let Self { settings, .. } = self;
         let kind = settings.model.kind();

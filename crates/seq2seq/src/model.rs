@@ -19,8 +19,8 @@ pub(crate) struct Model {
     /// a --model of its own, translate as one, by the mean of their probabilities.
     #[arg(long = "model", value_name = "DIR", default_value = "runs/dates")]
     models: Vec<PathBuf>,
-    /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: those of the
-    /// longest target learned, a quarter more, and two].
+    /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: the longest target
+    /// learned, a quarter more, and two].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_length: Option<usize>,
     #[command(flatten)]

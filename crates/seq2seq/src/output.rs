@@ -164,7 +164,7 @@ pub(crate) fn one_line(error: &Error) -> String {
     if line.len() <= MOST {
         return shown(&line);
     }
-    // What is wrong stands at either end.
+    // The fault stands at either end.
     let (head, tail) = (&line[..MOST / 2], &line[line.len() - MOST / 2..]);
     format!("{} .. {}", shown(head), shown(tail))
 }

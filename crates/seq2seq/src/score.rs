@@ -18,8 +18,8 @@ const PAIRS: usize = 256;
 #[derive(Args)]
 pub(crate) struct ScoreArgs {
     /// A source and its output, and further ones; without any, the pairs of the standard input: source TAB target, or
-    /// the columns of the training file. A line for each is printed: source, target, the natural logarithm of the
-    /// output's probability, and those of its tokens and of its end.
+    /// the columns of the training file. A line for each is printed: source, target, the natural logarithms of the
+    /// probabilities of the output, of its tokens and of its end.
     #[arg(value_name = "SOURCE TARGET")]
     texts: Vec<String>,
     /// A file of pairs, in the columns and tokens of the training file.
@@ -57,7 +57,7 @@ impl ScoreArgs {
     }
 }
 
-/// The pairs of arguments, two of which are one.
+/// The pairs of arguments: two arguments are a pair.
 fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
     let pairs = texts.chunks(2).map(|texts| {
         let [source, target] = texts else {

@@ -5,7 +5,7 @@ use attention_seq2seq::text::UnknownTokens;
 /// The most unknown tokens that are named.
 pub(super) const MOST_UNKNOWN: usize = 20;
 
-/// What became of an unknown token, where it is no error.
+/// How an unknown token was read, where it is no error.
 pub(super) fn reading(unknown: UnknownTokens) -> &'static str {
     match unknown {
         UnknownTokens::Skip => "left out",

@@ -33,7 +33,7 @@ pub struct TensorFile {
     file: File,
     len: u64,
     tensors: Tensors,
-    /// That of its tensors.
+    /// The id of its tensors.
     id: u64,
 }
 

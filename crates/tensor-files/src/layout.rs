@@ -110,7 +110,7 @@ impl Layout {
         if self.shape.len() != self.strides.len() {
             return None;
         }
-        // Of all tensors: their number of elements is no more than memory could address.
+        // For every tensor: its number of elements is no more than memory could address.
         let len = self
             .shape
             .iter()

@@ -23,8 +23,8 @@ pub(crate) struct Machine<'a, R> {
     pickle: Pickle,
 }
 
-/// The opcodes are those of protocols 0 to 5, by their names in Python's `pickletools`, without what PyTorch does not
-/// write: strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
+/// The opcodes of protocols 0 to 5, by their names in Python's `pickletools`, without those PyTorch does not write:
+/// strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
 impl<'a, R: BufRead> Machine<'a, R> {
     pub(crate) fn new(input: &'a mut R) -> Self {
         Self {
@@ -253,7 +253,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
         })))
     }
 
-    /// Sets the attributes of an object. Those of a dict, such as the `_metadata` of a state dict, are no tensors.
+    /// Sets the attributes of an object. Attributes of a dict, such as the `_metadata` of a state dict, are no tensors.
     fn build(&mut self) -> Result<(), String> {
         let state = self.pop()?;
         if let Object::Call(call) = self.top_object()? {

@@ -221,7 +221,7 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
             }
             changes => (None, changes),
         };
-        // Of the imaginary part of a conjugate, PyTorch changes the sign as it reads.
+        // PyTorch changes the sign of a conjugate's imaginary part as it reads.
         let is_changed = |change: &Value| match pickle.object(*change) {
             Some(Object::Dict(items)) => !items.is_empty(),
             other => other.is_some(),

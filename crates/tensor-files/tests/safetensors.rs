@@ -1,4 +1,4 @@
-//! A file of safetensors, written by hand. Those of PyTorch are read in the tests of the whole repository.
+//! A file of safetensors, written by hand. PyTorch's files are read in the tests of the whole repository.
 
 use std::fs;
 

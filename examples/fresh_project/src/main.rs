@@ -13,7 +13,7 @@ fn main() {
     let queries = Tensor::<3>::random([2, 1, 20], Distribution::Default, &device);
     let keys = Tensor::<3>::random([2, 10, 2], Distribution::Default, &device);
     let values = Tensor::<3>::random([2, 10, 4], Distribution::Default, &device);
-    // Of the 10 keys, the first example has 2 and the second 6; the rest is padding.
+    // The first example has 2 of the 10 keys, the second 6; the rest is padding.
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
 
     let context = attention.forward(queries, keys, values, &mask);

@@ -239,7 +239,7 @@ impl Book {
         }
     }
 
-    /// Each picture is shown, and is that of `docs` where there is one of its name.
+    /// Each picture is shown, and equals the one of its name in `docs`, if there is one.
     fn check_pictures(&self, problems: &mut Vec<String>) {
         let shown: BTreeSet<PathBuf> = self
             .pages

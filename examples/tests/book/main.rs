@@ -1,5 +1,5 @@
 //! The book in `docs/book` is whole: its includes, anchors, links, headings, pictures and commands lead somewhere, its
-//! summary names its pages, and its Rust is that of files which are run. mdBook is not needed.
+//! summary names its pages, and its Rust comes from files that are run. mdBook is not needed.
 #![allow(clippy::unwrap_used)]
 
 mod checks;

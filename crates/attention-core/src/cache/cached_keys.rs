@@ -20,7 +20,7 @@ pub struct CachedKeys {
 }
 
 impl KeyValueCache {
-    /// The keys and values so far; `None` before the first call. As many rows as the longest example has tokens.
+    /// The keys and values so far; `None` before the first call. A row for each token of the longest example.
     pub fn keys(&self) -> Option<CachedKeys> {
         let mut rows = self.rows.clone()?;
         rows.part();

@@ -66,8 +66,8 @@ impl KeyValueCache {
 
     /// An empty cache with space for `capacity` tokens of each example. A call panics that would exceed it.
     ///
-    /// With a [window](Self::with_window), `window - 1` tokens and those of a call must fit; the more space is beyond
-    /// that, the more seldom keys are moved to its start.
+    /// With a [window](Self::with_window), `window - 1` tokens and a call's own must fit; the more space is left, the
+    /// more seldom keys are moved to its start.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             capacity: Some(capacity),
@@ -174,7 +174,7 @@ impl KeyValueCache {
         self.examples = rows.map(|row| self.examples[row]).collect();
     }
 
-    /// The positions of `num_rows` new rows of which `tokens` are tokens, on `device`; those of padding are 0.
+    /// The positions of `num_rows` new rows, on `device`. The rows `tokens` are tokens; padding is at 0.
     ///
     /// # Panics
     /// If there are other numbers of examples.

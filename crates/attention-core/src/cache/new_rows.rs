@@ -9,9 +9,9 @@ pub enum NewRows<'a> {
     /// All of every example.
     #[default]
     All,
-    /// The first so many of each example: padding is at the right.
+    /// The first rows of each example, by number: padding is at the right.
     First(&'a [usize]),
-    /// The last so many of each example: padding is at the left.
+    /// The last rows of each example, by number: padding is at the left.
     Last(&'a [usize]),
 }
 

@@ -30,7 +30,7 @@ impl MhaCache {
         }
     }
 
-    /// For cross-attention: queries grow, keys and values are those of the first step.
+    /// For cross-attention: queries grow, keys and values stay as in the first step.
     pub fn autoregressive_cross_attention() -> Self {
         Self {
             key: Cached::fixed(),
@@ -63,7 +63,7 @@ impl<const D: usize> Cached<D> {
         }
     }
 
-    /// `project(rows)`, of which what is known already is not computed again.
+    /// `project(rows)`; rows that are known already are not projected again.
     ///
     /// # Panics
     /// If they grow, and there are no more rows than are known.
@@ -91,9 +91,9 @@ impl<const D: usize> Cached<D> {
 }
 
 impl MultiHeadAttention {
-    /// [`forward`](Self::forward) on all rows so far, of which only those that are new since the last call with `cache`
-    /// are projected. The contexts of earlier rows are those of their own steps, and the weights those of this one, as
-    /// in Burn's: with a causal mask they go together.
+    /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
+    /// projected. As in Burn, earlier rows keep the contexts of their own steps, but their weights are this step's:
+    /// both agree under a causal mask.
     ///
     /// It is for inference. The steps of a model that needs no weights cost less with
     /// [`MultiHeadAttention::prepare`](crate::MultiHeadAttention::prepare), which attends from new queries alone.

@@ -1,4 +1,4 @@
-//! Keys beside those of a call, which every query attends to.
+//! Keys that every query attends to beside a call's own.
 
 use burn::tensor::{Device, Tensor};
 
@@ -46,7 +46,7 @@ pub(crate) fn with_extra_keys(
     (memory, sizes.with_keys(num_keys + number), modifiers)
 }
 
-/// The bias of the keys and that of the further ones, `numbers` of them, with 0 in the place of one; none without both.
+/// The bias of the keys, then of the extra keys, `numbers` of each; an absent one is 0; none if both are absent.
 fn side_by_side(
     own: Option<Tensor<4>>,
     of_extra: Option<Tensor<4>>,

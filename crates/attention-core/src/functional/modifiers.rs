@@ -10,7 +10,7 @@ use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
 use crate::score::sum_of_biases;
 
-/// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are those of
+/// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are named as in
 /// [`AttentionOptions`](super::AttentionOptions).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Modifiers {
@@ -57,7 +57,7 @@ impl Modifiers {
         biases.into_iter().flatten().chain(sinks)
     }
 
-    /// The sinks of `heads` heads, with that of a key whose score is 0, of type `dtype`.
+    /// The sinks of `heads` heads, of type `dtype`, the key of score 0 included.
     fn all_sinks(&self, heads: usize, dtype: DType, device: &Device) -> Option<Tensor<1>> {
         let sinks = self.sinks.clone().map(|sinks| sinks.cast(dtype));
         match (sinks, self.zero_key) {

@@ -12,7 +12,7 @@ use crate::checks::assert_fits;
 /// - input `[batch, heads, rows, in]`, result `[batch, heads, rows, out]`
 ///
 /// # Panics
-/// If size, type or device of `name` are not those of the weight.
+/// If size, type or device of `name` differ from the weight's.
 pub(crate) fn project(
     name: &str,
     (weight, bias): (Tensor<2>, Option<Tensor<1>>),

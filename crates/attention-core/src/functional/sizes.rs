@@ -19,7 +19,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Of queries that may have another size than the keys, if they are not projected yet.
+    /// The sizes of a call. Queries that are not projected yet may have another size than the keys.
     ///
     /// # Panics
     /// If batch, heads, device or the type of the elements do not fit.

@@ -37,12 +37,12 @@ impl Mask {
         Self::of_keys("Mask::not_padding", keys)
     }
 
-    /// A query attends to a key where `keep` is true: PyTorch's sense in `scaled_dot_product_attention`, and that of
-    /// ONNX, JAX and Keras.
+    /// A query attends to a key where `keep` is true: the sense of PyTorch's `scaled_dot_product_attention`, ONNX, JAX
+    /// and Keras.
     ///
-    /// Two axes are queries and keys. Where there are as many examples as queries they could as well be examples and
-    /// keys, and the mask is refused by what it is given to: [`not_padding`](Self::not_padding) takes `[batch, keys]`,
-    /// and `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
+    /// Two axes are queries and keys. Where examples and queries are equal in number, they could as well be examples
+    /// and keys, and any call refuses the mask: [`not_padding`](Self::not_padding) takes `[batch, keys]`, and
+    /// `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
     ///
     /// # Shapes
     /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1
@@ -51,7 +51,7 @@ impl Mask {
         Self::of_pairs("Mask::keep", keep)
     }
 
-    /// A query does not attend to a key where `drop` is true: Burn's sense, and that of PyTorch's
+    /// A query does not attend to a key where `drop` is true: the sense of Burn and of PyTorch's
     /// `nn.MultiheadAttention`. Shapes as for [`keep`](Self::keep); a mask of keys alone is a
     /// [`padding`](Self::padding).
     pub fn drop<const D: usize>(drop: Tensor<D, Bool>) -> Self {

@@ -91,7 +91,7 @@ impl Intervals {
         self.intersect(&other)
     }
 
-    /// Those of the examples `indices`, which are read to the host; one stands for all.
+    /// The intervals of the examples `indices`, which are read to the host; one stands for all.
     ///
     /// # Panics
     /// If one is no example.

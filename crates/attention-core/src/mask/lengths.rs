@@ -37,8 +37,8 @@ impl Mask {
         Self::of_lengths(VALID_LENGTHS, lens)
     }
 
-    /// A query attends to every key where `keep` is true, and to none where it is false: its weights, its context and
-    /// its gradients are 0, whatever it holds, and it adds nothing to those of keys and values.
+    /// A query attends to every key where `keep` is true, and to none where it is false: its weights, context and
+    /// gradients are 0, whatever it holds, and it adds nothing to the gradients of keys and values.
     ///
     /// This is a mask of padded queries, as Keras's `query_mask` is. In cross-attention it goes with a mask of keys:
     /// `Mask::queries(..) & Mask::not_padding(..)`.
@@ -78,7 +78,7 @@ impl Mask {
 }
 
 impl Lengths {
-    /// The tensor, to be compared with those of a call.
+    /// The tensor, to be compared with a call's tensors.
     pub(super) fn argument(&self) -> Argument<'_> {
         Argument::on_device(&self.makers, &self.ends)
     }

@@ -33,7 +33,7 @@ use segments::Segments;
 /// | boolean tensor | true | here |
 /// | --- | --- | --- |
 /// | Burn's `mask_pad`, PyTorch's `key_padding_mask` | masked | [`padding`](Self::padding), `Mask::from` |
-/// | Burn's `mask_attn`, that of Burn's function `attention` | masked | [`drop`](Self::drop), `Mask::from` |
+/// | Burn's `mask_attn`, the mask of Burn's function `attention` | masked | [`drop`](Self::drop), `Mask::from` |
 /// | `attn_mask` of PyTorch's `nn.MultiheadAttention` | masked | [`drop`](Self::drop) |
 /// | `attn_mask` of PyTorch's `scaled_dot_product_attention` | attended to | [`keep`](Self::keep) |
 /// | masks of ONNX, JAX and Keras | attended to | [`keep`](Self::keep) |
@@ -42,9 +42,9 @@ use segments::Segments;
 ///
 /// `Mask::from` takes Burn's sense, whose three masks have two, three and four axes.
 ///
-/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. What is not
-/// finite in a query reaches its own results, the gradients of the keys and values that it attends to, and those of
-/// parameters; not what other queries get, nor the gradients of keys that it does not attend to. A query that attends
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query's
+/// element that is not finite reaches that query's results, the gradients of the keys and values that it attends to,
+/// and the gradients of parameters, but no other query's results, nor the gradients of other keys. A query that attends
 /// to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as the gradient
 /// of its context.
 ///
@@ -182,8 +182,8 @@ impl Mask {
         .into()
     }
 
-    /// The number of heads of queries that read `key_heads` heads of keys, as far as the mask tells: those of its own
-    /// heads axis, if it has one, or else as many as there are of keys.
+    /// The number of query heads over `key_heads` heads of keys, as far as the mask tells: its own heads axis, if it
+    /// has one, or else `key_heads`.
     pub(crate) fn heads_over(&self, key_heads: usize) -> usize {
         let flags = self.parts().flags.as_ref();
         let heads = flags.map_or(1, |flags| flags.keep.dims()[1]);

@@ -24,8 +24,8 @@ impl Mask {
     ///
     /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query attends to every key. This is the
     /// mask for decoding, where the queries of a call are the last of the text, be it one alone.
-    /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where there are as many queries
-    /// as keys.
+    /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where queries and keys are
+    /// equal in number.
     pub fn causal() -> Self {
         Self::of_windows(Windows {
             bottom_right: Some(Window::CAUSAL),
@@ -53,9 +53,9 @@ impl Mask {
     /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`,
     /// and to the key there. [`sliding_window`](Self::sliding_window) counts all of them.
     ///
-    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in
-    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite
-    /// wherever a gradient of their projection is wanted.
+    /// A call alone knows where its queries stand. `forward` thus sees which keys the window masks for all queries;
+    /// [`Attention::prepare`](crate::Attention::prepare) does not, so its keys must be finite if a gradient of their
+    /// projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
         Self::of_windows(Windows {
             bottom_right: Some(Window::new(before, after)),
@@ -63,9 +63,9 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to its own key and the `size - 1` before it: as many keys as Mistral's `sliding_window` says,
-    /// and [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the
-    /// others alone.
+    /// Query `i` attends to its own key and the `size - 1` before it: counted as Mistral's `sliding_window` and
+    /// [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the others
+    /// alone.
     ///
     /// # Panics
     /// If `size` is 0.

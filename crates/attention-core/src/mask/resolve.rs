@@ -24,7 +24,7 @@ impl Mask {
     /// of a call then read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
+    /// If an axis of the mask is neither 1 nor the axis of `shape`, one could be examples or queries, or the mask is on
     /// another device.
     pub fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         if self.is_none() {
@@ -44,7 +44,7 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
+    /// If an axis of the mask is neither 1 nor the axis of `shape`, one could be examples or queries, or the mask is on
     /// another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         let Some(parts) = &self.parts else {
@@ -118,7 +118,7 @@ impl Mask {
         HostMask { intervals, keep }
     }
 
-    /// Those of windows and segments, which no tensor holds.
+    /// The intervals of windows and segments, which no tensor holds.
     fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
         let parts = self.parts();
         let of_windows = parts.windows.intervals(num_queries, num_keys);
@@ -174,7 +174,7 @@ impl Mask {
     }
 }
 
-/// Panics unless every axis of a mask is 1 or that of the scores.
+/// Panics unless every axis of a mask is 1 or as long as the scores'.
 pub(super) fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
     const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
     for axis in 0..4 {

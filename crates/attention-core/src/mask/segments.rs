@@ -42,8 +42,8 @@ impl Mask {
     /// ```
     ///
     /// # Panics
-    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or there are
-    /// neither 1 nor as many rows as examples.
+    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or the number
+    /// of rows is neither 1 nor the number of examples.
     pub fn segments(lens: &[impl AsRef<[usize]>]) -> Self {
         Self::of_segments(Segments::new("Mask::segments", lens, lens))
     }
@@ -52,8 +52,7 @@ impl Mask {
     /// attend to the keys of the `n`-th one, of `key_lens`.
     ///
     /// # Panics
-    /// If the two differ in the number of rows, or a row in that of its segments; and as
-    /// [`segments`](Self::segments).
+    /// If the two differ in the number of rows, or of a row's segments; and as [`segments`](Self::segments).
     pub fn segments_across(
         query_lens: &[impl AsRef<[usize]>],
         key_lens: &[impl AsRef<[usize]>],
@@ -74,7 +73,7 @@ impl Mask {
     /// use burn::prelude::*;
     ///
     /// let device = Device::flex();
-    /// // Two texts with caches of 4 and 6 tokens, of which the last 1 and 3 are new.
+    /// // Two texts with caches of 4 and 6 tokens; the last 1 and 3 are new.
     /// let mask = Mask::segments_causal(&[[1, 3]], &[[4, 6]]);
     /// let queries = Tensor::<3>::ones([1, 4, 8], &device);
     /// let rows = Tensor::<3>::ones([1, 10, 8], &device);
@@ -104,7 +103,7 @@ impl Mask {
 
 impl Segments {
     /// # Panics
-    /// If queries and keys differ in the number of rows, or a row in that of its segments.
+    /// If queries and keys differ in the number of rows, or of a row's segments.
     pub(super) fn new(
         maker: &'static str,
         queries: &[impl AsRef<[usize]>],
@@ -186,7 +185,7 @@ impl Segments {
         }
     }
 
-    /// Those of the rows `indices`, in that order, which are read to the host.
+    /// The segments of the rows `indices`, in that order, which are read to the host.
     ///
     /// # Panics
     /// If one is no row.

@@ -92,8 +92,8 @@ impl Normalizer {
     }
 }
 
-/// Scores whose masked pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so.
-/// They are not in half precision: of f32, that number lies below any score.
+/// Scores with the lowest finite number at masked pairs and in place of `-inf`; and true at these places. They are not
+/// in half precision: the lowest number of f32 lies below any score.
 fn lower_masked(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
     let lowest = lowest(scores.dtype());
     let scores = fill_masked(scores, mask, f64::NEG_INFINITY);

@@ -27,7 +27,7 @@ pub trait AttentionBackend: LayerBackend {
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
-    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    /// Whether an operation's kernel runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
     pub(super) attention: Option<AttentionKernel<B>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,

@@ -19,7 +19,7 @@ pub struct SharedGradients {
 }
 
 impl SharedGradients {
-    /// Those of a fused attention's queries, keys, values, and what else there is.
+    /// The slots of a fused attention's queries, keys, values, and further inputs.
     pub(super) fn slots<const N: usize>(shared: &Option<Self>) -> [Option<GradientSlot>; N] {
         std::array::from_fn(|input| match (input, shared) {
             (1, Some(shared)) => Some(shared.keys.clone()),
@@ -90,7 +90,7 @@ impl<B: CpuBackend> Deposit<B> for DeferredPairs<B> {
     }
 }
 
-/// Whether the two can be added with their queries side by side.
+/// Whether the two can be added with their queries concatenated.
 fn go_together<B: CpuBackend, E: AttentionElement>(
     a: &DeferredPairs<B>,
     b: &DeferredPairs<B>,
@@ -110,7 +110,7 @@ fn go_together<B: CpuBackend, E: AttentionElement>(
     }
 }
 
-/// Adds deposits that go together. Where several heads of queries share one of keys, they are queries side by side,
+/// Adds deposits that go together. Where several heads of queries share a key head, their queries are concatenated,
 /// too.
 fn add_group<B: CpuBackend, E: AttentionElement>(
     group: Vec<DeferredPairs<B>>,
@@ -154,7 +154,7 @@ fn add_group<B: CpuBackend, E: AttentionElement>(
     score.backward_keys(Level::current(), gradients, sum);
 }
 
-/// The interval of keys outside of which all pairs `[.., keys]` are 0.
+/// The interval of keys that holds all pairs `[.., keys]` other than 0.
 fn bounds<E: AttentionElement>(pairs: &[E], num_keys: usize) -> [usize; 2] {
     let mut bounds = [num_keys, 0];
     for row in pairs.chunks_exact(num_keys) {

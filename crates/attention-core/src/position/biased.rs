@@ -14,7 +14,7 @@ use crate::score::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads, wi
 /// A bias on scores by the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
     /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. By default
-    /// that of their distances.
+    /// the bias of their distances.
     ///
     /// [`Biased`] asks for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
     ///

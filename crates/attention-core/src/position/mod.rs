@@ -1,8 +1,8 @@
 //! Positions: biases that know how far a key is from a query, and rotations. They go around any scoring function.
 //!
-//! In [`Attention`](crate::Attention) positions are those of [`Mask::causal`](crate::Mask::causal): key `j` stands at
-//! `j`, query `i` at `i + keys - queries`, so that the last query stands at the last key. [`Positions`] says where rows
-//! stand that a score projects.
+//! [`Attention`](crate::Attention) counts positions as [`Mask::causal`](crate::Mask::causal) does: key `j` stands at
+//! `j`, query `i` at `i + keys - queries`, so that the last query stands at the last key. [`Positions`] says where the
+//! rows stand that a score projects.
 
 mod alibi;
 mod biased;

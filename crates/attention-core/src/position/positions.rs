@@ -88,7 +88,7 @@ impl Positions {
         })
     }
 
-    /// Those of some rows of example `b`, of positions that tell examples apart if they tell tokens apart.
+    /// The positions of some rows of example `b`. Positions of single tokens must have a row for each example.
     pub(crate) fn of_example(&self, b: usize, rows: Range<usize>) -> Self {
         match &self.0 {
             Kind::Consecutive { start } => Self::consecutive(start + rows.start as i64),
@@ -196,7 +196,7 @@ impl Positions {
     }
 
     /// # Panics
-    /// If they are not those of `num_rows` rows of `batch` examples on `device`.
+    /// If they do not fit `num_rows` rows of `batch` examples on `device`.
     fn check(&self, [batch, num_rows]: [usize; 2], device: &Device) {
         match &self.0 {
             Kind::Consecutive { .. } => {}

@@ -31,7 +31,7 @@ impl RelativePositionBiasConfig {
     ///
     /// # Panics
     /// If there are no heads, fewer than 2 buckets per direction, an odd number of buckets for two directions, or
-    /// `max_distance` is not above the number of distances with a bucket of their own (half of those of a direction).
+    /// `max_distance` is not above the number of distances with a bucket of their own (half of a direction's buckets).
     pub fn init(&self, device: &Device) -> RelativePositionBias {
         const NAME: &str = "RelativePositionBiasConfig";
         assert_positive(NAME, &[("num_heads", self.num_heads)]);

@@ -48,11 +48,11 @@ impl GaussianScoreConfig {
 /// `a(q, k) = -|q - k|^2 / (2 width^2)`, for queries and keys of one size: with softmax, Nadaraya-Watson regression
 /// with a Gaussian kernel.
 ///
-/// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)`, of which softmax ignores the last term,
-/// so that it runs through the dot-product kernel. Far from the origin the terms are large and cancel: the score is
-/// wrong by about the rounding of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many
-/// times their distance from each other; [`KernelScore`](crate::score::KernelScore) takes differences where queries
-/// have few components. The terms of half precision are f32.
+/// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)`, through the dot-product kernel: softmax
+/// ignores the last term. Far from the origin the terms are large and cancel: the score is wrong by about the rounding
+/// of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many times their distance from each
+/// other; [`KernelScore`](crate::score::KernelScore) takes differences where queries have few components. The terms of
+/// half precision are f32.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; as attention in *Dive into
 /// Deep Learning*, section 11.2, whose learned kernel, `softmax(-((q - k) w)^2 / 2)`, has `w = 1 / width`.

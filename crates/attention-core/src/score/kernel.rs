@@ -10,8 +10,8 @@ use super::norms::{safe_sqrt, squared_norms, widened};
 use crate::functional;
 use crate::mask::Mask;
 
-/// Up to so many components, distances are sums of squared differences: exact to rounding, one pass over all pairs for
-/// each component. Beyond, they come from one matrix product, faster but subject to cancellation.
+/// Up to this many components, distances are sums of squared differences: exact to rounding, one pass over all pairs
+/// for each component. Beyond, they come from one matrix product, faster but subject to cancellation.
 const FEW_COMPONENTS: usize = 8;
 
 /// A kernel: how much a key at distance `x`, in widths, counts.

@@ -138,9 +138,8 @@ impl PositionTerm {
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// The projection of the queries: the part of the score that they alone decide.
     ///
-    /// `positions` are those of the queries, counted as the keys' are; most scores ignore them.
-    /// [`Attention`](crate::Attention) has the last query at the last key, and begins below 0 if there are more queries
-    /// than keys.
+    /// `positions` are the queries', counted as the keys' are; most scores ignore them. [`Attention`](crate::Attention)
+    /// has the last query at the last key, and begins below 0 if there are more queries than keys.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
@@ -148,7 +147,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         queries
     }
 
-    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are those of the keys.
+    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are the keys'.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
@@ -176,9 +175,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         None
     }
 
-    /// The term that positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at
-    /// the last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score)
-    /// that depends on the places of queries and keys in its arguments says so by `PerPair`: in a
+    /// The term that positions add to the scores of `num_queries` queries of type `dtype`; the last one stands at the
+    /// last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score) that
+    /// depends on the places of queries and keys in its arguments says so by `PerPair`: in a
     /// [`KeyValueCache`](crate::KeyValueCache) the last key of an example need not be the last of the batch.
     fn position_term(
         &self,
@@ -270,7 +269,7 @@ pub(crate) fn checked_heads(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     bias
 }
 
-/// A bias of key heads, `[_, key_heads, ..]`, for as many heads of queries; one head serves all.
+/// A bias of key heads, `[_, key_heads, ..]`, for `heads` heads of queries; one head serves all.
 pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     let [_, bias_heads, ..] = bias.dims();
     if bias_heads == 1 {

@@ -12,7 +12,7 @@ const BATCH: usize = 3;
 const HEADS: usize = 4;
 const SIZE: usize = 5;
 
-/// Attention without dropout, whose weight is that of an additive score.
+/// Attention without dropout. An additive score reads `weight`.
 type Call<const D: usize> =
     fn([Tensor<D>; 3], weight: Tensor<1>, options: &AttentionOptions) -> Tensor<D>;
 
@@ -33,7 +33,7 @@ fn calls<const D: usize>() -> [(&'static str, Call<D>); 4] {
     ]
 }
 
-/// The shapes of queries, keys and values, of which some are one example; with three axes there are no heads.
+/// The shapes of queries, keys and values, some of one example; with three axes there are no heads.
 fn shapes<const D: usize>(batches: [usize; 3]) -> [[usize; D]; 3] {
     let [queries, keys, values] = batches;
     let of_four_axes = [

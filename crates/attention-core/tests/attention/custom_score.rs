@@ -112,7 +112,7 @@ fn projections_are_applied_once() {
     });
 }
 
-/// `-inf` for all keys but those of even number, by the user's own hand.
+/// `-inf` for keys of odd number, as a user's own mask.
 #[derive(Module, Debug)]
 struct EvenKeys {}
 

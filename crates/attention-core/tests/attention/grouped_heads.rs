@@ -30,7 +30,7 @@ fn repeated<const D: usize>(
     Param::from_tensor(repeated.tensor(device, parameter.dtype()))
 }
 
-/// Compares grouped heads with as many heads of keys and values as of queries, of which those of a group are alike.
+/// Compares grouped heads with ungrouped ones, the heads of keys and values repeated for each query of a group.
 fn equals_repeated_heads<S: ScoringFunction>(
     name: &str,
     score: impl Fn(usize) -> S,
@@ -68,7 +68,7 @@ fn equals_repeated_heads<S: ScoringFunction>(
                     continue;
                 }
                 let mut expected = run(&full, &inputs, &mask, path, on);
-                // Those of the repeated heads add up.
+                // Gradients of the repeated heads add up.
                 expected.retain(|name, _| {
                     !name.starts_with("grad key.") && !name.starts_with("grad value.")
                 });

@@ -1,5 +1,5 @@
-//! How far results in half precision are from those of f32 for the same inputs and parameters: so many halves of a unit
-//! in the last place of the largest element. Hardmax is not among them: which of two scores is larger may depend on any
+//! How far results in half precision are from f32 results for the same inputs and parameters, in halves of a unit in
+//! the last place of the largest element. Hardmax is not among them: which of two scores is larger may depend on any
 //! rounding before.
 
 use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};

@@ -106,7 +106,7 @@ fn drop_is_the_opposite_of_keep() {
 /// Burn's three masks: of keys, of pairs, and of the pairs of each head.
 #[test]
 fn from_takes_what_burn_masks() {
-    // As many examples as queries: two axes are examples and keys nonetheless.
+    // Five examples and five queries: two axes are examples and keys nonetheless.
     let shape = [5, 2, 5, 7];
     device::each(|device| {
         let [pad, attn, heads] = [&[5, 7][..], &[5, 5, 7], &shape]
@@ -129,7 +129,7 @@ fn from_takes_what_burn_masks() {
 
 #[test]
 fn padding_is_of_the_keys_of_each_example() {
-    // As many examples as queries, and more.
+    // Examples and queries equal in number, and not.
     for shape in [[5, 2, 5, 7], [3, 2, 5, 7]] {
         let [batch, _, _, keys] = shape;
         let table = Array::draw(3, &[batch, keys]).map(|x| f64::from(x > 0.0));

@@ -326,7 +326,7 @@ fn keys_that_came_projected_are_for_any_score() {
     });
 }
 
-/// What a call says beside its memory is what it says beside keys and values, masks of both joined.
+/// Options beside a memory act as beside keys and values, both masks joined.
 #[test]
 fn options_of_a_call_go_with_the_memory() {
     device::each(|device| {

@@ -72,7 +72,7 @@ fn the_expected_alignment_is_that_of_the_recursion() {
 fn its_gradients_are_those_of_the_recursion() {
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
-            // f32 differences would drown in rounding; the gradients of f32 must be those of f64.
+            // f32 differences would drown in rounding; the gradients of f32 must equal the gradients of f64.
             let keys = 40;
             let (choose, previous) = (probabilities(keys), spread(keys));
             let received = Array::draw(7, &[4, keys]);

@@ -37,7 +37,7 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Weights and gradient are those of the loops.
+/// Weights and gradient are as the loops give them.
 fn check(normalizer: Normalizer, what: &str, scores: &Array, mask: &MaskSpec, device: &Device) {
     let received = Array::draw(2, &scores.shape);
     let weights = normalizers::weights(normalizer, scores, mask);
@@ -120,9 +120,9 @@ fn sparsemax_is_exact_however_many_keys_are_in_the_support() {
     });
 }
 
-/// Scores for which a search for the support from below takes one step for each of `sizes`. The first size is that of
-/// all scores, the last that of the support. The scores that a step drops lie just above the threshold before it, where
-/// they delay it most.
+/// Scores for which a search for the support from below takes one step for each of `sizes`. The first size counts all
+/// scores, the last the support. The scores that a step drops lie just above the threshold before it, where they delay
+/// it most.
 fn slow_scores(sizes: &[usize]) -> Vec<f64> {
     // Thresholds are -1 + t * excess, where `excess` is what the first one leaves above the sum of 1.
     let (mut t, mut excess) = (0.0, 1.0);

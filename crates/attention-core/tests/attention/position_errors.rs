@@ -59,7 +59,7 @@ fn bad_input_is_named() {
     }
 }
 
-/// A bias of as many heads as the keys have does not fit the heads of the queries that share them.
+/// A bias of the key heads does not fit the heads of the queries that share them.
 #[test]
 fn a_bias_of_the_heads_of_keys_is_refused() {
     let device = &device::plain()[0];

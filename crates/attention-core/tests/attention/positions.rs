@@ -274,7 +274,7 @@ fn rotary_is_burns_encoding_by_hand() {
             turned.set(name, Array::read(encoding.apply(rows, start)));
         }
         let rotary = Attention::new(rotary(6, device), 0.0);
-        // In f64 as well the angles are those of the encoding.
+        // In f64 as well the angles are the encoding's.
         for dtype in device::dtypes(device) {
             let on = (device, dtype);
             let actual = problem.run_with(&rotary, on.0, on.1, Path::ForwardWithWeights);

@@ -139,7 +139,7 @@ fn a_gaussian_in_half_precision_does_not_overflow() {
     });
 }
 
-/// Normalizers that jump where two scores are near each other get scores as precise as those of f32.
+/// Normalizers that jump where two scores are near each other get scores as precise as in f32.
 #[test]
 fn weights_that_jump_are_those_of_f32() {
     each_half(|device, dtype| {

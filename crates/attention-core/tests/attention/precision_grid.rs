@@ -49,7 +49,7 @@ impl MaskKind {
         match self {
             Self::None => MaskSpec::None,
             Self::Padding => MaskSpec::lens(&[keys as i64 / 2]),
-            // Of the last queries and the last keys, the positions are the same; before, the first keys.
+            // The last queries and the last keys share positions; queries before them attend to the first keys.
             Self::Window => MaskSpec::window(queries.max(4), 2 + queries.saturating_sub(keys)),
             Self::Dense => MaskSpec::Keep(Array::from_fn(&[1, 1, queries, keys], |at| {
                 f64::from((at[2] * 5 + at[3] * 7) % 3 > 0)
@@ -231,7 +231,7 @@ impl Breaches {
     }
 }
 
-/// Ours, and those of the plain composition in reverse order; `--nocapture` shows them.
+/// Our breaches, and the plain composition's in reverse order; `--nocapture` shows them.
 fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
     let exact = device::plain()[0].clone().autodiff();
     let mut found = [Breaches::default(); 2];
@@ -253,11 +253,11 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
 }
 
 /// The counts are of random errors: on twice as many points they came to 1.0 (AVX-512), 1.5 (AVX2) and 1.3 (portable)
-/// times those of the plain composition in reverse order.
+/// times the counts of the plain composition in reverse order.
 ///
 /// The mean of the values cancels in the gradients of a query's scores, but for the rounding of the query's context,
-/// from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights.
-/// On software Vulkan the worst was 6.3.
+/// from which a GPU's kernels have it; a CPU's kernels, where queries are few, have it from all weights. On software
+/// Vulkan the worst was 6.3.
 #[test]
 fn values_with_a_mean_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);

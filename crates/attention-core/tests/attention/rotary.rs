@@ -11,8 +11,8 @@ use burn::tensor::{DType, Device, Tensor};
 
 const LAYOUTS: [RotaryLayout; 2] = [RotaryLayout::Interleaved, RotaryLayout::HalfSplit];
 
-/// Rows `[batch, heads, rows, size]` at `positions`, `[batch, rows]`, of which the first `rotated` features turn by the
-/// angles `position * theta^(-2 n / rotated)`.
+/// Rows `[batch, heads, rows, size]` at `positions`, `[batch, rows]`; their first `rotated` features turn by the angles
+/// `position * theta^(-2 n / rotated)`.
 fn turned(rows: &Array, positions: &Array, layout: RotaryLayout, rotated: usize) -> Array {
     let angles = oracle::angles(positions, &oracle::frequencies(10_000.0, rotated));
     oracle::rotated(rows, &angles, layout, 1.0)

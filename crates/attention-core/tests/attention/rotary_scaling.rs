@@ -10,7 +10,7 @@ use attention_core::score::DotProductScoreConfig;
 use attention_tests::{Array, assert_close, assert_says, device, oracle, panic_message};
 
 const THETA: f64 = 10_000.0;
-/// An odd feature dimension, all but one of which turn: pairs for each range of a scaling.
+/// An odd number of features; all but one turn: pairs for each range of a scaling.
 const SIZE: usize = 63;
 const ROTATED: usize = 62;
 
@@ -63,7 +63,7 @@ fn the_base_grows_with_ntk_aware_scaling() {
     let base = THETA * 4_f64.powf(dim / (dim - 2.0));
     let ntk = config(RotaryScaling::Ntk { factor: 4.0 });
     assert_frequencies("ntk", &ntk, &oracle::frequencies(base, ROTATED), 1.0);
-    // The first angle stays, and the last is that of interpolated positions.
+    // The first angle stays, and the last is as for interpolated positions.
     let (got, plain) = (ntk.frequencies(), oracle::frequencies(THETA, ROTATED));
     assert_eq!(got[0], 1.0);
     let last = got[30] * 4.0 / plain[30];

@@ -26,7 +26,7 @@ const NORMALISED: [(&str, &str); 5] = [
     ("g", "score.gain"),
 ];
 
-/// Those of concat attention.
+/// The names of concat attention's parameters.
 const CONCAT: [(&str, &str); 3] = [
     ("hidden", "score.hidden.weight"),
     ("value", "score.value.weight"),

@@ -77,7 +77,7 @@ fn each(check: impl Fn(&Packed, Sizes)) {
     }
 }
 
-/// The results of one segment, of those of all.
+/// The results of one segment, out of all results.
 fn part_of_outcome(outcome: &Outcome, part_at: &(usize, Range<usize>, Range<usize>)) -> Outcome {
     let (b, queries, keys) = part_at;
     let of = |name: &str, rows: &Range<usize>| {

@@ -126,8 +126,8 @@ impl Check for Threads {
                 scope.spawn(move || vec![attention.attend(query, &memory)])
             };
             let train = |seed| {
-                // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to the graph of which
-                // another runs the backward pass (it takes two locks in either order).
+                // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to a graph while another
+                // runs its backward pass (it takes two locks in either order).
                 let attention = parameters::cast(attention.clone(), DType::F32);
                 let device = device.clone();
                 scope.spawn(move || {
@@ -265,7 +265,7 @@ impl Check for SeveralPasses {
         let [second, third] = [200, 300].map(|from| steps(from, false));
         check(third, 300);
         check(second, 200);
-        // Queries of one call, not those of a decoder.
+        // Queries of one call, not of a decoder.
         let rows = || draw(400, KEYS, device);
         for _ in 0..2 {
             let actual = leaves.gradients(attention, vec![attention.attend(rows(), &memory)]);

@@ -99,7 +99,7 @@ fn a_fully_masked_example_gives_zeros() {
     });
 }
 
-/// A beam search's choice after two steps: the third is that of the chosen examples.
+/// A beam search's choice after two steps: the third continues the chosen examples.
 struct Selecting;
 
 impl StepsCheck for Selecting {

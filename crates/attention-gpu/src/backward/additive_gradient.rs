@@ -1,4 +1,4 @@
-//! From the gradients of additive scores to those of the rows and of the weight, tile by tile.
+//! The gradients of the rows and the weight, from the gradients of additive scores, tile by tile.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -57,8 +57,8 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
         }
     }
 
-    /// Adds to the gradients of the queries `w sum_j ds tanh'`, and to those of the weight, a row for each group of
-    /// queries, `sum_ij ds tanh`. A unit has one column of the stage, and the queries of its group.
+    /// Adds `w sum_j ds tanh'` to the gradients of the queries, and `sum_ij ds tanh` to the gradients of the weight, a
+    /// row for each group of queries. A unit has one column of the stage, and the queries of its group.
     pub(crate) fn add_to_queries(
         &self,
         to: &mut [f32],

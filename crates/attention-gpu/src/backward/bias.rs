@@ -15,7 +15,7 @@ use crate::tile::operands::{Operands, Sizes};
 use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::{KeyTile, QueryTile, uniform};
 
-/// Examples and heads of a bias, each of which is for one or for all of the scores.
+/// Examples and heads of a bias; each is for one or for all of the scores.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct BiasGroups {
@@ -123,8 +123,8 @@ fn backward_bias<F: Float>(
 }
 
 impl Backward {
-    /// Adds the gradient of a bias of pairs, in f32, if it is wanted. That of a bias of keys is the matter of the pass
-    /// over keys.
+    /// Adds the gradient of a bias of pairs, in f32, if it is wanted. The pass over keys makes the gradient of a bias
+    /// of keys.
     pub(crate) fn pass_over_bias(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let Some(bias) = &inputs.modifiers.bias else {

@@ -22,24 +22,24 @@ use crate::host::tensors::{cast, contiguous, cube_count, empty};
 use crate::tile::math::{corrected, error_of_sum};
 use crate::tile::tiling::Tiling;
 
-/// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
-/// score's weight, the pass over keys for those of keys, values and a bias of keys. A bias of pairs or of distances
+/// Gradients that a backward pass is asked for. The pass over queries makes the gradients of queries and of an additive
+/// score's weight, the pass over keys the gradients of keys, values and a bias of keys. A bias of pairs or of distances
 /// takes a pass of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whether that of the queries.
+    /// Whether the gradient of the queries.
     pub queries: bool,
-    /// Whether that of the keys.
+    /// Whether the gradient of the keys.
     pub keys: bool,
-    /// Whether that of the values, if there are any.
+    /// Whether the gradient of the values, if there are any.
     pub values: bool,
-    /// Whether that of the score's weight, if there is one.
+    /// Whether the gradient of the score's weight, if there is one.
     pub weight: bool,
-    /// Whether that of the bias, if there is one.
+    /// Whether the gradient of the bias, if there is one.
     pub bias: bool,
-    /// Whether that of the relative bias, if there is one.
+    /// Whether the gradient of the relative bias, if there is one.
     pub relative_bias: bool,
-    /// Whether that of the sinks, if there are any.
+    /// Whether the gradient of the sinks, if there are any.
     pub sinks: bool,
 }
 
@@ -113,7 +113,7 @@ impl AttentionInputs {
 }
 
 impl AdditiveScoreInputs {
-    /// The gradients of queries, keys and weight, from that of the scores in the queries' type.
+    /// The gradients of queries, keys and weight, from the gradient of the scores in the queries' type.
     ///
     /// # Panics
     /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another

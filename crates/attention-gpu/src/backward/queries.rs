@@ -1,5 +1,5 @@
-//! Backward pass over queries, to their gradients and that of an additive score's weight. A cube has the queries of one
-//! tile, and goes through their keys or a split of them.
+//! Backward pass over queries, for the gradients of queries and of an additive score's weight. A cube has the queries
+//! of one tile, and goes through their keys or a split of them.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -136,8 +136,8 @@ fn backward_queries<F: Float>(
 
 #[cfg(feature = "autotune")]
 impl crate::host::inputs::AttentionInputs {
-    /// Whether the sums for the gradient of an additive score's weight fit into a buffer in a tiling: there are as many
-    /// as tiles of queries, of which a smaller tile has more.
+    /// Whether the sums for the gradient of an additive score's weight fit into a buffer in a tiling: there is one per
+    /// query tile, and smaller tiles make more of them.
     pub(crate) fn weight_sums_fit(&self, tiling: crate::tile::tiling::Tiling) -> bool {
         if self.kind() != ScoreKind::Additive {
             return true;

@@ -1,6 +1,6 @@
-//! Backward pass over the biases of distances, to their gradient. A cube has as many neighbouring distances as have all
-//! of their pairs of a tile of queries in one tile of keys, and goes through the queries of all examples and heads that
-//! share them, or a split of these.
+//! Backward pass over the biases of distances, to their gradient. A cube has neighbouring distances whose pairs with a
+//! tile of queries all lie in one tile of keys. It goes through the queries of all examples and heads that share them,
+//! or a split of these.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -34,7 +34,7 @@ fn backward_relative_bias<F: Float>(
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let distances = sizes.queries + sizes.keys - 1;
     let blocks = distances.div_ceil(comptime!(tiling.distances()));
-    // Of all members.
+    // Tiles of all members.
     let tiles = groups.members(sizes) * query_tiles;
     let split = CUBE_POS / (groups.batch * groups.heads * blocks);
     if split * split_tiles >= tiles {
@@ -51,7 +51,7 @@ fn backward_relative_bias<F: Float>(
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
-    // Of one distance for each unit.
+    // Each unit sums one distance.
     let mut sum = 0.0f32;
     for n in split * split_tiles..min(tiles, (split + 1) * split_tiles) {
         let member = n / query_tiles;
@@ -59,8 +59,8 @@ fn backward_relative_bias<F: Float>(
         let batch = groups.batch_of(of_batch, member, sizes);
         let head = groups.head_of(of_head, member, sizes);
         let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-        // The key at the first distance from the first query is `after - before`. Below 0, there are as many columns
-        // less before the first key.
+        // The key at the first distance from the first query is `after - before`. Below 0, that many columns before the
+        // first key are missing.
         let after = first_distance + query_tile.first;
         let before = sizes.queries - 1;
         let first_key = max(after, before) - before;

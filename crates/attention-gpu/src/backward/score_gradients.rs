@@ -60,7 +60,7 @@ impl<F: Float> Upstream<F> {
 }
 
 /// Computes, for the pairs of this unit, the weights after dropout and the gradients of the scores; [`MASKED`] where
-/// masked. If scores are capped, the gradients are those of capped ones, and `slopes` the derivative of the cap.
+/// masked. If scores are capped, these are the gradients of capped scores, and `slopes` the derivative of the cap.
 #[cube]
 pub(crate) fn score_gradients<F: Float>(
     weights: &mut Array<f32>,

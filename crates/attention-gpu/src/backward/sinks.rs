@@ -32,7 +32,7 @@ fn sink_gradients(
     let row = (batch * heads + head) * queries + query;
     let weight = exp(sinks[head] - statistics[3 * row]) * statistics[3 * row + 1];
     let delta = statistics[3 * row + 2];
-    // Of a query that attends to no key the context is 0, and so is `D`, whatever the gradient of its context holds.
+    // A query that attends to no key has a context of 0, and so a `D` of 0, whatever the gradient of its context holds.
     let is_number = delta <= f32::MAX && delta >= f32::MIN;
     let is_keyless = weight == 1.0f32 && !is_number;
     to_sinks[ABSOLUTE_POS] = select(is_keyless, 0.0f32, -weight * delta);

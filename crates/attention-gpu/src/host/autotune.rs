@@ -4,8 +4,8 @@
 //! the key of the call: with all that a tiling depends on, and numbers of queries and keys up to the next power of two.
 //! Any tiling does any work; which keys its tiles skip is in the mask, in the tiles of each.
 //!
-//! The work is that of the first call, on its own tensors. Its choice holds for later calls of the key, too, whose
-//! intervals may be longer or shorter, so that a tiling skips other tiles.
+//! The work is the first call's, on its own tensors. Its choice holds for later calls of the key, too, whose intervals
+//! may be longer or shorter, so that a tiling skips other tiles.
 
 use std::sync::Arc;
 

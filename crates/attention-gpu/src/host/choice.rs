@@ -7,8 +7,8 @@ use burn_backend::TensorMetadata;
 use crate::host::inputs::AttentionInputs;
 use crate::tile::tiling::Tiling;
 
-/// The tiling for work called `name` on inputs, which `run` does in any tiling. Those of a forward and of a backward
-/// pass need not be the same: what is saved for each query does not depend on it.
+/// The tiling for work called `name` on inputs, which `run` does in any tiling. A forward and its backward pass may
+/// have different tilings: what is saved for each query does not depend on them.
 pub(crate) fn tiling(
     inputs: &AttentionInputs,
     name: impl FnOnce() -> String,
@@ -21,7 +21,7 @@ pub(crate) fn tiling(
     }
     #[cfg(feature = "autotune")]
     {
-        // Whatever was chosen for about as many queries.
+        // Whatever was chosen for a similar number of queries.
         if !inputs.weight_sums_fit(tilings[1]) {
             return tilings[0];
         }
@@ -75,7 +75,7 @@ mod tests {
         DeviceMask::new(queries).with_intervals(start, end)
     }
 
-    /// Four times as many tiles of queries have four times as many sums.
+    /// Four times the tiles of queries have four times the sums.
     #[cfg(feature = "autotune")]
     #[test]
     fn a_tiling_whose_sums_fit_no_buffer_is_not_chosen() {

@@ -13,7 +13,7 @@ use crate::tile::tiling::Tiling;
 /// Score, and gradient of a score, of a pair that is masked.
 pub(crate) const MASKED: f32 = f32::MIN;
 
-/// A mask in a kernel: intervals and flags, each of which may be absent.
+/// A mask in a kernel: intervals and flags; each may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Mask {
     /// First key and one past the last one of each query, then of each tile of queries: all that any of these attends
@@ -114,7 +114,7 @@ pub struct DeviceMask {
 }
 
 impl DeviceMask {
-    /// A mask for so many queries, each of which attends to every key.
+    /// A mask for `num_queries` queries; each attends to every key.
     pub fn new(num_queries: usize) -> Self {
         Self {
             queries: num_queries,
@@ -248,7 +248,7 @@ impl DeviceMask {
     }
 }
 
-/// Writes the interval of each query, and after them that of each tile of queries, which holds all of theirs.
+/// Writes the interval of each query, then the interval of each tile of queries, which holds its queries' intervals.
 #[cube(launch, address_type = "dynamic")]
 fn bounds_of_tiles(
     start: &[i32],

@@ -106,7 +106,7 @@ impl ScoreModifiers {
     }
 }
 
-/// Changes to scores in a kernel, each of which may be absent.
+/// Changes to scores in a kernel; each may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Modifiers {
     pub(crate) soft_cap: ComptimeOption<f32>,

@@ -23,7 +23,7 @@ pub(crate) struct Tuner {
 }
 
 impl Tuner {
-    /// No choices; `name` is that of CubeCL's file of them.
+    /// No choices; `name` names CubeCL's file of them.
     pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             choices: LocalTuner::new(name),
@@ -97,8 +97,8 @@ impl FailedTrials {
 /// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
 /// whatever runs.
 ///
-/// A trial may lead to another one, of an operation within the first, on its own thread or on that of the device. The
-/// inner trial takes no lock: the outer one holds it, and waits for the inner one.
+/// A trial may lead to another one, of an operation within the first, on its own thread or the device's. The inner
+/// trial takes no lock: the outer one holds it, and waits for the inner one.
 ///
 /// A thread that waits here may hold locks of a graph of autodiff: where threads share one graph on one device, let one
 /// of them make the first step alone.

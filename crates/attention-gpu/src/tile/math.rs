@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 
 /// `e^x` to within a unit in the last place, for `x` up to 88; 0 below -87.3. NaN stays NaN.
 ///
-/// `e^x = 2^n e^r` with `n = round(x / ln 2)`; the polynomial is that of Cephes' `expf`, as on the CPU.
+/// `e^x = 2^n e^r` with `n = round(x / ln 2)`; the polynomial is from Cephes' `expf`, as on the CPU.
 #[cube]
 #[allow(
     clippy::approx_constant,
@@ -65,7 +65,7 @@ pub(crate) fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
     (a - (sum - part)) + (b - part)
 }
 
-/// A sum and its rounding errors; those of one that is not finite are NaN.
+/// A sum plus its rounding error, which is NaN for a sum that is not finite.
 #[cube]
 pub(crate) fn corrected(sum: f32, error: f32) -> f32 {
     let is_finite = sum <= f32::MAX && sum >= f32::MIN;

@@ -4,7 +4,7 @@
 /// after 65,535 iterations of one unit, without a word.
 pub(crate) const UNROLLED: usize = 8;
 
-/// The same for `count` of them, of which it is a divisor.
+/// The same for `count` of them; it divides `count`.
 pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }
@@ -48,12 +48,12 @@ impl Tiling {
         chunk: 32,
     };
 
-    /// The tiling for so many queries.
+    /// The tiling for `queries` queries.
     pub(crate) fn new(queries: usize) -> Self {
         Self::of(queries)[0]
     }
 
-    /// The tilings that may be the fastest for so many queries; the first is, where nothing else is known.
+    /// The tilings that may be the fastest for `queries` queries; the first is, where nothing else is known.
     pub(crate) fn of(queries: usize) -> [Self; 2] {
         if queries > Self::FEW.query_tile() {
             [Self::MANY, Self::FEW]

@@ -59,7 +59,7 @@ fn write() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the counts beside those of the table, and fails if one is far above.
+/// Prints the counts beside the table's, and fails if one is far above.
 fn compare() -> Result<ExitCode, String> {
     let expected = table()?;
     let mut has_failed = false;

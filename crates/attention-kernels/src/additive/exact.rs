@@ -101,7 +101,7 @@ fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
                     }
                     *direct = simd.mul_add(relative, r, *direct);
                     if weights.excess[unit] != E::ZERO {
-                        // What will be taken back of every sum was not added to this one.
+                        // A term is taken back of every sum later; this sum does not have it.
                         let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);
                         let excess = simd.splat(weights.excess[unit]);
                         *direct = simd.neg_mul_add(excess, r, *direct);

@@ -6,7 +6,7 @@
 //! dq[i,u] = w[u] sum_j g (1 - t^2)     dk[j,u] = w[u] sum_i g (1 - t^2)     dw[u] = sum_ij g t
 //! ```
 //!
-//! The fused backward pass (`stream.rs`) and that of the score alone (`score/backward.rs`) end in
+//! The backward passes of fused attention (`stream.rs`) and of the score alone (`score/backward.rs`) end in
 //! [`ScoreGradients::add`]; a decoding step has loops of its own (`decode/gradient.rs`).
 //!
 //! `-t = 1/x - 1` with `x = (1 + a c) / 2`, one multiply-add from `a / 2`. The hidden units are the lanes here: both
@@ -28,9 +28,9 @@ use crate::{HeadIndex, Rows};
 
 /// The sums that a loop makes; each choice is compiled by itself.
 pub(super) trait Sums {
-    /// Those of the queries and of the weight. Either costs one addition for each term, so that they go together.
+    /// The sums of the queries and of the weight. Either costs one addition for each term, so that they go together.
     const QUERIES: bool;
-    /// Those of the keys.
+    /// The sums of the keys.
     const KEYS: bool;
 }
 
@@ -62,16 +62,16 @@ impl Sums for QueriesOnly {
 pub(super) struct ScoreGradients<'a, E> {
     /// Among the keys of the [`Operand`], or in a decoding step of the head.
     pub keys: Range<usize>,
-    /// `[queries][stride]`, the first column is that of key `keys.start`; 0 for masked pairs.
+    /// `[queries][stride]`, the first column is for key `keys.start`; 0 for masked pairs.
     pub gradient: &'a [E],
     pub stride: usize,
 }
 
 /// The terms of a vector of units of one pair in the sums.
 pub(super) struct Terms<V> {
-    /// In those of query and key, `g (1 - t^2)`.
+    /// In the sums of query and key, `g (1 - t^2)`.
     pub row: V,
-    /// In those of the weight, `-g t`.
+    /// In the sums of the weight, `-g t`.
     pub weight: V,
 }
 
@@ -195,8 +195,8 @@ impl<E: Real> Job<E> for Addition<'_, '_, E> {
 }
 
 impl<E: Real> ScoreGradients<'_, E> {
-    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums of the gradients that are
-    /// wanted, those of the weight to `weight`, `[units]`.
+    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums of the wanted gradients; the
+    /// weight's sums are in `weight`, `[units]`.
     #[inline(always)]
     pub(super) fn add<'b, S: Simd<E>>(
         &self,

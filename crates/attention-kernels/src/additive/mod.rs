@@ -16,9 +16,9 @@
 //! Where the weights are large, in [`pack`], terms are `w tanh` instead, with `tanh = 1 - 1/x`, `x = (1 + a c) / 2`:
 //! these are small where tanh is, and err little then.
 //!
-//! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`range`]. Elements outside of
-//! those bounds take slower evaluations, of which the last takes `tanh` of `q + k` itself. What a term comes to depends
-//! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
+//! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`range`]. Elements outside
+//! these bounds take slower evaluations; the last one takes `tanh` of `q + k` itself. A term depends on its own query,
+//! key and weights alone: no key can change a bit of another key's score.
 
 mod blocks;
 pub(crate) mod decode;
@@ -81,8 +81,8 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
     /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
     /// same inputs.
     ///
-    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. No bit depends on which
-    /// gradients are wanted, or on the number of threads.
+    /// Where a query attends to no key all gradients are 0, whatever the gradient of the context holds. No bit depends
+    /// on which gradients are wanted, or on the number of threads.
     ///
     /// # Panics
     /// If the shapes do not fit together, or gradients are deferred and this is not [decoding](Self::is_decode).

@@ -13,9 +13,9 @@ use crate::{HeadIndex, Rows, tuning};
 
 /// Weights of a greater norm are large.
 ///
-/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by that of the norm: beyond a
-/// norm of some units that is more than the rounding of anything else. `w tanh` errs by 1e-7 of itself, and takes a
-/// quarter more time.
+/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by 1e-7 of the norm: beyond a
+/// norm of some units that is more than any other rounding. `w tanh` errs by 1e-7 of itself, and takes a quarter more
+/// time.
 const LARGE_NORM: f64 = 2.0;
 
 /// The weights of the hidden units, as the denominators need them.
@@ -40,7 +40,7 @@ pub(super) struct UnitWeights<E> {
 }
 
 impl<E: Real> UnitWeights<E> {
-    /// `-2 m`, what the sums of `w / m (r - 1/2)` are multiplied with; `-m` for those of `-w / m tanh`.
+    /// `-2 m`, the factor of the sums of `w / m (r - 1/2)`; `-m` for sums of `-w / m tanh`.
     pub(super) fn factor(&self) -> E {
         if self.are_large {
             -self.largest
@@ -166,7 +166,7 @@ impl<E: Real> HeadKeys<'_, E> {
     }
 }
 
-/// `[KEY_LANES][stride]`, of which `units` are meant, to `[units][KEY_LANES]`: whole squares of vectors, then the rest
+/// The first `units` columns of `[KEY_LANES][stride]` to `[units][KEY_LANES]`: whole squares of vectors, then the rest
 /// of the units.
 #[inline(always)]
 fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [E]) {

@@ -27,7 +27,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of `f32` or `f64`.
+    /// The bounds of `f32` or `f64`.
     #[inline(always)]
     pub(super) const fn of<E: Real>() -> Self {
         if size_of::<E>() == size_of::<f32>() {
@@ -112,7 +112,7 @@ impl Magnitude {
 
 /// `e^(2x)` of bounded elements, and 1 where one is not finite. Returns the magnitude of all.
 ///
-/// `to` has whole vectors, as many as hold `from`; what is left of the last becomes 1.
+/// `to` has just enough whole vectors for `from`; the rest of the last becomes 1.
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> Magnitude {
     let (zero, one) = (simd.zero(), simd.splat(E::ONE));

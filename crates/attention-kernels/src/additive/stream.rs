@@ -30,7 +30,7 @@ pub(crate) struct AdditiveScore<'a, E> {
 }
 
 impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
-    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
     pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
         self.attention(&AdditiveScore::new(self)).log_sum_exp(terms)
     }
@@ -86,7 +86,7 @@ pub(crate) struct Keys<'a, E> {
     at: HeadIndex,
     /// The keys, from a multiple of [`KEY_LANES`] on.
     range: Range<usize>,
-    /// Their packed blocks: those of all keys, or the ones made here.
+    /// Their packed blocks: made for all keys, or here.
     packed: Option<&'a [E]>,
     own: Buffer<E>,
     scratch: Vec<E>,

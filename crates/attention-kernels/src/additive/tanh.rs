@@ -1,7 +1,7 @@
 //! The evaluations of `tanh(q + k)`: which one is taken depends on the magnitudes of the elements.
 //!
-//! Time without that of near elements by time with it, for a decoding step and for attention of 128 queries: 1.07 and
-//! 1.11. Without that of bounded exponentials a decoding step whose keys are far from 0 takes 27 times as long
+//! Time without the evaluation of near elements by time with it, for a decoding step and for attention of 128 queries:
+//! 1.07 and 1.11. Without bounded exponentials, a decoding step whose keys are far from 0 takes 27 times as long
 //! (`cargo bench -p attention-benches --bench bets`).
 
 use cpu_kernels::Real;
@@ -172,7 +172,7 @@ impl<E: Real> Job<E> for FromSums<'_, '_, E> {
     }
 }
 
-/// 1 where `factor e^(2x)` is that of a near element or of one a little beyond, else 0.
+/// 1 where `x` of `factor e^(2x)` is near or a little beyond, else 0.
 #[inline(always)]
 fn are_near<E: Real, S: Simd<E>>(simd: S, exponential: S::V, factor: f64) -> S::V {
     let most = (2.0 * NEAR + 0.01).exp();

@@ -62,7 +62,7 @@ pub(super) struct QueryTile<'a, E, const Q: usize> {
     pub magnitude: Magnitude,
 }
 
-/// Where scores go: those of query `q` of a tile to `to[q * stride..][..width]`, times `factor`.
+/// Where scores go: query `q` of a tile to `to[q * stride..][..width]`, times `factor`.
 pub(super) struct Target<'a, E> {
     pub to: &'a mut [E],
     pub stride: usize,
@@ -98,7 +98,7 @@ pub(super) fn tile_scores<E: Real, S: Simd<E>>(
             }
         };
     }
-    // A block of keys has as many vectors as the instruction set makes of it; the others are not compiled.
+    // The instruction set decides how many vectors a block of keys has; the other cases are not compiled.
     match const { KEY_LANES / S::LANES } {
         1 => store_tile!(1),
         2 => store_tile!(2),
@@ -126,7 +126,7 @@ impl<E: Real> Target<'_, E> {
 }
 
 /// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
-/// times that. Where weights are large, `-sum_u w[u] / m * tanh`, of which it is `-m` times.
+/// times that. Where weights are large, `-sum_u w[u] / m * tanh`: the score is `-m` times that.
 ///
 /// Costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.

@@ -31,9 +31,9 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
     /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
     /// same inputs.
     ///
-    /// The weights are computed again, from the scores and the log-sum-exp.
-    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. No bit depends on which
-    /// gradients are wanted, or on the number of threads.
+    /// The weights are computed again, from the scores and the log-sum-exp. Where a query attends to no key all
+    /// gradients are 0, whatever the gradient of the context holds. No bit depends on which gradients are wanted, or on
+    /// the number of threads.
     ///
     /// # Panics
     /// If the shapes do not fit together, a gradient of a weight is wanted, or gradients are deferred and this is not

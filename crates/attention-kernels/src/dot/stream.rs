@@ -61,7 +61,7 @@ pub(crate) struct Queries<E> {
 }
 
 impl<E: Real> DotProductAttentionInputs<'_, E> {
-    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
     pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
         let score = DotProductScore::new(self);
         self.attention(&score).log_sum_exp(terms)

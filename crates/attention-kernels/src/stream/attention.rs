@@ -39,9 +39,9 @@ pub struct AttentionOutputs<'a, E> {
 pub struct AttentionGradients<'a, E> {
     /// `[batch, heads, queries, size]`
     pub queries: Option<&'a mut [E]>,
-    /// Those of keys and values.
+    /// The gradients of keys and values.
     pub keys_and_values: KeyValueGradients<'a, E>,
-    /// Those of the modifiers.
+    /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
     /// Of additive scores, `[size]`.
     pub weight: Option<&'a mut [E]>,
@@ -89,7 +89,7 @@ pub enum KeyValueGradients<'a, E> {
 }
 
 impl<E> KeyValueGradients<'_, E> {
-    /// Those of each of `count` key heads.
+    /// The gradients of each of `count` key heads.
     pub(crate) fn split(self, count: usize) -> Vec<Self> {
         let zip = |a, b| {
             let (a, b) = (parts_of_wanted(a, count), parts_of_wanted(b, count));
@@ -232,7 +232,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     }
 }
 
-/// Whether queries, keys and values are those of a decoder's step: at most `most` queries, and no size is 0.
+/// Whether queries, keys and values make a decoder's step: at most `most` queries, and no size is 0.
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
     let shapes = inputs.map(|rows| rows.shape());
     shapes[0][2] <= most && !shapes.as_flattened().contains(&0)

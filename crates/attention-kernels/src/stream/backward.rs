@@ -9,7 +9,7 @@
 //!
 //! and the score does the rest from `ds`. Lines that lead to no gradient that is wanted are left out. A task is a key
 //! head and a chunk of its keys, for all queries that attend to them: the gradients of keys and values then belong to
-//! one task. Where there are several chunks those of the queries are summed per chunk, and the sums added in order.
+//! one task. Where there are several chunks, the queries' gradients are summed per chunk, and the sums added in order.
 //! Chunks depend on the sizes alone, hence so do all bits.
 
 use std::ops::Range;
@@ -27,8 +27,8 @@ use super::task::{GradOutputs, Partial, Task};
 use crate::heads::HeadIndex;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
-/// Adds the gradients of queries, modifiers and what is shared, and adds or defers those of keys and values; those that
-/// are wanted.
+/// Adds the wanted gradients of queries, modifiers and what is shared, and adds or defers the wanted gradients of keys
+/// and values.
 pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
@@ -86,8 +86,8 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             chunk,
         });
     }
-    // The share of a task in the gradient of a bias for each pair is as large as the scores of its heads: of so many
-    // only as there are threads at a time, and added up in the order of all tasks.
+    // The share of a task in the gradient of a bias for each pair is as large as the scores of its heads: no more of
+    // them than threads exist at a time. They are added up in the order of all tasks.
     let is_large = wanted.bias
         && attention
             .modifiers

@@ -1,4 +1,4 @@
-//! Gradients of biases, of which many pairs of queries and keys have a share.
+//! Gradients of biases, in which many pairs of queries and keys have a share.
 
 use std::ops::Range;
 

@@ -22,7 +22,7 @@ pub(super) struct ContextGradient<E> {
 }
 
 impl<E: Real> ContextGradient<E> {
-    /// `unit` is that of the scores.
+    /// `unit` is the scores' unit.
     #[inline(always)]
     pub(super) fn pack<S: Simd<E>>(
         &mut self,

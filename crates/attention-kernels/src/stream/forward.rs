@@ -185,7 +185,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                     start: Start::Scaled(&softmax.factors),
                 }
                 .compute(simd);
-                // What the product left out.
+                // Values that the product left out.
                 let mut wide = Vec::new();
                 for (&key, attended) in non_finite.iter().zip(attended.chunks(block.len())) {
                     let value = attention.values.row(head.key, keys.start + key);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// As many `T` as tasks ever ran at once.
+/// The most `T` that tasks ever used at once.
 ///
 /// Not one per thread: a thread that waits for its inner tasks may start another outer one meanwhile.
 #[derive(Debug, Default)]

@@ -130,8 +130,8 @@ impl<E: Real> RunningSoftmax<E> {
         }
     }
 
-    /// Divides by the sums, those of the sink included: `context / l`, and `m` and `ln l`. Where no key was attended to
-    /// the context is 0, and the log-sum-exp has the terms of the sink or, without one, those of
+    /// Divides by the sums, the sink included: `context / l`, and `m` and `ln l`. Where no key was attended to the
+    /// context is 0, and the log-sum-exp has the terms of the sink or, without one,
     /// [`NO_KEY`](super::attention::NO_KEY).
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(

@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether any but that of the values is wanted: they are made from the gradients of the scores.
+    /// Whether any but the values' gradient is wanted: those are made from the gradients of the scores.
     #[inline(always)]
     pub(crate) fn through_scores(self) -> bool {
         self.queries || self.keys || self.bias || self.relative_bias || self.shared
@@ -72,8 +72,8 @@ impl Sizes {
 /// wanted. `Keys` and `Queries` are used again without being cleared: packing must overwrite what they held, and should
 /// keep their allocations.
 ///
-/// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`. The
-/// gradients that `backward` receives are those of the score itself, without any factor.
+/// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`.
+/// `backward` receives the gradients of the score itself, without any factor.
 ///
 /// **Masked pairs.** The score of a masked pair is computed and thrown away, whatever it is; its gradient is exactly 0.
 /// A query or key that is not finite must not turn that 0 into NaN in a row that does not attend to it: `backward`
@@ -155,7 +155,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     fn add_key_gradient<S: Simd<E>>(&self, simd: S, keys: &Self::Keys, gradient: &mut [E]);
 
     /// Adds the sums of what is shared to `shared`, `[shared]`, which belongs to this task alone; the driver adds up
-    /// those of all tasks in a fixed order.
+    /// all tasks' sums in a fixed order.
     fn add_shared_gradient(&self, keys: &Self::Keys, shared: &mut [E]);
 
     /// The forward pass of a decoding step; sizes are checked, none is 0.

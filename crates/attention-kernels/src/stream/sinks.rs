@@ -1,10 +1,10 @@
-//! Sinks: logits beside those of the keys, without a value.
+//! Sinks: logits beside the keys' logits, without a value.
 //!
 //! Forward, `e^sink` is one more term of the sum that the weights are divided by. It is added in f64 at the end, so
 //! that what keys add to a sink far above them is not rounded away.
 //!
-//! Backward, a sink has the weight `p = e^(sink - lse)`; the gradient of its weight is 0, hence that of its logit is
-//! `-p D`, with `D` of the [backward pass](super::backward).
+//! Backward, a sink has the weight `p = e^(sink - lse)`; the gradient of its weight is 0, hence the gradient of its
+//! logit `-p D`, with `D` of the [backward pass](super::backward).
 
 use cpu_kernels::Real;
 

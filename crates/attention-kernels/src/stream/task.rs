@@ -317,7 +317,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             start: Start::Sum,
         }
         .compute(simd);
-        // What the product left out.
+        // Rows that the product left out.
         let rows = from_above.non_finite.iter();
         for (&row, attended) in rows.zip(attended.chunks(num_keys)) {
             let gradient = &from_above.data[row * value_stride..][..value_size];

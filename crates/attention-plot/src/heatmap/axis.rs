@@ -1,4 +1,4 @@
-//! The tick labels along a panel: as many as there is room for.
+//! The tick labels along a panel, as room allows.
 
 use crate::{font::Face, measures::ceil};
 

@@ -18,8 +18,8 @@ const MOST_SHAPES: usize = 40_000;
 
 /// A grid of weight matrices on one colour scale: the figure of D2L's `show_heatmaps`.
 ///
-/// The titles stand above the first row, the queries' labels and axis title left of the first column, those of the keys
-/// below the last row. An axis title that does not fit beside one matrix stands once, along all of them.
+/// The titles stand above the first row, the queries' labels and axis title left of the first column, the keys' below
+/// the last row. An axis title that does not fit beside one matrix stands once, along all of them.
 ///
 /// # Shapes
 ///
@@ -148,7 +148,7 @@ impl HeatmapGrid {
         self.shape
     }
 
-    /// The first queries and keys of each matrix, in the colours of the whole: at most so many, at least one.
+    /// The first queries and keys of each matrix, in the colours of the whole: at most the given numbers, at least one.
     #[must_use]
     pub fn cropped(&self, [most_queries, most_keys]: [usize; 2]) -> Self {
         let [rows, columns, queries, keys] = self.shape;

@@ -38,7 +38,7 @@ impl Panels {
     }
 }
 
-/// The title of the axis of one panel, or of that of all panels together.
+/// The title of an axis: of one panel, or of all panels together.
 #[derive(Debug)]
 pub(crate) struct AxisTitle {
     pub(crate) title: Title,

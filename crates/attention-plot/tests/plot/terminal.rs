@@ -116,7 +116,7 @@ fn a_cropped_grid_has_the_first_cells_of_each_matrix_in_their_colours() -> Done 
         .with_titles(["A", "B"])?
         .with_query_labels(["q0", "q1", "q2"])?
         .with_key_labels(["a", "b", "c", "d", "e"])?;
-    // Of the 30 weights 0, 1, 2, 5, 6, 7 are left, and of the second matrix those 15 further.
+    // Weights 0, 1, 2, 5, 6, 7 are left, and in the second matrix the same plus 15.
     let weights = [0, 1, 2, 5, 6, 7, 15, 16, 17, 20, 21, 22];
     let weights = weights.map(|weight| weight as f32 / 30.0).to_vec();
     let expected = HeatmapGrid::new(weights, [1, 2, 2, 3])?

@@ -139,7 +139,7 @@ pub(super) fn qk_norm(size: usize, device: &Device) -> QkNormScore {
 }
 
 pub(super) fn gaussian(size: usize, device: &Device) -> GaussianScore {
-    // The width at which the scores of random states begin as those of the scaled dot product.
+    // The width at which the scores of random states begin as scaled dot products do.
     let width = (size as f64).sqrt().sqrt();
     let score = GaussianScoreConfig::new().with_width(width);
     score.with_learned(true).init(device)

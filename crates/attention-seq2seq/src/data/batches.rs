@@ -43,8 +43,8 @@ impl Batches {
         self.examples(order.unwrap_or_default())
     }
 
-    /// As many batches, dealt anew and in any order: examples of similar length, chosen at random. Neighbours of a
-    /// sorted file would have much the same gradients.
+    /// The same number of batches, dealt anew and in any order: examples of similar length, chosen at random.
+    /// Neighbours of a sorted file would have much the same gradients.
     pub(crate) fn deal(&self, random: &mut impl Rng) -> Vec<Vec<u32>> {
         let mut order = self.order.clone();
         order.shuffle(random);

@@ -34,7 +34,7 @@ impl Examples {
     /// The most tokens of all examples together.
     pub(crate) const MAX_TOKENS: usize = u32::MAX as usize;
 
-    /// Room for so many examples with so many tokens together.
+    /// Room for `examples` examples with `tokens` tokens together.
     pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
         Self {
             tokens: Vec::with_capacity(tokens),

@@ -23,7 +23,7 @@ pub struct Pairs {
     /// The pairs to learn from.
     pub train: Vec<Pair>,
     /// The pairs to validate on. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] make them of
-    /// other sources than those of `train`.
+    /// sources that are not in `train`.
     pub valid: Vec<Pair>,
 }
 
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// 100 sources, of which every third has two targets.
+    /// 100 sources; every third has two targets.
     fn pairs() -> Vec<Pair> {
         let one = (0..100).map(|i| pair(&i.to_string(), "a"));
         one.chain((0..100).step_by(3).map(|i| pair(&i.to_string(), "b")))

@@ -12,7 +12,7 @@ use crate::attention::{AnyAttention, AnyScore, AttentionKind};
 use crate::device::test_device;
 use crate::model::{Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig};
 
-/// The model with parameters of which none is another's neighbour: a gain of 1 would be any gain.
+/// The model with parameters that all differ: a gain of 1 would be any gain.
 fn drawn<M: Module>(model: M) -> M {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     parameters::changed(model, |_, mut value| {

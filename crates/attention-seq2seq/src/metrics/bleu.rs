@@ -8,7 +8,7 @@ use super::ngrams::{ngrams, shared};
 use super::tokenize_13a::{tokenize_13a, words};
 
 /// BLEU (Papineni et al. 2002), as sacreBLEU computes it (Post 2018): the n-grams that one output shares with its
-/// references, and the sums of many outputs, whose [`score`](Self::score) is that of the corpus.
+/// references, and the sums of many outputs, whose [`score`](Self::score) is the corpus's.
 ///
 /// The geometric mean of the precisions of n-grams of 1 to [`MAX_ORDER`](Self::MAX_ORDER) tokens, times the brevity
 /// penalty. sacreBLEU's signature of it is `case:mixed|eff:no|tok:13a|smooth:exp`, with `tok:none` by
@@ -37,7 +37,7 @@ impl Bleu {
     /// The most tokens of an n-gram.
     pub const MAX_ORDER: usize = 4;
 
-    /// One output against its references, as texts. Tokens are those of the tokenization `13a`, sacreBLEU's default,
+    /// One output against its references, as texts. Tokens are made by the tokenization `13a`, sacreBLEU's default,
     /// which writes punctuation apart as mteval-v13a does.
     ///
     /// # Panics
@@ -132,10 +132,10 @@ impl AddAssign for Bleu {
 
 /// The BLEU of one sequence, as D2L defines it (Dive into Deep Learning, "Sequence-to-Sequence Learning for Machine
 /// Translation"): `exp(min(0, 1 - len_label / len_pred)) * prod p_n^(1 / 2^n)`, with the precisions `p_n` of n-grams of
-/// 1 to `max_order` tokens, or as many as the output has. It is 0 to 1.
+/// 1 to `max_order` tokens, or up to the output's length. It is 0 to 1.
 ///
-/// It weighs orders by `1 / 2^n` and smooths nothing: it compares with D2L's figures, and not with those of [`Bleu`].
-/// An empty output has 1 if its reference is empty, and else 0.
+/// It weighs orders by `1 / 2^n` and smooths nothing: it compares with D2L's figures, not with [`Bleu`]. An empty
+/// output has 1 if its reference is empty, and else 0.
 pub fn d2l_bleu<T: Eq + Hash>(output: &[T], reference: &[T], max_order: usize) -> f64 {
     if output.is_empty() {
         return f64::from(u8::from(reference.is_empty()));

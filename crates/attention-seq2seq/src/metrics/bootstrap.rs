@@ -6,9 +6,9 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-/// Confidence intervals of figures of a corpus, by the percentile bootstrap (Efron 1979; Koehn 2004 for BLEU): outputs
-/// are drawn with replacement, as many as there are, and the figure of each such sample is computed anew from the sums
-/// of its outputs' [`TokenErrors`], [`Bleu`] or [`ChrF`].
+/// Confidence intervals of figures of a corpus, by the percentile bootstrap (Efron 1979; Koehn 2004 for BLEU): all
+/// outputs are drawn anew with replacement, and the figure of each such sample is computed anew from the sums of its
+/// outputs' [`TokenErrors`], [`Bleu`] or [`ChrF`].
 ///
 /// [`TokenErrors`]: crate::metrics::TokenErrors
 /// [`Bleu`]: crate::metrics::Bleu
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::metrics::TokenErrors;
 
-    /// Outputs of one token each, of which so many are wrong.
+    /// `all` outputs of one token each; `wrong` of them are wrong.
     fn outputs(wrong: usize, all: usize) -> Vec<TokenErrors> {
         let output = |index| {
             let mut errors = TokenErrors::new();

@@ -5,8 +5,8 @@ use std::ops::AddAssign;
 use super::ngrams::{ngrams, shared};
 use super::tokenize_13a::is_space;
 
-/// chrF2 (Popović 2015), as sacreBLEU computes it: the n-grams of characters that one output shares with its
-/// reference, and the sums of many outputs, whose [`score`](Self::score) is that of the corpus.
+/// chrF2 (Popović 2015), as sacreBLEU computes it: the n-grams of characters that one output shares with its reference,
+/// and the sums of many outputs, whose [`score`](Self::score) is the corpus's.
 ///
 /// The F-score, in which recall counts twice as much as precision, of the mean precision and the mean recall of n-grams
 /// of 1 to [`MAX_ORDER`](Self::MAX_ORDER) characters, white space left out. sacreBLEU's signature of it is

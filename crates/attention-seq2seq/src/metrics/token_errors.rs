@@ -47,8 +47,8 @@ impl TokenErrors {
         Self::default()
     }
 
-    /// Counts one output against its references, any of which is right: the one that takes the fewest edits counts, of
-    /// equally close ones the shortest.
+    /// Counts one output against its references; any is right. The reference that takes the fewest edits counts; of
+    /// equally close ones, the shortest.
     ///
     /// # Panics
     /// If there is no reference.

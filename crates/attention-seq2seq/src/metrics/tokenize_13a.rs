@@ -1,7 +1,7 @@
 //! The tokenization `13a` of BLEU.
 
-/// A text with spaces around its punctuation: the tokenization `13a` of sacreBLEU, which is that of mteval-v13a for
-/// western languages. [`words`] are its tokens.
+/// A text with spaces around its punctuation: the tokenization `13a` of sacreBLEU, as mteval-v13a's for western
+/// languages. [`words`] are its tokens.
 ///
 /// Each step is one of sacreBLEU's regular expressions, which find matches that do not overlap, from left to right.
 pub(super) fn tokenize_13a(text: &str) -> String {

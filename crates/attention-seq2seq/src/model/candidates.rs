@@ -6,7 +6,7 @@ use burn_fused_layers::PackedLinear;
 
 use crate::text::vocab::Vocab;
 
-/// The output projection of decoding, to the logits of the tokens that may come next: the end, and those of the data.
+/// The output projection of decoding, to the logits of the tokens that may come next: the end, and the data's.
 ///
 /// Padding, begin and the unknown token have no column here. So no logit makes one of them an output, NaN included,
 /// and a step costs no mask.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_nan_chooses_no_special_token() {
-        // Of special tokens it is never read.
+        // The logits of special tokens are never read.
         check(&[f32::NAN, f32::NAN, 1.0, f32::NAN, 2.0, 3.0, 2.0], 5);
         // A row of Burn's vectorized search.
         let mut wide = [0.0; 700];

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 /// The outputs of one batch in the making, each row one of them: what a search asks of a model.
 /// [`Seq2SeqModel::decoding`](super::Seq2SeqModel::decoding) begins with a row for each source.
 pub trait Decoding {
-    /// The tokens that may come next: the end first, then those of the data.
+    /// The tokens that may come next: the end first, then the data's.
     ///
     /// Padding, begin and the unknown token are none of them.
     fn candidates(&self) -> &[u32];
@@ -61,7 +61,7 @@ pub struct NextTokens {
 const ELEMENTS_OF_TASK: usize = 1 << 14;
 
 /// The logarithm of the softmax of each row of logits, `[rows, candidates]`: in `f64`, so that sums over many steps
-/// differ by no more than those of the logits do.
+/// differ by no more than sums of logits do.
 pub(super) fn log_softmax(logits: Tensor<2>) -> Vec<f64> {
     let [_, columns] = logits.dims();
     let mut rows: Vec<f64> = logits.try_into_vec_as().expect("logits are floats");
@@ -119,7 +119,7 @@ pub(super) struct Selection {
 }
 
 impl RowExamples {
-    /// A row for each of so many examples.
+    /// A row for each of `examples` examples.
     pub(super) fn new(examples: usize) -> Self {
         Self((0..examples).collect())
     }
@@ -150,8 +150,8 @@ impl RowExamples {
         on_device(self.iter().map(|example| example as i64), device)
     }
 
-    /// Selects rows. Beams of one example read the same memory: as long as each example keeps as many rows as it has,
-    /// no memory is copied.
+    /// Selects rows. Beams of one example read the same memory: as long as each example keeps its number of rows, no
+    /// memory is copied.
     ///
     /// # Panics
     /// If one is no row.

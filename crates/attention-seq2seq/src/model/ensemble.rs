@@ -128,7 +128,7 @@ fn log_mean(all: impl Iterator<Item = f64> + Clone) -> f64 {
     if mean > 0.0 { 0.0 } else { mean }
 }
 
-/// The mean of the members' weights, where all have as many keys.
+/// The mean of the members' weights, where all have the same number of keys.
 fn mean_weights(members: &[&Vec<Vec<f32>>]) -> Option<Vec<Vec<f32>>> {
     let (first, others) = members.split_first()?;
     let keys = |member: &Vec<Vec<f32>>| member.iter().map(Vec::len).collect::<Vec<_>>();

@@ -55,7 +55,7 @@ pub(crate) fn each_forced_step(
 ) -> Result<()> {
     let candidates = decoding.candidates();
     let columns = candidates.len();
-    // Those of the data follow each other.
+    // The columns of the data's tokens follow each other.
     let column = |token: u32| match token {
         Vocab::EOS => 0,
         token => token as usize - Vocab::SPECIAL_TOKENS + 1,

@@ -55,7 +55,7 @@ mod tests {
 
     const A: u32 = Vocab::SPECIAL_TOKENS as u32;
 
-    /// Each example writes so many tokens, and ends.
+    /// Each example writes a given number of tokens, and ends.
     struct Lengths {
         all: Vec<usize>,
         /// The tokens that each row has still to write.

@@ -22,7 +22,7 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
 
     /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search)
-    /// to ask: with a row for each source, and for at most so many steps. The weights of each step come with it, if
+    /// to ask: with a row for each source, and for at most `max_len` steps. The weights of each step come with it, if
     /// they are asked for and it has some.
     fn decoding<'a>(
         &'a self,

@@ -28,9 +28,9 @@ impl std::fmt::Display for ModelKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ModelConfig {
-    /// Those of a [`Seq2Seq`](crate::Seq2Seq).
+    /// The settings of a [`Seq2Seq`](crate::Seq2Seq).
     Rnn(Seq2SeqConfig),
-    /// Those of a [`Transformer`](crate::Transformer).
+    /// The settings of a [`Transformer`](crate::Transformer).
     Transformer(TransformerConfig),
 }
 
@@ -66,7 +66,7 @@ impl ModelConfig {
         }
     }
 
-    /// The number of parameters, those of the attention's score left out.
+    /// The number of parameters without the attention score's.
     pub(crate) fn parameters(&self) -> f64 {
         match self {
             Self::Rnn(config) => config.parameters(),

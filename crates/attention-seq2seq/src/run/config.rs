@@ -45,7 +45,7 @@ impl RunConfig {
         Self::of_longest_target(model, data, targets.max().unwrap_or(0))
     }
 
-    /// As [`new`](Self::new), for pairs whose longest target has so many tokens.
+    /// As [`new`](Self::new), for pairs whose longest target has `longest` tokens.
     pub fn of_longest_target(
         model: impl Into<ModelConfig>,
         data: DataSource,
@@ -111,8 +111,8 @@ impl RunConfig {
         memory::check("the memory of the model", bytes)
     }
 
-    /// Checks that pairs of a [checksum](crate::data::Corpus::checksum) are those of the run in `folder`, where that is
-    /// known; `expected` says which they are, and what to do about others.
+    /// Checks by their [checksum](crate::data::Corpus::checksum) that these are the pairs of the run in `folder`, where
+    /// that is known; `expected` says which they are, and what to do about others.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if they are others.

@@ -48,7 +48,7 @@ impl DataSource {
         Ok(self.corpus(seed)?.into_pairs())
     }
 
-    /// As [`pairs`](Self::pairs), those of files as texts.
+    /// As [`pairs`](Self::pairs), pairs of files as texts.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).

@@ -274,7 +274,7 @@ impl RunDir {
     /// The epochs in a manifest that training can go on from.
     pub(crate) fn checkpoints_of(&self, manifest: &Manifest) -> Vec<usize> {
         let checkpoints = manifest.checkpoints.iter();
-        // What cannot be looked at is an error where it is read.
+        // A file that cannot be looked at is an error where it is read.
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| {
             is_there(Part::Model.file(&self.path, it.epoch))

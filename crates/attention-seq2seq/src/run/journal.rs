@@ -29,7 +29,7 @@ pub(crate) struct CheckpointFiles {
     pub(crate) model: Vec<u8>,
     /// The state of the optimizer.
     pub(crate) optim: Vec<u8>,
-    /// The parameters that a step changes, where those of the model are their average.
+    /// The parameters that a step changes, where the model's parameters are their average.
     pub(crate) weights: Option<Vec<u8>>,
 }
 
@@ -70,7 +70,7 @@ impl CheckpointFiles {
     }
 }
 
-/// What is beside the files of a checkpoint.
+/// The state beside the files of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CheckpointState {
     /// The number of steps that were refused in a row when the epoch ended.
@@ -162,7 +162,7 @@ impl<'a> Journal<'a> {
         Error::unusable(&part.file(self.folder(), epoch), reason)
     }
 
-    /// What is beside the files after an epoch.
+    /// The state beside the files after an epoch.
     pub(crate) fn state(&self, epoch: usize) -> CheckpointState {
         let checkpoint = self.manifest.checkpoint(epoch);
         let state = checkpoint.map(|it| CheckpointState {

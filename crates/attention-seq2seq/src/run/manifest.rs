@@ -57,7 +57,7 @@ pub(crate) struct Checkpoint {
 pub(crate) struct TrainingClock {
     /// The seconds so far.
     pub(crate) seconds: f64,
-    /// Those that the last validation took.
+    /// The seconds that the last validation took.
     pub(crate) validation_seconds: f64,
     /// The number of steps so far: an epoch that is cut off has fewer.
     pub(crate) steps: usize,

@@ -12,7 +12,8 @@ const STREAM: &str = "pairs-";
 
 impl RunDir {
     /// Keeps the content of a stream of pairs in the folder, which is made if need be, and returns its path there: it
-    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes those of an earlier run.
+    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes the streams of an earlier
+    /// run.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file system refuses.

@@ -8,7 +8,7 @@ use super::Select;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
-/// The settings of a training. The default is that of the program for a task and a recurrent model.
+/// The settings of a training. The default is the program's for a task and a recurrent model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// The number of times that every example is visited.

@@ -31,7 +31,7 @@ impl Normalization {
     }
 
     /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at
-    /// least three times as many different characters in NFC as in NFD, as those of a syllabary like Hangul have, else
+    /// least three times as many different characters in NFC as in NFD, as in a syllabary like Hangul, else
     /// [`Nfc`](Self::Nfc).
     pub fn guess<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());

@@ -51,12 +51,12 @@ impl Subwords {
     /// The most.
     const MOST: usize = 1 << 20;
 
-    /// Learns at most so many pieces, the characters of the texts among them. Spaces (U+0020) divide a text into words;
+    /// Learns at most `count` pieces, the characters of the texts among them. Spaces (U+0020) divide a text into words;
     /// the mark `▁` (U+2581) stands for them in the pieces, and is read back as a space where a text has one itself.
     ///
     /// # Errors
-    /// [`Error::Config`] if the texts have more different characters than that, if it is more than a million, and
-    /// without the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
+    /// [`Error::Config`] if the texts have more than `count` different characters, if `count` is more than a million,
+    /// and without the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
     pub fn learn<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, count: usize) -> Result<Self> {
         let what = "the number of subwords";
         if !(Self::FEWEST..=Self::MOST).contains(&count) {

@@ -37,7 +37,7 @@ impl std::fmt::Display for UnknownTokens {
 pub struct ReadTokens {
     /// The tokens to translate.
     pub tokens: Vec<String>,
-    /// The tokens among those of the text that the model has not learned, each as often as it occurs.
+    /// The text's tokens that the model has not learned, each as often as it occurs.
     pub unknown: Vec<String>,
     /// The tokens of the text that are left out, with their places in it, counted from 0.
     pub left_out: Vec<(usize, String)>,
@@ -136,8 +136,8 @@ impl Vocab {
 }
 
 impl Translator {
-    /// The source tokens of a text, as the model reads them: those of [`source_tokens`](Self::source_tokens), and
-    /// unknown ones as told. Left out, they may leave no token.
+    /// The source tokens of a text, as the model reads them: [`source_tokens`](Self::source_tokens), with unknown ones
+    /// as told. Left out, they may leave no token.
     ///
     /// # Errors
     /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] for an unknown one, if `unknown` is

@@ -89,7 +89,7 @@ impl Vocab {
     /// The tokens of these ids: up to the first [`EOS`](Self::EOS), without [`PAD`](Self::PAD) and [`BOS`](Self::BOS).
     ///
     /// # Panics
-    /// If an id is not below [`len`](Self::len): the ids are those of another vocabulary.
+    /// If an id is not below [`len`](Self::len): the ids belong to another vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Vec<String> {
         ids.iter()
             .take_while(|id| **id != Self::EOS)

@@ -36,7 +36,7 @@ fn search(
     config.search(&mut *decoding).unwrap()
 }
 
-/// Sources of so many tokens each.
+/// `count` sources of `len` tokens each.
 fn sources(count: usize, len: usize, seed: u64) -> Vec<Example> {
     examples_of(&vec![(len, 0); count], [13, 11], seed)
 }
@@ -136,7 +136,7 @@ fn every_output(of_data: std::ops::Range<u32>) -> Vec<Vec<u32>> {
 /// A wide beam finds the most likely of all outputs, with the probabilities of teacher forcing: `logits` of a batch.
 fn check_exhaustive(what: &str, model: &impl Seq2SeqModel, logits: impl Fn(&Batch) -> Tensor<3>) {
     let source = sources(1, 4, 8).remove(0).source;
-    // Of seven tokens, four of which are special.
+    // The vocabulary has seven tokens; four are special.
     let outputs = every_output(4..7);
     let examples: Vec<Example> = outputs
         .iter()

@@ -147,7 +147,7 @@ fn the_encoder_is_pytorchs_gru() {
             assert_close(&what("last"), &read(last.hidden), &read(ends), TOLERANCE);
         }
 
-        // States at padding are arbitrary: only those of tokens receive a gradient.
+        // States at padding are arbitrary: only states of tokens receive a gradient.
         let lens = case.lens();
         let mut output_gradients = case.inputs["grad_output"].data.clone();
         for (row, gradients) in output_gradients.chunks_mut(hidden).enumerate() {

@@ -1,4 +1,4 @@
-//! Logits, states and gradients of a batch: those of plain loops, whatever the other examples of the batch are.
+//! Logits, states and gradients of a batch: as plain loops compute them, whatever else is in the batch.
 
 use attention_seq2seq::attention::AnyAttention;
 use attention_seq2seq::data::Source;

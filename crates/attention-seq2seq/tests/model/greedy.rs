@@ -159,7 +159,7 @@ fn a_vocabulary_without_the_special_tokens_is_refused() {
 #[test]
 fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
     fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
-        // Of this seed no key is beyond the width of the kernel attention, which would give it weight 0.
+        // With this seed no key is beyond the width of the kernel attention, which would give it weight 0.
         let sources = examples(&[(3, 0), (7, 0), (1, 0)], config, 12);
         let source = Source::new(
             sources.iter().map(|example| example.source.as_slice()),

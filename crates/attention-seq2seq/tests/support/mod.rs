@@ -116,7 +116,7 @@ pub(crate) fn step_gradients<M: Module>(module: &M, gradients: GradientsParams) 
     collector.1
 }
 
-/// The metrics of a step, those of Burn where it has them: loss, exact matches and token errors in percent.
+/// The metrics of a step, Burn's where it has them: loss, exact matches and token errors in percent.
 pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
     let metadata = MetricMetadata {
         progress: Progress {

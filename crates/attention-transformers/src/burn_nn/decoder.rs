@@ -194,8 +194,8 @@ impl TransformerDecoder {
             .target
     }
 
-    /// [`forward`](Self::forward) on all rows so far, of which only those are computed that are new since the last call
-    /// with `cache`; with a causal mask the results are the same. The memory is that of the first call. For inference.
+    /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
+    /// computed. With a causal mask the results are the same. The memory stays the first call's. For inference.
     ///
     /// # Panics
     /// As [`forward`](Self::forward), if there is no new row, or the cache is of another number of layers.

@@ -184,8 +184,8 @@ impl TransformerEncoder {
         })
     }
 
-    /// [`forward`](Self::forward) on all rows so far, of which only those are computed that are new since the last call
-    /// with `cache`; with a causal mask the results are the same. For inference.
+    /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
+    /// computed. With a causal mask the results are the same. For inference.
     ///
     /// # Panics
     /// As [`forward`](Self::forward), if there is no new row, or the cache is of another number of layers.

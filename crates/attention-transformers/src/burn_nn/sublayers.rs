@@ -81,7 +81,7 @@ impl Residual<'_> {
     }
 }
 
-/// `of(rows)`, of which a cache knows the first.
+/// `of(rows)`; a cache knows the first rows.
 pub(super) fn known_or(
     cache: Option<&mut Cached<3>>,
     rows: Tensor<3>,

@@ -19,7 +19,7 @@ pub trait CausalModel {
     fn device(&self) -> Device;
 
     /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
-    /// Those of an example without a new token are not read.
+    /// Logits of an example without a new token are not read.
     ///
     /// A generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] where prompts have different
     /// lengths, and later where some texts have ended, whose numbers are 0.
@@ -37,7 +37,7 @@ pub trait CausalModel {
 /// Configuration of [`Generation`].
 #[derive(Config, Debug)]
 pub struct GenerateConfig {
-    /// The number of tokens after which a text ends, those of its prompt not counted.
+    /// The number of tokens after which a text ends, its prompt not counted.
     pub max_tokens: usize,
     /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
     /// are ignored.
@@ -117,7 +117,7 @@ impl GenerateConfig {
 /// The reason for which a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It has as many tokens as it may have.
+    /// It has the most tokens it may have.
     MaxTokens,
     /// By one of the stop tokens.
     StopToken(u32),
@@ -153,8 +153,8 @@ impl Generated {
     }
 }
 
-/// A generation that runs: an iterator of steps, each of which is a token of every text, or `None` of one that has
-/// ended. It stops when all have. Made by [`GenerateConfig::generate`].
+/// A generation that runs: an iterator of steps; a step is a token for every text, `None` for a text that has ended. It
+/// stops when all have. Made by [`GenerateConfig::generate`].
 ///
 /// The prompts, and each token after them, go through the same call of the model; a text that has ended takes no more
 /// space there.

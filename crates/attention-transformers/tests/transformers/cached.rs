@@ -38,7 +38,7 @@ fn in_chunks(
     Array::read(logits)
 }
 
-/// With every score, and within the precision policy: an error of at most twice that of the whole text, both in f32,
+/// With every score, and within the precision policy: an error of at most twice the whole text's error, both in f32,
 /// against f64.
 #[test]
 fn chunks_are_the_whole_text() {
@@ -65,7 +65,7 @@ fn chunks_are_the_whole_text() {
     });
 }
 
-/// Prompts of 3, 7 and 1 tokens, then single ones, of which one example stops early: each as it is alone.
+/// Prompts of 3, 7 and 1 tokens, then single ones; one example stops early. Each gets what it gets alone.
 #[test]
 fn examples_have_lengths_of_their_own() {
     device::each(|device| {

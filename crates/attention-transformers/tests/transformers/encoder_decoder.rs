@@ -249,7 +249,7 @@ fn a_head_is_the_embedding_or_its_own() {
             let memory = model.encode(source(), NewRows::All);
             let features = model.features(target(), NewRows::All, &memory);
             let scale = if name == "T5" { SCALE } else { 1.0 };
-            // What the stack gives, which ends with a normalization of gains near 1.
+            // The output of the stack, which ends with a normalization of gains near 1.
             let embedded = model.embedding.tokens.forward(target());
             let rows = model.decoder.forward(embedded, Mask::none(), &memory);
             assert_close(name, features.clone(), rows * scale, TOLERANCE);
@@ -281,7 +281,7 @@ fn every_parameter_learns() {
             let gradients = parameters::gradients(&model, Some(&gradients));
             assert!(gradients.len() > 30, "{name}: {}", gradients.len());
             for (path, gradient) in gradients {
-                // That of a bias on all keys cancels.
+                // The gradient of a bias on all keys cancels.
                 let learns = gradient.magnitude() > 0.0 || path.ends_with("key.bias");
                 assert!(learns, "{name}: {path}");
             }

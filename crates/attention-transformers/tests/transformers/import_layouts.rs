@@ -75,7 +75,7 @@ fn check<M: Module>(
         let restored = with_columns().load_record(loaded.into_record());
         assert!(parameters::values(&restored) == expected, "{what}: record");
     }
-    // What trains beside a base stays, and so does what the base is.
+    // Adapters beside a base stay, and the base stays as it is.
     let mut adapted = load(init().apply_lora(Lora::new(2, 4.0)));
     for layer in layers(&mut adapted) {
         assert!(layer.weight.adapter().is_some(), "{what}: LoRA");

@@ -165,7 +165,7 @@ fn every_parameter_learns() {
             let gradients = parameters::gradients(&model, Some(&gradients));
             assert!(gradients.len() > 30, "{name}: {}", gradients.len());
             for (path, gradient) in gradients {
-                // That of a bias on all keys cancels.
+                // The gradient of a bias on all keys cancels.
                 let learns = gradient.magnitude() > 0.0 || path.ends_with("key.bias");
                 assert!(learns, "{name}: {path}");
             }

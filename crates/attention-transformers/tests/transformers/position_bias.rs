@@ -46,7 +46,7 @@ fn run<M: Module>(module: &M, forward: impl Fn(&M) -> Tensor<3>) -> (Array, Outc
     (Array::read(output), gradients)
 }
 
-/// The same output bit for bit, and the gradient of the one table is the sum of those of each layer.
+/// The same output bit for bit, and the gradient of the one table is the sum of each layer's gradient.
 fn check<M: Module, N: Module>(
     what: &str,
     (shared, forward): (&M, impl Fn(&M) -> Tensor<3>),

@@ -18,7 +18,7 @@ const SIZE: usize = 8;
 const HEADS: usize = 2;
 const HIDDEN: usize = 7;
 
-/// The path of ours to which PyTorch's parameter belongs, and the part of it along its rows, of so many.
+/// The name of PyTorch's parameter for our `path`, which part of its rows is ours, and of how many parts.
 fn ours(name: &str, path: &str) -> Option<(String, [usize; 2])> {
     // Ours begin with the place of a layer in a stack, and PyTorch's do.
     let (place, path) = match path.strip_prefix("layers.") {

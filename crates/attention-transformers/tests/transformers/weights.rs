@@ -7,7 +7,7 @@ use attention_transformers::TransformerDecoderConfig;
 
 use super::models::{HEADS, HIDDENS, drawn, layer, lens};
 
-/// Those of the first layer, from its parts: of the rows after the attention to each other.
+/// The weights of the first layer, from its parts: of the rows after the attention to each other.
 #[test]
 fn weights_are_those_of_each_layer_and_change_no_row() {
     device::each(|device| {

@@ -31,7 +31,7 @@ pub struct Argument<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// A tensor of floats, whose device and type are to be those of others.
+    /// A tensor of floats, whose device and type are to match others.
     pub fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
         Self {
             dtype: Some(tensor.dtype()),
@@ -39,12 +39,12 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A tensor of any type, whose device is to be that of others: indices, flags.
+    /// A tensor of any type, whose device is to match others: indices, flags.
     pub fn on_device<const D: usize, K: Basic>(name: &'a str, tensor: &Tensor<D, K>) -> Self {
         Self::of_device(name, tensor.device())
     }
 
-    /// Something on `device`, which is to be that of others.
+    /// Something on `device`, which is to match others.
     pub fn of_device(name: &'a str, device: Device) -> Self {
         Self {
             name,

@@ -19,17 +19,17 @@
 //!    others find nothing, and pass on what was registered with them but for the marker.
 //! 4. *When*: Burn runs a backward pass in the order of decreasing depth. All nodes of a slot are one deeper than the
 //!    source, and a reader is deeper than its node, so all readers that take part have deposited before a node takes.
-//!    A reader that takes part has its node among its ancestors, so that node takes part, too, and nothing stays
-//!    behind. Readers of one leaf may be in several graphs, whose passes run at once, on one thread even: where a pass
-//!    waits for work that it shared, its thread may take up another. So each has its own deposits, see [`Pass`].
+//!    Every participating reader has its shared node as an ancestor, so the node runs too, and no deposit is left over.
+//!    Readers of one leaf may be in several graphs, whose passes run at once, on one thread even: where a pass waits
+//!    for work that it shared, its thread may take up another. So each has its own deposits, see [`Pass`].
 //!
-//! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
+//! Only the source outlives a pass: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
 //! The slot of a recurrent layer's [`States`](crate::recurrent::States), one for each call, is the other way round:
 //! the layer's own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the
 //! layer's node.
 //!
-//! A pass that panics takes nothing; what it left nobody takes, since no later pass has its number.
+//! A pass that panics takes nothing; nobody takes its deposits later, since no later pass has its number.
 //!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
 //! panic that names both, as is a node that takes from a slot which is not its own.
@@ -199,7 +199,7 @@ impl Deferral {
 /// The part that one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of
 /// one type.
 pub trait Deposit<B: Backend>: Any + Debug + Send {
-    /// The tensor that is registered in the place of the gradient: a single 0, of as many axes.
+    /// The tensor that is registered in the place of the gradient: a single 0, with the same number of axes.
     fn marker(&self) -> FloatTensor<B>;
 
     /// The gradient of `shared` from this deposit and `others`, those before it.

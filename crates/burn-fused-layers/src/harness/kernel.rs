@@ -37,7 +37,7 @@ impl<const N: usize> Asked<N> {
         taker: None,
     };
 
-    /// Those that are wanted, whole.
+    /// The wanted gradients, whole.
     pub fn whole(wanted: [bool; N]) -> Self {
         Self {
             wanted,
@@ -53,7 +53,7 @@ pub struct TrainedKernel<B: Backend, I, O, S, const N: usize> {
     pub infer: fn(I) -> O,
     /// With what it needs for the gradients that are wanted, one at least.
     pub train: fn(I, [bool; N]) -> (O, S),
-    /// The gradients, of which the same are wanted.
+    /// The gradients; the same ones are wanted.
     pub backward: Backward<B, S, N>,
 }
 

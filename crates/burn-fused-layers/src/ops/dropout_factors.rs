@@ -1,4 +1,4 @@
-//! The factors of dropout: 0 with its probability, or else the reciprocal of that of the others.
+//! The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
@@ -15,7 +15,7 @@ use crate::harness::tracked::tracked_inputs;
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct DropoutFactorsInputs<B: Backend> {
-    /// Of the shape and type of the factors.
+    /// A tensor of the factors' shape and type.
     pub like: FloatTensor<B>,
     /// The probability of a 0, in `[0, 1)`.
     pub probability: f64,

@@ -25,7 +25,7 @@ pub trait LayerBackend: Backend {
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct LayerKernels<B: Backend> {
-    /// Whether that of an operation runs on a device, with tensors of a type; else the definition does.
+    /// Whether an operation's kernel runs on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType, Operation) -> bool,
     pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
     pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,

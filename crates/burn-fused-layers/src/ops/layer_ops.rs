@@ -74,7 +74,7 @@ pub trait LayerOps: LayerBackend {
         }
     }
 
-    /// Factors of dropout: 0 with its probability, or else the reciprocal of that of the others. They have no gradient.
+    /// Factors of dropout: 0 with probability `p`, else `1 / (1 - p)`. They have no gradient.
     #[fusion(default)]
     fn dropout_factors(#[extension_type] inputs: DropoutFactorsInputs<Self>) -> FloatTensor<Self> {
         let draw = Self::LAYERS.dropout_factors;
@@ -122,8 +122,8 @@ pub trait LayerOps: LayerBackend {
         recurrent::states::read::<Self>(states, index, steps)
     }
 
-    /// `rows` for one reader of several. In training its gradient goes to `source`, of which `rows` is a view of
-    /// another shape, or a copy with padding cleared; it may be made from what readers deposit in `slot`.
+    /// `rows` for one reader of several. In training its gradient goes to `source`: `rows` is a view of it in another
+    /// shape, or a copy with padding cleared. The gradient may be made from readers' deposits in `slot`.
     #[fusion(default)]
     fn read_shared(
         _source: FloatTensor<Self>,

@@ -113,7 +113,7 @@ fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
     of_gates("Lstm", CellKind::Lstm, &gates)
 }
 
-/// The layer of these gates, in the order in which they stand side by side.
+/// The layer of these gates, in the order of their concatenation.
 fn of_gates(
     name: &'static str,
     kind: CellKind,

@@ -43,10 +43,10 @@ impl RecurrentCell {
     /// - gates `[batch, gates * hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, or the state is that of another kind of cell.
+    /// If the shapes do not fit together, or the state is of another kind of cell.
     pub fn forward(&self, gates: Tensor<2>, state: RecurrentState) -> RecurrentState {
         if state.hidden.dims()[0] == 0 {
-            return state; // Of no examples. Burn's views take an axis of 0 for another one's.
+            return state; // No examples. Burn's views take an axis of 0 for another one's.
         }
         let states = joined(state.parts(self.kind));
         let gates = gates.unsqueeze_dim::<3>(1);

@@ -14,7 +14,7 @@ use crate::linear::linear;
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
-/// The gates stand side by side, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
+/// The gates are concatenated, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
 /// `weight_hh_l0` of PyTorch (which are `[out, in]`; Burn's are `[in, out]`).
 #[derive(Module, Debug)]
 pub struct RecurrentLayer {
@@ -115,7 +115,7 @@ impl RecurrentLayer {
     /// - input `[batch, steps, input_size]`, result `[batch, steps, hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, a length is beyond the steps, or the state is that of another kind of cell.
+    /// If the shapes do not fit together, a length is beyond the steps, or the state is of another kind of cell.
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -132,7 +132,7 @@ impl RecurrentLayer {
     /// - input `[batch, steps, input_size]`, result `[batch, steps, gates * hidden_size]`
     ///
     /// # Panics
-    /// If size or type of the input are not those of the layer.
+    /// If size or type of the input differ from the layer's.
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = of_linear(&self.input);
         linear(input, weight, bias)

@@ -1,4 +1,4 @@
-//! Padding: the steps after those of an example.
+//! Padding: the steps past an example's length.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 

@@ -101,9 +101,8 @@ impl RecurrentConfig {
 
 /// Recurrent layers on top of each other, in one direction or both: PyTorch's `torch.nn.GRU` and `torch.nn.LSTM`.
 ///
-/// The parameters are PyTorch's, with the gates side by side in the same order; `import::load_recurrent` (feature
-/// `pytorch`) reads them. Those of Burn's `BiGru` and `BiLstm` come by `try_from`, those of `Gru` and `Lstm` by that of
-/// [`RecurrentLayer`].
+/// The parameters are PyTorch's, with the gates concatenated in the same order; `import::load_recurrent` (feature
+/// `pytorch`) reads them. `try_from` takes Burn's `BiGru` and `BiLstm`; for `Gru` and `Lstm`, see [`RecurrentLayer`].
 #[derive(Module, Debug)]
 pub struct Recurrent {
     /// The layers that read from the first step to the last.
@@ -118,16 +117,15 @@ impl Recurrent {
     /// The outputs of the top layer after each step, and the last state of each layer; from `initial`, or 0.
     ///
     /// After the steps of an example its state stays what it is, and no gradient depends on what the input holds there.
-    /// Outputs after the steps of an example are arbitrary. States are those of the first layer, of the first layer
-    /// reversed, of the second, .., as in PyTorch. With [reversed](Steps::reversed) steps each direction reads the
-    /// other way.
+    /// Outputs after the steps of an example are arbitrary. States come in PyTorch's order: first layer, first layer
+    /// reversed, second layer, ... With [reversed](Steps::reversed) steps each direction reads the other way.
     ///
     /// # Shapes
     /// - input `[batch, steps, input_size]`, result `[batch, steps, directions * hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, a length is beyond the steps, a state is that of another kind of cell, or
-    /// there are not as many initial states as layers and directions.
+    /// If the shapes do not fit together, a length is beyond the steps, a state is of another kind of cell, or there is
+    /// not one initial state for each layer and direction.
     pub fn forward(
         &self,
         input: Tensor<3>,

@@ -29,7 +29,7 @@ impl Variant {
     }
 
     /// The states after each step, `[states, batch, steps, hidden_size]`, from the inputs of
-    /// [`recurrent`](super::recurrent), of which none is empty.
+    /// [`recurrent`](super::recurrent), none of them empty.
     pub(super) fn states(
         &self,
         gates: Tensor<3>,

@@ -127,7 +127,7 @@ fn extremes_have_their_limits_and_a_nan_stays_where_it_is() {
         let infinity = f64::INFINITY;
         let input = [0.0, -0.0, 1e4, -1e4, infinity, -infinity, f64::NAN, 1.0];
         if !is_in_host_memory(device) {
-            // What a shader makes of NaN and infinity is the driver's.
+            // NaN and infinity in a shader are up to the driver.
             return;
         }
         for function in ALL {

@@ -93,7 +93,7 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
     });
 }
 
-/// The results are those of the concatenated features.
+/// The results are as for concatenated features.
 #[test]
 fn features_in_parts() {
     device::each_training(|device| {

@@ -113,7 +113,7 @@ fn normalizations_of_views() {
 fn what_is_not_finite_stays_in_its_row() {
     device::each_training(|device| {
         if !is_in_host_memory(device) {
-            // What a shader makes of NaN and infinity is the driver's.
+            // NaN and infinity in a shader are up to the driver.
             return;
         }
         for odd in [f64::NAN, f64::INFINITY] {

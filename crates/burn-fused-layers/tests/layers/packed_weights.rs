@@ -1,4 +1,4 @@
-//! Layers for many calls in one pass: the same results and gradients as those of single calls.
+//! Layers for many calls in one pass: the same results and gradients as in single calls.
 
 use attention_tests::{Array, assert_close, device};
 use burn::nn::Linear;

@@ -1,7 +1,7 @@
-//! The error of recurrent layers, beside that of the plain composition of Burn's operations in the same precision:
-//! at most twice as much, of a gradient three times, or 1e-6 of the largest element.
+//! The error of recurrent layers, beside the error of Burn's operations composed in the same precision: at most twice
+//! as much, of a gradient three times, or 1e-6 of the largest element.
 //!
-//! Errors are random: those of some draws are summed up.
+//! Errors are random: the errors of some draws are summed up.
 
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor, activation};

@@ -13,7 +13,7 @@ struct Reads {
     of_steps: usize,
     /// How often each after the last step alone.
     last: usize,
-    /// Whether of the states only that of the highest index is read one by one: an LSTM's cell.
+    /// Whether only the state of the highest index, an LSTM's cell, is read one by one.
     one: bool,
 }
 

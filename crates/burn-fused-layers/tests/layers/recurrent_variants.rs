@@ -31,7 +31,7 @@ fn inputs(config: &RecurrentConfig) -> Outcome {
     inputs
 }
 
-/// A loss that reads the outputs of all steps and every last state; and, for a `gradient`, those of inputs and
+/// A loss that reads the outputs of all steps and every last state; and, for a `gradient`, the gradients of inputs and
 /// parameters.
 fn run(
     layers: &Recurrent,

@@ -1,7 +1,7 @@
-//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or as many
-//! as the copy of the left operand has.
+//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or the
+//! steps that the copy of the left operand has.
 //!
-//! So it is with the gradients of weights, of as many rows as a layer has inputs and as many steps as there are tokens.
+//! So it is with the gradients of weights: a row for each input of a layer, a step for each token.
 
 use std::ops::Range;
 
@@ -60,8 +60,8 @@ pub(super) fn compute<E: Real>(
     }
 }
 
-/// The rows and columns of a task: some tasks for each thread, if there are so many panels, or enough rows for each
-/// panel to be packed more than once. Tiles share no sum, so that this changes no bit.
+/// The rows and columns of a task: some tasks for each thread, if there are enough panels, or enough rows to pack each
+/// panel more than once. Tiles share no sum, so that this changes no bit.
 fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
     let panels = columns.div_ceil(PRODUCT_PANEL);
     let of_columns = (panels / (3 * threads)).clamp(1, OWN_PANELS);
@@ -82,7 +82,7 @@ struct Task<'a, E> {
     steps: Range<usize>,
     /// The first of the right operand's columns.
     first_column: usize,
-    /// The summand of the first steps; a row is that of all columns.
+    /// The summand of the first steps; a row is for all columns.
     start: ProductStart<'a, E>,
     out: Block<'a, E>,
     /// For what is packed.

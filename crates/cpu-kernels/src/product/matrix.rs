@@ -19,7 +19,7 @@ impl<'a, E: Real> Matrix<'a, E> {
     /// A contiguous matrix, of rows and columns.
     ///
     /// # Panics
-    /// If `data` has not as many elements.
+    /// If `data` does not fit `sizes`.
     pub fn new(data: &'a [E], sizes: [usize; 2]) -> Self {
         let [rows, columns] = sizes;
         assert!(
@@ -62,7 +62,7 @@ impl<'a, E: Real> Matrix<'a, E> {
     /// Some of the rows.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If they are beyond the matrix.
     pub fn rows(self, rows: Range<usize>) -> Self {
         self.transposed().columns(rows).transposed()
     }
@@ -70,7 +70,7 @@ impl<'a, E: Real> Matrix<'a, E> {
     /// Some of the columns.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If they are beyond the matrix.
     pub fn columns(self, columns: Range<usize>) -> Self {
         let [rows, count] = self.sizes();
         assert!(

@@ -26,7 +26,7 @@ pub(crate) struct Panels<'a, E> {
 }
 
 impl<'a, E: Real> Panels<'a, E> {
-    /// A block of matrices one below the other, to be multiplied with so many `rows`; packed into `buffer`, if it is.
+    /// A block of matrices one below the other, to be multiplied with `rows` rows; packed into `buffer`, if at all.
     pub(crate) fn new(
         level: Level,
         matrices: &[Matrix<'a, E>],
@@ -183,7 +183,7 @@ impl<E: Real> Job<E> for PackPanels<'_, E> {
                     let panels = from.chunks(PRODUCT_PANEL).zip(to.chunks_exact_mut(panel));
                     for (from, to) in panels {
                         let to = &mut to[row * PRODUCT_PANEL..];
-                        // Of a whole panel without a call.
+                        // A whole panel is copied without a call.
                         match (from.first_chunk::<PRODUCT_PANEL>(), to.first_chunk_mut()) {
                             (Some(from), Some(to)) => *to = *from,
                             _ => to[..from.len()].copy_from_slice(from),

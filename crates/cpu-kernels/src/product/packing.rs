@@ -32,7 +32,7 @@ impl<E> Default for Packing<E> {
 }
 
 impl<E: Real> Packing<E> {
-    /// The blocks of which [`product`](super::product()) multiplies one after the other.
+    /// The blocks that [`product`](super::product()) multiplies one after the other.
     pub(super) fn of_matrix(&self, level: Level, matrix: Matrix<E>) -> &[Aligned<E>] {
         let [steps, columns] = matrix.sizes();
         self.of_blocks(level, matrix, blocks(steps, columns))
@@ -41,7 +41,7 @@ impl<E: Real> Packing<E> {
     /// These blocks, each of steps and columns.
     ///
     /// # Panics
-    /// If the packing is that of another shape, of the transpose, or in other blocks.
+    /// If the packing is of another shape, of the transpose, or in other blocks.
     pub(crate) fn of_blocks(
         &self,
         level: Level,

@@ -17,7 +17,7 @@ pub(super) fn blocks(
     })
 }
 
-/// The parts of matrices of so many steps each, one after the other, that lie within `steps`: the index of the matrix,
+/// The parts of matrices, one after the other and of `counts` steps, that lie within `steps`: the index of the matrix,
 /// which of its own steps, and where in `steps` they begin.
 #[inline(always)]
 pub(super) fn within(

@@ -18,7 +18,7 @@ pub(super) struct Tile<'a, E> {
     pub(super) panels: Panels<'a, E>,
     /// The first of the packed block's columns: one where a panel begins.
     pub(super) first_column: usize,
-    /// The summand that the product is added to; a row is that of all columns of the block.
+    /// The summand that the product is added to; a row is for all columns of the block.
     pub(super) start: Start<'a, E>,
     pub(super) out: Block<'a, E>,
 }

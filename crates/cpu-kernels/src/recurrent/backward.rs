@@ -43,7 +43,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
         let layer = self.layer;
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
-        // Of the state after the step, and then of the one before it.
+        // The gradient of the state after the step, and then of the state before it.
         let mut carried = self.last_gradient.map(|last| match last.is_empty() {
             true => Buffer::zeroed(examples * stride),
             false => {

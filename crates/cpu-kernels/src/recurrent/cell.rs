@@ -20,7 +20,7 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
         state: [S::V; N],
     ) -> ([S::V; N], [S::V; VALUES]);
 
-    /// The gradients of a step, from that of the state after it; `states` are the states before and after.
+    /// The gradients of a step, from the gradient of the state after it; `states` are the states before and after.
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
         saved: [S::V; VALUES],
@@ -31,11 +31,11 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
 
 /// The gradients of a step.
 pub(crate) struct StepGradients<V, const G: usize, const N: usize> {
-    /// Those of the input projection of the gates.
+    /// The gradients of the input projection of the gates.
     pub inputs: [V; G],
-    /// Those of the hidden projection of the gates.
+    /// The gradients of the hidden projection of the gates.
     pub hidden: [V; G],
-    /// Those of the state before, but for what goes through the gates.
+    /// The gradients of the state before, but for what goes through the gates.
     pub state: [V; N],
 }
 

@@ -86,7 +86,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                         }
                         let (after, values) = C::forward(simd, inputs, hidden, before);
                         for (state, after) in state.iter_mut().zip(after) {
-                            // What comes of the zeros after a row is multiplied with no weight.
+                            // No weight multiplies the results of the zeros after a row.
                             simd.store(after, &mut state[at.clone()]);
                         }
                         if let Gates::Replaced { gates, saved } = &mut self.gates {

@@ -31,7 +31,7 @@ impl<'a, E> Gates<'a, E> {
         }
     }
 
-    /// Cuts them into parts of so many units, which have so many gates and saved values each.
+    /// Cuts them into parts of `units` units; a unit has `gates_of` gates and `saved_of` saved values.
     pub(super) fn parts(self, units: usize, [gates_of, saved_of]: [usize; 2]) -> Vec<Self> {
         match self {
             Self::Read(gates) => gates.chunks(gates_of * units).map(Self::Read).collect(),

@@ -27,7 +27,7 @@ pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
     pub initial: &'a [E],
     /// The number of steps of each example, `[batch]`; the steps after them change no state. All steps if absent.
     pub lens: Option<&'a [usize]>,
-    /// Whether the last step comes first. The steps after those of an example then come before them.
+    /// Whether the last step comes first. An example's padding then comes before its steps.
     pub is_reversed: bool,
     /// The weight packed for the forward and the backward pass, where other calls have the same.
     pub packings: Option<&'a [Packing<E>; 2]>,
@@ -79,9 +79,9 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
 
 /// Where the backward pass writes the gradients that are wanted; contiguous.
 ///
-/// That of the weight is a product of all steps, with the outputs before them
-/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. That of the bias are the sums of the
-/// columns of `hidden`.
+/// The gradient of the weight is a product of all steps, with the outputs before them
+/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. The gradient of the bias is the sums of
+/// the columns of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
     /// The gates as the forward pass wrote them in their place, `[batch, steps, G * hidden_size]`. In its place comes

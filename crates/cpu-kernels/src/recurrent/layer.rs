@@ -26,7 +26,7 @@ impl<E: Real, const G: usize> Layer<'_, E, G> {
         (0..steps).map(move |at| if is_reversed { steps - 1 - at } else { at })
     }
 
-    /// The step that begins with the state of the one at `step`; none begins with that of the last.
+    /// The step that begins with the state after `step`; none follows the last.
     #[inline(always)]
     pub(super) fn after(&self, step: usize) -> Option<usize> {
         if self.is_reversed {

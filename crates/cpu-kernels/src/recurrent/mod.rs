@@ -35,7 +35,7 @@ macro_rules! layer {
             /// Writes the states after each step, from the input projection of the gates; after the steps of an
             /// example, the state stays what it is.
             ///
-            /// Steps after those of an example are not read. The number of threads changes no bit.
+            /// Steps past an example's length are not read. The number of threads changes no bit.
             ///
             /// # Shapes
             /// - gates `[batch, steps, G * hidden_size]`
@@ -48,8 +48,7 @@ macro_rules! layer {
             }
 
             /// As [`forward`](Self::forward), with what the backward pass needs: the gates in the place of the input's
-            /// share of them, and `saved`. What both have of the steps after those of an example stays what it is, and
-            /// is not read.
+            /// share of them, and `saved`. In both, steps past an example's length are neither written nor read.
             ///
             /// # Shapes
             /// - gates `[batch, steps, G * hidden_size]`
@@ -68,7 +67,7 @@ macro_rules! layer {
                 E::$forward(self, level, Gates::Replaced { gates, saved }, states);
             }
 
-            /// Writes the gradients that are wanted, from those of the states; `outputs` and the gates have what
+            /// Writes the wanted gradients, from the gradients of the states; `outputs` and the gates have what
             /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no
             /// bit, where the weights are finite, nor does what else is wanted.
             ///

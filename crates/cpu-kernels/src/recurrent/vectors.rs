@@ -20,7 +20,7 @@ pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
     vectors
 }
 
-/// As [`load_rows`], of as many rows as there are vectors.
+/// As [`load_rows`], a row for each vector.
 #[inline(always)]
 pub(super) fn load_rows_into<E: Real, S: Simd<E>>(
     simd: S,
@@ -34,7 +34,7 @@ pub(super) fn load_rows_into<E: Real, S: Simd<E>>(
     }
 }
 
-/// Writes a vector of each of as many rows that are `stride` apart, as far as these reach.
+/// Writes each vector to `lanes` of its row; rows are `stride` apart.
 #[inline(always)]
 pub(super) fn store_rows<E: Real, S: Simd<E>>(
     simd: S,
@@ -65,7 +65,7 @@ pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
     vectors
 }
 
-/// Has the lines fetched that hold element `at` of as many rows as `count`, `stride` apart.
+/// Has the lines fetched that hold element `at` of `count` rows, `stride` apart.
 #[inline(always)]
 pub(super) fn prefetch_rows<E>(rows: *const E, stride: usize, count: usize, at: usize) {
     for row in 0..count {

@@ -1,4 +1,4 @@
-//! AVX-512: sixteen `f32` in a vector, thirty-two registers. Kernels for `f64` are those of AVX2.
+//! AVX-512: sixteen `f32` in a vector, thirty-two registers. Kernels for `f64` are AVX2's.
 
 use std::arch::x86_64::*;
 
@@ -80,8 +80,8 @@ impl Simd<f32> for Avx512 {
             return self.load(from);
         }
         let lanes = first_lanes(from.len());
-        // SAFETY: the token proves that the instruction is there; it reads only the lanes of the mask, as many as
-        // `from` has elements.
+        // SAFETY: the token proves that the instruction is there; it reads only the lanes of the mask, one for each
+        // element of `from`.
         unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
     }
 
@@ -91,8 +91,8 @@ impl Simd<f32> for Avx512 {
             return self.store(v, to);
         }
         let lanes = first_lanes(to.len());
-        // SAFETY: the token proves that the instruction is there; it writes only the lanes of the mask, as many as
-        // `to` has elements.
+        // SAFETY: the token proves that the instruction is there; it writes only the lanes of the mask, one for each
+        // element of `to`.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, v) }
     }
 

@@ -13,7 +13,7 @@ pub struct Block<'a, E> {
     elements: PhantomData<&'a mut [E]>,
 }
 
-// SAFETY: its elements are no other's, as those of a `&mut [E]`.
+// SAFETY: its elements are no other's, as in a `&mut [E]`.
 unsafe impl<E: Send> Send for Block<'_, E> {}
 
 impl<'a, E> Block<'a, E> {
@@ -64,14 +64,14 @@ impl<'a, E> Block<'a, E> {
     /// Some rows and columns, for as long as this block is borrowed.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If they are beyond the block.
     #[inline(always)]
     pub fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> Block<'_, E> {
         // SAFETY: while the part is there this block cannot be used.
         unsafe { self.unchecked_part(rows, columns) }
     }
 
-    /// All of the block in tiles of at most so many rows and columns, and the row and column where each begins.
+    /// All of the block in tiles of at most `rows` and `columns`, and the row and column where each begins.
     ///
     /// # Panics
     /// If tiles have no rows or no columns.
@@ -91,7 +91,7 @@ impl<'a, E> Block<'a, E> {
     }
 
     /// # Panics
-    /// If there are not so many rows and columns.
+    /// If they are beyond the block.
     ///
     /// # Safety
     /// While both are there, no element may be written by one and used by the other.

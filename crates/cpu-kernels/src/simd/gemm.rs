@@ -274,7 +274,7 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
 }
 
 /// # Safety
-/// As many elements as a vector has lanes must be there.
+/// An element for each lane of a vector must be there.
 #[inline(always)]
 unsafe fn load_at<E: Float, S: Simd<E>>(simd: S, from: *const E) -> S::V {
     // SAFETY: the caller vouches for the elements.

@@ -28,7 +28,7 @@ impl<'a> Half<'a> {
         self.len() == 0
     }
 
-    /// Those of a range.
+    /// The elements of a range.
     pub fn part(self, range: Range<usize>) -> Self {
         match self {
             Self::F16(elements) => Self::F16(&elements[range]),

@@ -51,7 +51,7 @@ struct Wrong<'a> {
     alignment: Vec<AlignedStep>,
 }
 
-/// The line of the object. The first evaluation is the model's, the second that of the one it is compared with.
+/// The line of the object. The first evaluation is the model's, the second the other model's, if it is compared.
 pub(super) fn object(evaluations: &[(Evaluation, &Translator)]) -> String {
     let figures = evaluations
         .iter()

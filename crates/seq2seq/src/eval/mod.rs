@@ -34,11 +34,10 @@ pub(crate) struct EvalArgs {
     /// A file of pairs, in the columns and tokens of the training file [default: the validation pairs of training].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// The format of this file: tsv, dict or jsonl [default: as the ending .dict or .jsonl tells, else that of the
-    /// training file].
+    /// The format of this file: tsv, dict or jsonl [default: as the ending .dict or .jsonl tells, else as in training].
     #[arg(long, value_name = "FORMAT", requires = "data")]
     input_format: Option<PairFormat>,
-    /// List so many wrong outputs, those with the most edits first, aligned to the closest reference.
+    /// List N wrong outputs, most edits first, aligned to the closest reference.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(default_value_t = 0)]
     errors: usize,

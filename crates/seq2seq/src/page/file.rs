@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attention_seq2seq::{Error, Result};
 
-/// Whether a file's name is that of a page.
+/// Whether a file has the name of a page.
 pub(crate) fn is_page(file: &Path) -> bool {
     let extension = file
         .extension()
@@ -12,7 +12,7 @@ pub(crate) fn is_page(file: &Path) -> bool {
     extension.is_some_and(|extension| ["html", "htm"].contains(&extension.as_str()))
 }
 
-/// Checks that a file's name is that of a page, before anything is computed for it.
+/// Checks that a file has the name of a page, before anything is computed for it.
 pub(crate) fn check_name(option: &str, file: &Path) -> Result<()> {
     match is_page(file) {
         true => Ok(()),

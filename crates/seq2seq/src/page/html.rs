@@ -10,7 +10,7 @@ const TEMPLATE: &str = include_str!("assets/page.html");
 
 pub(super) const STYLE: &str = include_str!("assets/page.css");
 
-/// The policy of a page that is a file: nothing leaves it. That of a live page is a header of its server.
+/// The policy of a page that is a file: nothing leaves it. A live page has its policy in a header of its server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
 
@@ -125,7 +125,7 @@ pub(super) mod tests {
     use super::*;
     use crate::page::{Item, PageModel};
 
-    /// A page of one output of this text, and so many attention weights.
+    /// A page of one output of this text, with `weights` attention weights.
     pub(in crate::page) fn page(text: &str, weights: usize) -> Page {
         let model = PageModel {
             name: text.to_string(),

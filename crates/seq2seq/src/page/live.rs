@@ -17,8 +17,8 @@ const LIVE: &str = include_str!("assets/live.js");
 /// A page for a server: it explains what is typed, by `POST v1/explain`, and forces tokens of outputs.
 ///
 /// The request is an object with `source` and, if tokens are forced, `prefix`, an array of them; the answer is
-/// [`Page::to_json`], or an object with a line `error`. All paths are relative to that of the page. Nothing of it is
-/// inline, so that a Content-Security-Policy may forbid that.
+/// [`Page::to_json`], or an object with a line `error`. All paths are relative to the page's. Nothing of it is inline,
+/// so that a Content-Security-Policy may forbid that.
 #[derive(Clone, Debug)]
 pub(crate) struct LivePage {
     /// The page.

@@ -34,13 +34,13 @@ pub(crate) struct ReportConfig {
 }
 
 impl Page {
-    /// The report of an evaluation, or of those of two models on the same pairs: their figures, and the sources with
+    /// The report of one model's evaluation, or of two models' on the same pairs: their figures, and the sources with
     /// the worst outputs. These have the most edits, of both models together; of equally many the least probable
     /// outputs come first, then earlier sources.
     ///
     /// # Errors
     /// [`Error::Config`] if no source is to be listed, there is no model, or a second splits texts into other tokens
-    /// than the first; those of [`Translator::explain_tokens`].
+    /// than the first; as [`Translator::explain_tokens`].
     pub(crate) fn report(
         title: impl Into<String>,
         models: &[EvaluatedModel<'_>],

@@ -25,7 +25,7 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    /// Starts the thread of the model, which may have so many jobs at a time, waiting or under way.
+    /// Starts the thread of the model, which has at most `places` jobs at a time, waiting or under way.
     pub(super) fn start(
         translator: Arc<Translator>,
         places: NonZeroUsize,
@@ -195,7 +195,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    /// Submits a job of so many sources, that asks for a beam. Returns where its outputs arrive.
+    /// Submits a job of `sources` sources that asks for a beam. Returns where its outputs arrive.
     fn submit(
         batcher: &Batcher,
         name: &str,
@@ -239,7 +239,7 @@ mod tests {
         assert!(batcher.jobs() == 6 && batcher.place().is_none());
         // Four sources are enough.
         assert_eq!(names(queue.next(4).unwrap()), ["a", "c", "d"]);
-        // Those that were passed over have their places still.
+        // Jobs that were passed over still have their places.
         assert_eq!(batcher.jobs(), 3);
         assert_eq!(names(queue.next(4).unwrap()), ["b", "f"]);
         drop(outputs);

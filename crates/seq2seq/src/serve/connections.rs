@@ -25,7 +25,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed, as one does where files are scarce.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most so many connections are open; a client has
+/// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most `most` connections are open; a client has
 /// `timeout` to send the head of a request, and as long to take an answer.
 pub(super) fn serve(
     listener: TcpListener,

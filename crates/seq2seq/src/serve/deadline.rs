@@ -147,7 +147,7 @@ mod tests {
             let error = server.write_all(&[1; 100]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             drop(server);
-            // What was on its way arrives: 8 bytes, and those that made room for others within the time.
+            // Bytes on their way arrive: 8, and those that made room for others within the time.
             let count = reading.await.unwrap();
             assert!((8..16).contains(&count), "{count}");
         });

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     /// The most texts of a request.
     #[arg(long, value_name = "N", default_value = "256")]
     max_texts: NonZeroUsize,
-    /// The most tokens of a text [default: those of a pair that the model was trained on].
+    /// The most tokens of a text [default: the most that the training allowed].
     #[arg(long, value_name = "N")]
     max_tokens: Option<NonZeroUsize>,
     /// The most bytes of a request.
@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
     /// The most connections at a time; others wait to be taken.
     #[arg(long, value_name = "N", default_value = "1024")]
     max_connections: NonZeroUsize,
-    /// The seconds that a request may take to arrive, as many to be answered, and as many for its answer to be read.
+    /// The seconds that a request may take to arrive, then to be answered, then for its answer to be read.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     #[command(flatten)]

@@ -55,7 +55,7 @@ impl<W, T> Awaited<W, T> {
     }
 }
 
-/// Sources whose outputs are waited for, those of each source, the best first.
+/// Sources whose outputs are waited for; each source's outputs come the best first.
 pub(super) type Translation = Awaited<Texts, Vec<Vec<ScoredHypothesis>>>;
 
 /// Work that a request waits for.
@@ -96,7 +96,7 @@ pub(super) struct Place(
 /// The jobs that wait.
 pub(super) struct Queue {
     jobs: mpsc::UnboundedReceiver<Job>,
-    /// Those that were taken from there, and ask for something else than the batch before.
+    /// Jobs taken from there that ask for something else than the batch before.
     taken: VecDeque<Job>,
 }
 

@@ -25,7 +25,7 @@ use crate::page::PageModel;
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) texts: usize,
-    /// Those of a text.
+    /// The most tokens of a text.
     pub(super) tokens: usize,
     pub(super) bytes: usize,
     pub(super) timeout: Duration,

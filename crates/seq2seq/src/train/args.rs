@@ -24,11 +24,10 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE", requires = "data", conflicts_with = "task")]
     pub(super) valid: Option<PathBuf>,
 
-    /// Settings for a kind of data; they are printed. Those that are given, here or in
-    /// --config, win.
+    /// Settings for a kind of data; they are printed. Settings given here or in --config win.
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<Preset>,
-    /// A TOML file of settings, named as the options below are: `batch-size = 128`. Those that are given here win.
+    /// A TOML file of settings, named as the options below are: `batch-size = 128`. Settings given here win.
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print all settings as such a file, and train nothing.

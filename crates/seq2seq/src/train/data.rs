@@ -174,7 +174,7 @@ fn is_standard_input(file: &Path) -> bool {
     names.iter().any(|name| file == Path::new(name))
 }
 
-/// Whether two names are those of one file, as far as the system tells. `-` is none.
+/// Whether two names lead to one file, as far as the system tells. `-` is none.
 fn is_same(a: &Path, b: &Path) -> bool {
     let is_file = |it: &Path| it != Path::new("-");
     let found = (a.canonicalize(), b.canonicalize());

@@ -38,7 +38,7 @@ impl Settings {
         let kinds = preset.map(Preset::texts).unwrap_or_default();
         let guessed = file.guess_of(format, self.columns.unwrap_or_default(), kinds)?;
         let source_tokens = self.source_tokens.unwrap_or(guessed.source_tokens);
-        // Of words, the form of their letters is nothing to learn from.
+        // Where words are tokens, the form of their letters is nothing to learn from.
         let normalization = match source_tokens {
             Tokenization::Chars => guessed.normalization,
             Tokenization::Spaces => Normalization::default(),
@@ -85,7 +85,7 @@ impl Settings {
         lines
     }
 
-    /// These settings, with those of options for a file.
+    /// These settings, with the options for a file.
     pub(super) fn with_options(self, options: &PairFileOptions) -> Self {
         let source_subwords = options.source_subwords.as_ref();
         let target_subwords = options.target_subwords.as_ref();

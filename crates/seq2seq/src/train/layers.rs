@@ -100,7 +100,7 @@ impl Settings {
         }
     }
 
-    /// Refuses settings of another model than that of these settings.
+    /// Refuses settings that belong to another kind of model.
     pub(super) fn check_model(&self) -> Result<()> {
         let of_rnn = [
             ("--cell", self.cell.is_some()),

@@ -56,7 +56,7 @@ pub(super) enum Event<'a> {
         valid_pairs: usize,
         settings: &'a RunConfig,
     },
-    /// Training begins, or goes on after so many epochs that were trained.
+    /// Training begins, or goes on after `trained` epochs.
     Started { trained: usize, epochs: usize },
     /// An epoch has ended.
     Epoch {

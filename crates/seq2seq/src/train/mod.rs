@@ -125,7 +125,7 @@ impl TrainArgs {
     /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
     fn begin(&self, run: &RunDir, log: Log, ranks: &Ranks) -> Result<Option<Begun>> {
         let is_first = ranks.is_first();
-        // What is not there is not resumed, and no folder is made for it.
+        // A run that is not there is not resumed, and no folder is made for it.
         let goes_on = self.resume && is_first && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
         let prepared = if self.resume {
@@ -207,11 +207,11 @@ impl TrainArgs {
         Ok(lock)
     }
 
-    /// The settings that are given, and those of the file.
+    /// The settings that are given, and the file's.
     fn given(&self) -> Result<Settings> {
         let given = self.settings.over_file(self.config.as_deref())?;
         given.check_data(self.data.is_some())?;
-        // The kind of model is that of the preset for any number of pairs.
+        // The preset has one kind of model for any number of pairs.
         given.over_preset(self.preset, 0).check_model()?;
         Ok(given)
     }

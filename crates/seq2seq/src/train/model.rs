@@ -42,7 +42,7 @@ impl Settings {
         }
     }
 
-    /// The settings of the training, on so many pairs, of files or of a task.
+    /// The settings of the training on `pairs` pairs, from files or a task.
     pub(super) fn train(&self, pairs: usize, is_file: bool) -> TrainConfig {
         let defaults = TrainConfig::of(self.model.unwrap_or_default());
         let epochs = if is_file {

@@ -1,4 +1,4 @@
-//! Presets: settings for a kind of data. Those of pronunciations were tuned on CMUdict and Dutch.
+//! Presets: settings for a kind of data. The presets of pronunciations were tuned on CMUdict and Dutch.
 
 use attention_seq2seq::text::TextKind::{self, Any, Letters, Words};
 use clap::ValueEnum;

@@ -22,7 +22,7 @@ pub(super) fn kept_by_resume() -> Vec<Id> {
     kept.chain(others).collect()
 }
 
-/// Settings, each of which may be left to a preset or the defaults. In a file they are named as on the command line.
+/// Settings; each may be left to a preset or the defaults. In a file they are named as on the command line.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -34,8 +34,8 @@ pub(crate) struct Settings {
     #[serde(default, with = "as_text")]
     pub(super) input_format: Option<PairFormat>,
     /// The columns of source and target, from 1, or the role of each column: source (or lemma), target (or form), tags,
-    /// or - for none. Tags are divided by `;`, and each is a token before those of the source; in a text to translate
-    /// they come first: "V;PST go" [default: 1,2].
+    /// or - for none. Tags are divided by `;`, and each is a token before the source's; in a text to translate they
+    /// come first: "V;PST go" [default: 1,2].
     #[arg(long, value_name = "SOURCE,TARGET")]
     #[arg(requires = "data", conflicts_with = "task")]
     #[serde(default, with = "as_text")]
@@ -64,9 +64,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "TOKENS")]
     #[arg(requires = "data", conflicts_with = "task")]
     pub(super) target_tokens: Option<Tokenization>,
-    /// Divide words into subwords, at most so many different ones, that are learned from the file of --data by
-    /// byte-pair encoding: source and target each their own, but for a side whose tokens are given. In a build with the
-    /// feature `subwords`.
+    /// Divide words into subwords, at most N different ones, learned from the file of --data by byte-pair encoding:
+    /// source and target each their own, but for a side whose tokens are given. In a build with the feature `subwords`.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(requires = "data", conflicts_with = "task")]
     pub(super) subwords: Option<usize>,
@@ -137,7 +136,7 @@ pub(crate) struct Settings {
     /// The number of steps instead, after which training ends within an epoch, too.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) steps: Option<usize>,
-    /// End training after so many minutes, wherever it is; the learning rate has fallen by then.
+    /// End training after MINUTES minutes, wherever it is; the learning rate has fallen by then.
     #[arg(long, value_name = "MINUTES", allow_negative_numbers = true)]
     pub(super) max_time: Option<f64>,
     /// The number of pairs in a step [default: 64].

@@ -45,7 +45,7 @@ pub(super) struct Answerer {
     pub(super) with_alignments: bool,
     /// How source tokens are read that the model has not learned.
     pub(super) unknown: UnknownTokens,
-    /// Those that were named.
+    /// The unknown tokens that were named.
     pub(super) named: Mutex<Named>,
 }
 
@@ -90,7 +90,7 @@ impl Answerer {
         Ok(())
     }
 
-    /// The source tokens of a text: those of a source in the dictionary, or known to the model, or else read as told.
+    /// The source tokens of a text: as in the dictionary, if it is there, or known to the model, or else read as told.
     /// The first unknown ones are named, each once.
     pub(super) fn read(&self, text: &str) -> Result<ReadTokens> {
         let read = self.translator.read_source(text, self.unknown)?;
@@ -158,7 +158,7 @@ impl Answerer {
         Ok(outputs.into_iter().map(of_source).collect())
     }
 
-    /// As many targets as there may be outputs.
+    /// The targets as outputs, at most the number that the search may give.
     fn by_dictionary(&self, targets: &[Vec<String>]) -> Vec<Answer> {
         let most = match &self.search {
             Some(search) => search.most_outputs(),

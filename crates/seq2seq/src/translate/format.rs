@@ -174,8 +174,8 @@ impl Writer {
     }
 }
 
-/// For each target token but the end, its position after that of the source token with the greatest weight; nothing for
-/// a token whose greatest weight is that of the source's end.
+/// For each target token but the end, `source-target`: the position of the source token with the greatest weight, and
+/// its own; nothing for a token whose greatest weight is on the source's end.
 fn pharaoh(alignment: &Attended) -> String {
     let rows = alignment.weights.chunks(alignment.source.len().max(1));
     let rows = rows.take(alignment.output.tokens.len()).enumerate();

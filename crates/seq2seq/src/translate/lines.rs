@@ -71,7 +71,7 @@ impl Line {
     }
 }
 
-/// The next line, and those that have come with it, at most so many: who writes line by line gets an answer to each.
+/// The next line, and those that have come with it, at most `most`: who writes line by line gets an answer to each.
 /// None at the end.
 pub(super) fn next_lines(
     input: &mut BufReader<StdinLock<'_>>,

@@ -37,9 +37,9 @@ pub(crate) struct TranslateArgs {
     /// known of its outputs.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// The source tokens that the tokens of an output were predicted from, after it: pharaoh, that of the greatest
-    /// attention weight for each, `source-target` from 0; json, all weights, those of the end too. Tokens that are left
-    /// out count, and have weights of 0. A Transformer's weights are the mean over the heads of its last layer.
+    /// The source tokens that the tokens of an output were predicted from, after it: pharaoh, the one of the greatest
+    /// attention weight for each, `source-target` from 0; json, all weights, the end's too. Tokens that are left out
+    /// count, and have weights of 0. A Transformer's weights are the mean over the heads of its last layer.
     #[arg(long, value_enum, value_name = "FORM")]
     alignments: Option<Alignments>,
     /// A file of pairs that are right, in the columns and tokens of the training file: its sources have its targets as

@@ -5,15 +5,14 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct SearchArgs {
-    /// The number of hypotheses that a step keeps of each source (beam search) [default: as many as --n-best, and 10
-    /// with --mass].
+    /// The number of hypotheses that a step keeps of each source (beam search) [default: --n-best; with --mass: 10].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     beam: Option<usize>,
-    /// The most outputs of each source, the best first [default: 1, and with --mass as many as --beam].
+    /// The most outputs of each source, the best first [default: 1; with --mass: --beam].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     n_best: Option<usize>,
-    /// As many of the best outputs as have this probability together, such as 0.85; at least one. For words that have
-    /// several pronunciations.
+    /// The best outputs that have this probability together, such as 0.85; at least one. For words that have several
+    /// pronunciations.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     mass: Option<f64>,
     /// The exponent of the length penalty, for beams: 0 orders outputs by their probability, 0.6 to 1 favours longer

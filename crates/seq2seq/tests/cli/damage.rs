@@ -39,7 +39,7 @@ fn a_damaged_model_is_an_error_of_one_line() {
             |run| fs::remove_dir_all(run.join("checkpoint")).unwrap(),
             "cannot read run/checkpoint/model-",
         ),
-        // What another format has besides is not looked at.
+        // Another format is refused, whatever else its file has.
         (
             |run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(),
             "of format 4, found format 1: train again",

@@ -178,7 +178,7 @@ fn a_full_disk_costs_no_epoch_that_was_written() {
     }
     assert_eq!(sums.len(), 40, "{stdout}");
     assert!((5..40).contains(&failed), "{failed} of 40 failed: {stdout}");
-    // What went on is what did not stop.
+    // A training that went on gives the same as one that did not stop.
     assert!(sums.iter().all(|sum| *sum == sums[0]), "{stdout}");
 }
 

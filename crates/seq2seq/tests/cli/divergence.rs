@@ -98,7 +98,7 @@ fn each_step_that_is_refused_is_named_and_training_goes_on() {
 fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Of four steps an epoch, all of which are refused.
+    // Four steps an epoch, all refused.
     train(folder, 8, None);
     let before = manifest(&folder.join("run"));
     assert_eq!(before["checkpoints"][1]["refused"], 8);
@@ -117,7 +117,7 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
             ),
         ]
     );
-    // As in a run whose first epoch has as many steps.
+    // As in a run whose first epoch has that many steps.
     let now = manifest(&folder.join("run"));
     for part in ["checkpoints", "history"] {
         assert!(now[part].as_array().unwrap().is_empty(), "{now}");

@@ -26,7 +26,7 @@ fn check_mean(folder: &Path, pair: &str, [a, b]: [&str; 2]) {
 fn several_models_translate_as_one() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Of the same pairs, so that the vocabularies are the same.
+    // The same pairs, so that the vocabularies are the same.
     succeed(folder, &train_args("reverse", "1", "--out a --seed 1"));
     let args = "train reverse --model transformer --out b --seed 1 --train-pairs 64 --valid-pairs 10 \
                 --batch-size 32 --hidden 8 --epochs 1 --threads 1";

@@ -205,7 +205,7 @@ fn syllables_are_read_as_their_letters() {
     assert!(said.lines().any(|line| line == guess), "{said}");
     assert_eq!(vocab(folder, "source").len(), 19 + 21 + 1);
 
-    // Words of syllables, of which the tokens tell that they are characters.
+    // Words of syllables: only `--source-tokens chars` makes their letters tokens.
     let spaced = lines.replace("\tx", " 가\tx");
     fs::write(folder.join("spaced.tsv"), spaced).unwrap();
     let said = train(folder, "--data spaced.tsv");

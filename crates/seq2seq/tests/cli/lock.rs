@@ -57,7 +57,7 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
             assert_eq!(files(&run), ["lock"]);
         }
         assert_eq!(run.exists(), replaced);
-        // What was moved is whole.
+        // The folder that was moved is whole.
         ended(folder, "eval --model moved", 0);
     }
 }

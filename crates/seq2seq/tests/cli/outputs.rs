@@ -239,7 +239,7 @@ fn an_output_has_no_special_tokens() {
 fn the_end_of_a_training_tells_of_outputs_that_were_cut_off() {
     let folder = tempfile::tempdir().unwrap();
     let sizes = "--train-pairs 40 --valid-pairs 10 --batch-size 40 --hidden 4 --embedding 4 --threads 1 --epochs 1";
-    // Of the second seed the model finds the unknown token likely.
+    // With the second seed the model finds the unknown token likely.
     for seed in ["4", "20"] {
         let args = format!("train reverse --out run --overwrite --seed {seed} {sizes}");
         let stdout = succeed(folder.path(), &args);

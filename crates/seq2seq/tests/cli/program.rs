@@ -143,7 +143,7 @@ pub(crate) fn bad(args: &(impl Args + ?Sized), output: Output, message: &str) {
     assert!(stderr.contains(message), "{args:?}: {stderr}");
 }
 
-/// The rows of a table: a line each, with ` | ` between the cells, of which each is trimmed.
+/// The rows of a table: a line each, with ` | ` between the cells, each trimmed.
 pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
     let rows = table.trim().lines().map(|line| {
         let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
@@ -161,12 +161,12 @@ pub(crate) fn first_line(stdout: &str) -> &str {
     stdout.lines().next().unwrap_or_default()
 }
 
-/// `train TASK` with a tiny model for so many epochs, and other arguments.
+/// `train TASK` with a tiny model for `epochs` epochs, and other arguments.
 pub(crate) fn train_args(task: &str, epochs: &str, others: &str) -> String {
     format!("train {task} {TINY} --epochs {epochs} {others}")
 }
 
-/// `train --resume` of the run in `run` to so many epochs, and other arguments.
+/// `train --resume` of the run in `run` to `epochs` epochs, and other arguments.
 pub(crate) fn resume_args(epochs: &str, others: &str) -> String {
     format!("train --resume --out run --epochs {epochs} {others}")
 }

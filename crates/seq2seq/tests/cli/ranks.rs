@@ -14,7 +14,7 @@ use crate::signals::{ENDLESS, ENDLESSLY};
 /// The time within which every process ends after one has died.
 const END: Duration = Duration::from_secs(10);
 
-/// `mpirun` of `seq2seq` with these arguments in `folder`, one list for each group of so many ranks.
+/// `mpirun` of `seq2seq` with these arguments in `folder`, one list for each group of ranks, with its size.
 fn mpirun(folder: &Path, groups: &[(usize, &str)]) -> Command {
     let mut mpirun = Command::new("mpirun");
     // More ranks than cores, as root in a container, among other tests.
@@ -40,7 +40,7 @@ fn mpirun(folder: &Path, groups: &[(usize, &str)]) -> Command {
     mpirun
 }
 
-/// The epochs that a training on so many ranks tells of, as `mpirun` hands its log on.
+/// The epochs that a training on `ranks` ranks tells of, as `mpirun` hands its log on.
 #[track_caller]
 fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
     let args = format!("{args} --json");

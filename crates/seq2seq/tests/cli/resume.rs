@@ -29,7 +29,7 @@ fn check(attention: &str, threads: usize, others: &str) {
     }
 }
 
-/// [`check`] of so many epochs; how often the training was killed before its last checkpoint.
+/// [`check`] of `last` epochs; how often the training was killed before its last checkpoint.
 fn check_epochs(attention: &str, threads: usize, others: &str, last: usize) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -88,6 +88,6 @@ fn an_average_of_weights_resumed_is_the_uninterrupted_run() {
 
 #[test]
 fn a_transformer_resumed_is_the_uninterrupted_run() {
-    // The last steps of the rise of the learning rate are those of the second epoch.
+    // The learning rate stops rising in the second epoch.
     check("dot", 2, "--model transformer --heads 2 --warmup 31");
 }

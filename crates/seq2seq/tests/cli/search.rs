@@ -166,7 +166,7 @@ fn a_dictionary_comes_before_the_model() {
     let (run, _) = trained();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("known.tsv");
-    // A source that the model does not know, one with two targets, one of which comes twice.
+    // A source that the model does not know, and one with two targets; one target comes twice.
     fs::write(&file, "?!\tab\nabc\tx\nabc\ty\nabc\tx\n").unwrap();
     let known = |args: &str| translate(run, &format!("{args} --dictionary {}", file.display()));
     let by_model = translate(run, "cab");

@@ -59,7 +59,7 @@ fn words_are_divided_and_joined_again() {
     assert!(vocab.contains("\"f\""), "{vocab}");
     let translate = ["translate", "a newer tower", "--model", "runs/phrases"];
 
-    // A search among few continuations says words, of which no piece has a mark.
+    // A search among few continuations says words; no piece keeps its mark.
     let search = ["--min-length", "4", "--beam", "3"];
     let output = succeed(folder, &[&translate[..], &search].concat());
     assert!(output.len() > 4 && !output.contains('▁'), "{output}");

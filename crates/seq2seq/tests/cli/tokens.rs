@@ -136,7 +136,7 @@ fn a_training_ends_after_its_steps() {
         assert_eq!(found["epoch"], epochs);
         found["clock"]["steps"].clone()
     };
-    // Of eight an epoch.
+    // Eight steps make an epoch.
     for (count, all) in [(3, ["1/1"].to_vec()), (11, ["1/2", "2/2"].to_vec())] {
         let args = format!(
             "train copy --train-pairs 64 --valid-pairs 4 --batch-size 8 --hidden 8 --steps {count} --out run \

@@ -33,7 +33,7 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTenso
     } else {
         B::float_cast(rows, wide.into())
     };
-    // The axis that tells the two features of a pair apart, and the shape of as many pairs of angles.
+    // The axis that tells the two features of a pair apart, and the shape of the angles, one for each pair.
     let (axis, split, angles) = match layout {
         RotaryLayout::Interleaved => (4, [pairs, 2], [pairs, 1]),
         RotaryLayout::HalfSplit => (3, [2, pairs], [1, pairs]),

@@ -56,7 +56,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (turned, angles)
 }
 
-/// The gradient of the rows: that of the turned ones, turned back.
+/// The gradient of the rows: the gradient of the turned rows, turned back.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     angles: Angles<B>,
     gradient: FloatTensor<B>,

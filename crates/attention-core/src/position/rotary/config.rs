@@ -29,7 +29,7 @@ pub struct RotaryConfig {
     /// Face's `partial_rotary_factor * head_dim`.
     #[config(default = "None")]
     pub rotated_size: Option<usize>,
-    /// The change of the angles for longer contexts than those of the training.
+    /// The change of the angles for contexts longer than in training.
     #[config(default = "RotaryScaling::None")]
     pub scaling: RotaryScaling,
     /// Whether rows turn after the score has projected (or normalized) them, and not before.
@@ -75,8 +75,8 @@ impl RotaryConfig {
         self.angles().factor
     }
 
-    /// A parameter that makes queries or keys, with its features taken from the layout `from` to that of this
-    /// configuration: scores are the same before and after, if those of queries and of keys are both taken.
+    /// A parameter that makes queries or keys, its features moved from the layout `from` to this configuration's
+    /// layout: scores stay the same if the parameters of queries and of keys are both moved.
     ///
     /// The last axis of the parameter is the features of any number of heads: the weight `[in, heads * size]` of a
     /// linear layer, its bias `[heads * size]`, or the gains `[size]` of a normalization.
@@ -137,7 +137,7 @@ impl RotaryConfig {
     }
 
     /// # Panics
-    /// If not as many features turn.
+    /// If `rotated_size` is 0, odd or above `size`.
     fn checked_rotated_size(&self) -> usize {
         let size = self.size;
         let rotated_size = self.rotated_size.unwrap_or(size);

@@ -24,7 +24,7 @@ use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 /// not turned.
 ///
 /// [`RotaryConfig`] says which features are a pair, how many of them turn, and how the angles are scaled for contexts
-/// that are longer than those of the training.
+/// longer than in training.
 ///
 /// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
 /// decoder's step. There may therefore be no more queries than keys.

@@ -1,4 +1,4 @@
-//! Angles for longer contexts than those of the training, as Hugging Face's `modeling_rope_utils` computes them.
+//! Angles for contexts longer than in training, as Hugging Face's `modeling_rope_utils` computes them.
 
 use std::f64::consts::TAU;
 
@@ -7,8 +7,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 
 use burn_fused_layers::harness::checks::assert_finite;
 
-/// The change of the angles of [`Rotary`](crate::position::Rotary) for longer contexts than those of the training.
-/// Below `f_n` is `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.
+/// The change of the angles of [`Rotary`](crate::position::Rotary) for contexts longer than in training. Below `f_n` is
+/// `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.
 #[derive(Config, Debug, PartialEq)]
 pub enum RotaryScaling {
     /// `f_n`.
@@ -23,7 +23,7 @@ pub enum RotaryScaling {
     /// `f_n` of the base `theta * factor^(d / (d - 2))`: the first pair keeps its angle, the last has it divided by
     /// `factor`.
     ///
-    /// Hugging Face's `dynamic` has it for contexts of `len` tokens, longer than those of `max` in training, with
+    /// Hugging Face's `dynamic` has it for contexts of `len` tokens, more than the `max` of the training, with
     /// `factor len / max - (factor - 1)` in the place of `factor`.
     ///
     /// "NTK-aware" interpolation, bloc97 2023; Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large
@@ -86,7 +86,7 @@ pub struct YarnScalingConfig {
 /// low)`, within 0 and 1, and `turns`, `original_max_positions f_n / (2 pi)`, is how often a pair turns over the
 /// context of the training.
 ///
-/// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is that of Meta's `apply_scaling`.
+/// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is from Meta's `apply_scaling`.
 #[derive(Config, Debug, PartialEq)]
 pub struct Llama3ScalingConfig {
     /// How many times longer contexts get.

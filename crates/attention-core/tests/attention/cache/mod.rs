@@ -33,7 +33,7 @@ fn chunks_of_any_size_are_the_whole_text() {
             let text = text(2, 21, device);
             for window in [None, Some(1), Some(4)] {
                 let expected = Array::read(model.whole(text.clone(), &causal(window)));
-                // Of one; beyond the window; evicting more than once.
+                // Single tokens; more than the window; more than one eviction.
                 for chunks in [
                     &[1; 21][..],
                     &[3, 6, 5, 7],
@@ -53,7 +53,7 @@ fn chunks_of_any_size_are_the_whole_text() {
     });
 }
 
-/// Prompts of 3, 7 and 1 tokens, then single ones, of which one example stops early: each as it is alone.
+/// Prompts of 3, 7 and 1 tokens, then single ones; one example stops early. Each gets what it gets alone.
 #[test]
 fn examples_have_lengths_of_their_own() {
     device::each(|device| {

@@ -49,8 +49,8 @@ fn assert_conforms(what: &str, actual: &Array, expected: &Array, tolerance: f64)
     assert_close(what, &others(actual), &others(expected), tolerance);
 }
 
-/// [`assert_conforms`] for a gradient. Some are sums that cancel, as those of the bias of keys: the largest gradient of
-/// the case tells what is summed.
+/// [`assert_conforms`] for a gradient. Some are sums that cancel, as for the bias of keys: the largest gradient of the
+/// case tells the size of the terms.
 fn assert_gradient_conforms<A>(
     case: &Case<A>,
     name: &str,
@@ -67,7 +67,7 @@ fn assert_gradient_conforms<A>(
     assert_conforms(&what, actual, expected, tolerance(dtype) * relative);
 }
 
-/// The array with as many axes of size 1 before its own as `axes` need.
+/// The array with axes of size 1 before its own, `axes` in all.
 fn with_axes(array: &Array, axes: usize) -> Array {
     let missing = axes - array.shape.len();
     let shape: Vec<usize> = vec![1; missing]

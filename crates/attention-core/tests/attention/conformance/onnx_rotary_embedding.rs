@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Tensor};
 
 use super::{assert_conforms, cases_in_scope, split_heads, tolerance};
 
-/// The cosines or sines of each row: those of the case, or rows of its cache.
+/// The cosines or sines of each row: the case's own, or rows of its cache.
 fn angles(
     case: &Case<OnnxRotaryEmbedding>,
     name: &str,

@@ -87,11 +87,11 @@ impl Masks {
     }
 }
 
-/// The weights as PyTorch returns them: with those of the zero key, and averaged over the heads (whose axis is 1 then)
+/// The weights as PyTorch returns them: the zero key's included, and averaged over the heads (whose axis is 1 then)
 /// unless the case says otherwise.
 fn weights_of_suite(case: &Case, weights: Tensor<4>) -> Tensor<4> {
     let weights = if case.attributes.add_zero_attn {
-        // What the other keys leave.
+        // The rest to a sum of 1.
         let of_zero_key = weights.clone().sum_dim(3).neg().add_scalar(1.0);
         Tensor::cat(vec![weights, of_zero_key], 3)
     } else {

@@ -237,7 +237,7 @@ fn a_changed_element_is_an_error() {
     assert_says(&error, "`W_q.weight`: its elements have another checksum");
 }
 
-/// The checksum that a compressed storage has in the archive's headers is that of other elements.
+/// The archive's headers have the checksum of other elements for a compressed storage.
 #[test]
 fn a_compressed_storage_with_another_checksum_is_an_error() {
     let file = Checkpoint {
@@ -246,7 +246,7 @@ fn a_compressed_storage_with_another_checksum_is_an_error() {
     };
     file.load(&state_dict(view().pickled(), vec![])).unwrap();
     let mut content = std::fs::read(file.path()).unwrap();
-    // Of the entry `data/0`, in its own header and in the directory; 14 and 16 bytes after their signatures.
+    // The entry `data/0`, in its own header and in the directory; 14 and 16 bytes after their signatures.
     for (signature, to_name, to_checksum) in [(b"PK\x03\x04", 30, 14), (b"PK\x01\x02", 46, 16)] {
         let header = (0..content.len()).find(|&at| {
             let (of, name) = (content[at..].get(..4), content[at..].get(to_name..));

@@ -335,7 +335,7 @@ pub(super) fn check_steps(what: &str, steps: AttentionSteps<4>, expected: &Expec
     ];
     for (step, got, expected) in pairs {
         let expected = match step {
-            // Those of further keys stand behind.
+            // Elements of further keys stand behind.
             "scores" | "capped" | "masked" | "weights" => {
                 let got = Array::from_fn(&expected.shape, |at| got.at(at));
                 assert_close(format!("{what}: {step}"), &got, &expected, 1e-5);

@@ -203,7 +203,7 @@ fn padding_and_keyless_queries_stay_harmless() {
     });
 }
 
-/// The weights and those of sinks sum to 1, by the oracle's softmax without them.
+/// Weights of keys and sinks sum to 1, by the oracle's softmax without sinks.
 #[test]
 fn a_sink_takes_its_share() {
     device::each(|device| {

@@ -11,7 +11,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::case::{BATCH, HEADS, KEY_HEADS};
 
-/// A module's own soft-cap and sinks are those of a call that names none; they learn, and a call goes before them.
+/// A module's own soft-cap and sinks hold in a call that names none, and learn; a call's own come first.
 #[test]
 fn a_module_has_options_of_its_own() {
     device::each_training(|device| {

@@ -61,7 +61,7 @@ impl Case {
     pub(super) fn inputs(&self) -> Arrays {
         let [batch, heads, key_heads, queries, keys] = self.sizes;
         let distances = queries + keys - 1;
-        // Some biases mask their pair, and all those of the second query.
+        // Some biases mask their pair, and so do all of the second query.
         let mask = |mut bias: Array| {
             let queries = bias.shape[2];
             for (n, x) in bias.elements.iter_mut().enumerate() {

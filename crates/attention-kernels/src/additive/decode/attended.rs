@@ -19,7 +19,7 @@ use crate::tiles::KEY_LANES;
 pub(super) struct GroupWeights<'a, E> {
     /// The first of the keys that some query attends to, and perhaps of more: a multiple of [`KEY_LANES`].
     pub first: usize,
-    /// As many as these keys' blocks hold.
+    /// The number of keys in these keys' blocks.
     pub stride: usize,
     /// `[queries, stride]`: scores, then weights, which are 0 where masked.
     pub weights: Vec<E>,

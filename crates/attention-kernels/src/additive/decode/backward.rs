@@ -15,8 +15,8 @@ use crate::slices::{parts_of_wanted, softmax_gradient};
 use crate::stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, Wanted};
 use crate::tiles::DECODE_HEADS;
 
-/// Adds the gradients of queries and weight, and adds or writes those of keys and values, as far as they are wanted;
-/// sizes are checked.
+/// Adds the wanted gradients of queries and weight, and adds or writes the wanted gradients of keys and values; sizes
+/// are checked.
 pub(in crate::additive) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,

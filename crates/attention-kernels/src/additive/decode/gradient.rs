@@ -1,4 +1,5 @@
-//! From the gradients of scores to those of queries, keys and weight; see `additive/gradient.rs` for the formulas.
+//! The gradients of queries, keys and weight, from the gradients of scores; see `additive/gradient.rs` for the
+//! formulas.
 //!
 //! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units,
 //! one query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is
@@ -92,7 +93,7 @@ impl<E: Real> Scratch<E> {
         }
     }
 
-    /// Sums the terms of queries and weight here, and adds those of the keys where they belong.
+    /// Sums the terms of queries and weight here, and adds the keys' terms where they belong.
     #[inline(always)]
     fn sum<S: Simd<E>, W: Sums>(
         &mut self,

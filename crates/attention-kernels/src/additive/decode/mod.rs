@@ -21,7 +21,7 @@ pub(crate) use forward::forward_saving;
 /// The attention that decodes.
 type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;
 
-/// One key head, and the queries of all heads that share it: those of the first head, then those of the next.
+/// One key head, and the queries of all heads that share it, head by head.
 struct Group<'a, E> {
     attention: &'a Decode<'a, E>,
     key: HeadIndex,

@@ -102,8 +102,8 @@ fn check<E: Real>(
     heads
 }
 
-/// The parts of the keys of each key head, as many as there are queries and keys to keep every thread busy; none if
-/// there is nothing to do. By shape only, so that the sums over keys are the same on every machine.
+/// The parts of the keys of each key head, enough to keep every thread busy; none if there is nothing to do. They
+/// depend on shapes alone, so that the sums over keys are the same on every machine.
 fn parts<E: Real>(inputs: &AdditiveScoreInputs<E>, heads: Heads) -> Vec<Range<usize>> {
     let [_, _, num_queries, units] = inputs.queries.shape();
     let [_, _, num_keys, _] = inputs.keys.shape();
@@ -128,9 +128,9 @@ struct Task<'a, 'b, E> {
     range: Range<usize>,
     /// Where their gradients are added, `[keys of the range, units]`.
     keys: Option<&'b mut [E]>,
-    /// Where those of the queries are added, `[group, queries, units]`.
+    /// Where the queries' gradients are added, `[group, queries, units]`.
     queries: Option<&'b mut [E]>,
-    /// Where that of the weight is added, `[units]`.
+    /// Where the weight's gradient is added, `[units]`.
     weight_sums: &'b mut [E],
 }
 

@@ -26,8 +26,8 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
         E::score_forward(self, level, scores);
     }
 
-    /// Adds the gradients that are wanted to `gradients`, where `score_gradients` is that of the scores. What it holds
-    /// for masked pairs does not matter. No bit depends on which gradients are wanted.
+    /// Adds the wanted gradients to `gradients`; `score_gradients` is the gradient of the scores, and ignored at masked
+    /// pairs. No bit depends on which gradients are wanted.
     ///
     /// # Shapes
     /// - score_gradients `[batch, heads, queries, keys]`

@@ -13,8 +13,8 @@ use crate::stream::{
     sink_weight,
 };
 
-/// Adds the gradients of queries and biases, and adds or writes those of keys and values, as far as they are wanted;
-/// sizes are checked.
+/// Adds the wanted gradients of queries and biases, and adds or writes the wanted gradients of keys and values; sizes
+/// are checked.
 pub(in crate::dot) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,

@@ -21,7 +21,7 @@ pub(super) use forward::forward;
 /// The attention that decodes.
 type Decode<'a, E> = Attention<'a, E, DotProductScore<'a, E>>;
 
-/// Runs `run` on the items of all heads, `group` for each key head, in as many tasks as are worth it.
+/// Runs `run` on the items of all heads, `group` for each key head, in the number of tasks that is worth it.
 fn run_tasks<E: Real, T: Send>(
     attention: &Decode<E>,
     group: usize,

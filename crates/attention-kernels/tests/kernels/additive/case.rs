@@ -21,7 +21,7 @@ pub(crate) struct Case {
 }
 
 /// Elements in `-1..1` that look random and are the same every time. The bounds of precision are relative to the error
-/// that plain loops make with these very elements: with others, that of a single sum may happen to be far smaller.
+/// that plain loops make with these very elements: with others, the error of a single sum may happen to be far smaller.
 pub(crate) fn elements(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..count)
@@ -36,7 +36,7 @@ pub(crate) fn elements(seed: u64, count: usize) -> Vec<f64> {
 }
 
 impl Case {
-    /// With as many key heads as heads.
+    /// A key head for each head.
     pub(crate) fn new(sizes: [usize; 5]) -> Self {
         let [_, heads, ..] = sizes;
         Self::grouped(sizes, heads)

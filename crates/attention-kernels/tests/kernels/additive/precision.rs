@@ -30,7 +30,7 @@ fn every_axis_of_size_zero() {
     }
 }
 
-/// One less, as many and one more than a tile of queries (4 and 32), of keys (16) and of units (2, 16 and 32).
+/// Exactly a tile, one less and one more: of queries (4 and 32), of keys (16) and of units (2, 16 and 32).
 #[test]
 fn around_every_tile() {
     let around = |size: usize| [size - 1, size, size + 1];

@@ -7,7 +7,7 @@ use super::case::{Case, Inputs};
 use super::run::kernels;
 use crate::modifiers::{Bias, Modifiers};
 
-/// `sum context . gradient`, of which `kernels` computes the gradients.
+/// `sum context . gradient`, whose gradients `kernels` computes.
 fn objective(level: Level, case: &Case, inputs: &Inputs<f64>, mask: Mask) -> f64 {
     let results = kernels(level, case, inputs, mask);
     results

@@ -147,7 +147,7 @@ fn a_bias_of_minus_infinity_masks_a_key() {
             "{what}"
         );
     }
-    // Of all keys.
+    // All keys are masked.
     inputs.modifiers = inputs.modifiers.map(|_| f32::NEG_INFINITY);
     for level in Level::available() {
         let got = kernels(level, &case, &inputs, Mask::none());

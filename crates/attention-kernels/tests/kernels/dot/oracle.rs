@@ -7,7 +7,7 @@ use super::case::{Case, Inputs};
 use super::run::Results;
 use crate::oracle::{Plain, error};
 
-/// The precision policy: the error is at most twice (gradients: three times) that of the composition in the same
+/// The precision policy: the error is at most twice (gradients: three times) the composition's error in the same
 /// arithmetic, with a floor relative to the magnitude.
 pub(crate) fn assert_precise<E: AttentionReal>(
     what: &str,

@@ -74,7 +74,7 @@ pub(crate) fn kernels<E: AttentionReal>(
     results
 }
 
-/// Forward, then backward into zeros, those of the modifiers given.
+/// Forward, then backward into zeros, for modifiers into the given ones.
 pub(crate) fn run<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,
@@ -123,8 +123,8 @@ pub(crate) fn same_bits(a: &[f32], b: &[f32]) -> bool {
     bits(a) == bits(b)
 }
 
-/// Deferred gradients agree: those of queries and modifiers, and those of keys and values that are accumulated with the
-/// queries of each group of heads concatenated.
+/// Deferred gradients agree: of queries and modifiers, and of keys and values accumulated with the queries of each
+/// group of heads concatenated.
 fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,

@@ -33,7 +33,7 @@ pub(crate) struct Case<E> {
     keys: Vec<E>,
     values: Vec<E>,
     context_gradient: Vec<E>,
-    /// That of the additive score.
+    /// The weight of the additive score.
     pub(crate) weight: Vec<E>,
     pub(crate) modifiers: OwnedModifiers<E>,
     is_masked: bool,
@@ -95,7 +95,7 @@ impl<E: AttentionReal> Case<E> {
         self.of_queries(elements, VALUE_SIZE)
     }
 
-    /// As many elements as the context has, and as many rows.
+    /// The numbers of elements and of rows of the context.
     pub(crate) fn context_len(&self) -> [usize; 2] {
         let rows = BATCH * HEADS * self.num_queries;
         [rows * VALUE_SIZE, rows]

@@ -37,9 +37,9 @@ pub(super) struct Case {
     pub(super) context_gradient: Tensor,
     /// `[batch, heads, queries, keys]`
     pub(super) score_gradient: Tensor,
-    /// That of the additive score, `[units]`.
+    /// The weight of the additive score, `[units]`.
     pub(super) weight: Vec<f64>,
-    /// That of the dot product.
+    /// The scale of the dot product.
     pub(super) scale: f64,
     pub(super) mask: OwnedMask,
     pub(super) dropout: Option<Dropout>,

@@ -11,8 +11,8 @@ use super::plain;
 use super::sizes::Sizes;
 use super::tensor::{Storage, reordered};
 
-/// The kernels compute what the definition says; what is masked changes no bit of it, and neither do the layouts of
-/// the inputs, nor the order of the examples that of each.
+/// The kernels compute what the definition says; what is masked changes no bit of it, nor do the layouts of the inputs,
+/// nor the order of the examples.
 pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
     let what = |property| {
         format!(

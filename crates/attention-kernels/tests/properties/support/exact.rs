@@ -7,7 +7,7 @@ use attention_kernels::AttentionReal;
 pub(super) struct Sum {
     pub(super) value: f64,
     pub(super) size: f64,
-    /// The rest that rounding cut off `value`: over thousands of terms it would be more than that of a kernel in `f64`.
+    /// The rest that rounding cut off `value`: over thousands of terms it would exceed the error of a kernel in `f64`.
     rest: f64,
 }
 

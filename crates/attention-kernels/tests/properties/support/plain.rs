@@ -197,7 +197,7 @@ fn attend(case: &Case, scores: &[Option<Score>]) -> Attended {
     attended
 }
 
-/// The gradient of a bias from those of the modified scores, of which each adds to the element at its place.
+/// The gradient of a bias from the gradients of the modified scores: each adds to the element at its place.
 fn bias_gradient(
     bias: Option<&Tensor>,
     of_scores: &[Sum],
@@ -214,11 +214,11 @@ fn bias_gradient(
 struct ScoreGradients {
     queries: Vec<Sum>,
     keys: Vec<Sum>,
-    /// That of the additive score.
+    /// The gradient of the additive score's weight.
     weight: Vec<Sum>,
 }
 
-/// Gradients of queries, keys and weight from those of the scores.
+/// Gradients of queries, keys and weight from the scores' gradients.
 fn score_gradients(case: &Case, gradients_of_scores: &[Sum]) -> ScoreGradients {
     let Sizes {
         batch,

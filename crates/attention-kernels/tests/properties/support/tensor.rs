@@ -146,7 +146,7 @@ impl Tensor {
         }
     }
 
-    /// A copy whose elements are among those of `storage`.
+    /// A copy whose elements `storage` can hold.
     pub(super) fn rounded(&self, storage: Storage) -> Self {
         Self {
             data: self.data.iter().map(|x| storage.round(*x)).collect(),

@@ -13,8 +13,8 @@ use crate::text::vocab::{TokenCounts, Vocab, Vocabs};
 use crate::text::vocab_limits::VocabLimits;
 use texts::Texts;
 
-/// The pairs of a run: to learn from, and to validate on. Those of files are texts until they are numbers, so that they
-/// take little more memory than the files; [`Pairs`] hold a string for each token.
+/// The pairs of a run: to learn from, and to validate on. Pairs of files stay texts until they become numbers, so that
+/// they take little more memory than the files; [`Pairs`] hold a string for each token.
 ///
 /// ```
 /// use attention_seq2seq::Task;
@@ -52,8 +52,8 @@ impl Corpus {
     /// out by the seed as [`split_holdout`](crate::split_holdout) does.
     ///
     /// # Errors
-    /// Those of [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that
-    /// none can be held out, or a file has 4 GiB or more.
+    /// As [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that none
+    /// can be held out, or a file has 4 GiB or more.
     pub fn of_files(
         train: &PairFile,
         valid: Option<&PairFile>,
@@ -75,7 +75,7 @@ impl Corpus {
     /// The pairs of a file, all to validate on.
     ///
     /// # Errors
-    /// Those of [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
+    /// As [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
     pub fn to_validate(file: &PairFile, options: &PairFileOptions) -> Result<Self> {
         Ok(Self {
             train: Side::Pairs(Vec::new()),
@@ -173,8 +173,8 @@ impl Corpus {
         self.valid.examples(vocabs)
     }
 
-    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: those of one
-    /// source come together, however many they are, and sources in the order of their first pair.
+    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: the pairs of one
+    /// source come together, however many, and sources in the order of their first pair.
     pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
         // About 10 MB of strings.
         self.valid.chunks(1 << 17)
@@ -233,7 +233,7 @@ impl Side {
         }
     }
 
-    /// As [`Corpus::valid_chunks`]. A chunk that has so many tokens has no other source after that.
+    /// As [`Corpus::valid_chunks`]. A chunk that has `most` tokens takes up no further source.
     fn chunks(&self, most: usize) -> impl Iterator<Item = Vec<Pair>> {
         let places = self.places();
         let first = first_equals(places.len(), |a, b| {

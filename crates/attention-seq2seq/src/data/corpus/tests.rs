@@ -103,7 +103,7 @@ fn a_chunk_has_whole_sources() {
     let file = PairFile::from_bytes("pairs.tsv", lines);
     let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
     let same = Side::Pairs(file.pairs(&options(Tokenization::Spaces)).unwrap());
-    // Of ten, four and two tokens.
+    // The sources `a b`, `c` and `d` have ten, four and two tokens with their targets.
     for (most, sources) in [
         (1, &["aaa", "cc", "d"][..]),
         (4, &["aaa", "cc", "d"]),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// Reads as the numbers of source and target, `1,2`, or as the roles of the columns in their order: `source` (or
 /// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out. Tags are divided by `;`, and each is a
-/// token before those of the source, such as `V;` and `PST;`.
+/// token before the source's, such as `V;` and `PST;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Columns {
     /// The source's column.

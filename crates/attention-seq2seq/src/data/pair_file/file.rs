@@ -154,7 +154,7 @@ impl PairFile {
     /// [tell](Normalization::guess).
     ///
     /// # Errors
-    /// Those of [`pairs`](Self::pairs), in the lines that are read.
+    /// As [`pairs`](Self::pairs), in the lines that are read.
     pub fn guess_of(
         &self,
         format: PairFormat,

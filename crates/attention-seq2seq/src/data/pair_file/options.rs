@@ -58,7 +58,7 @@ impl PairFileOptions {
     /// As [`PairFile::guess`], for a file.
     ///
     /// # Errors
-    /// Those of [`load_pairs`](crate::load_pairs).
+    /// As [`load_pairs`](crate::load_pairs).
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
         PairFile::read(path)?.guess(columns)
     }

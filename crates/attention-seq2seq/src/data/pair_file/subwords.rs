@@ -6,11 +6,11 @@ use crate::text::subwords::Subwords;
 use crate::text::tags;
 
 impl PairFile {
-    /// The options, with subwords learned from the sources and from the targets of the file, at most so many of either;
-    /// without a number that side keeps its tokens. Tags are no part of them.
+    /// The options, with subwords learned from the sources and from the targets of the file, at most `source` and
+    /// `target`; without a number that side keeps its tokens. Tags are no part of them.
     ///
     /// # Errors
-    /// Those of [`pairs`](Self::pairs), and of [`Subwords::learn`].
+    /// As [`pairs`](Self::pairs) and [`Subwords::learn`].
     pub fn with_subwords(
         &self,
         options: PairFileOptions,
@@ -67,7 +67,7 @@ mod tests {
         let of_target = file.with_subwords(options.clone(), None, Some(20)).unwrap();
         assert_eq!(of_target.source_subwords, None);
         assert_eq!(file.pairs(&of_target).unwrap()[1].target, ["▁went"]);
-        // The limit is that of subwords.
+        // The limit counts subwords.
         let short = PairFileOptions {
             max_tokens: 4,
             ..options

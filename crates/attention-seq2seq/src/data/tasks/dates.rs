@@ -18,8 +18,8 @@ const SHORT_YEARS: RangeInclusive<u32> = 1950..=2049;
 
 /// A written form of dates, of one language or in digits.
 ///
-/// The fields are those of `strftime`: `%d` day, `%m` month, `%-d` and `%-m` without leading zero, `%b` short month,
-/// `%B` month, `%A` weekday, `%Y` year, `%y` its last two digits; and `%o` for the day as an ordinal.
+/// The fields are as in `strftime`: `%d` day, `%m` month, `%-d` and `%-m` without leading zero, `%b` short month, `%B`
+/// month, `%A` weekday, `%Y` year, `%y` its last two digits; and `%o` for the day as an ordinal.
 ///
 /// No text fits two dates. A two-digit year is the last field, after an apostrophe. In digits, the year is first or
 /// last: a year first is year, month, day; with a year last, dots and dashes are day, month, year, and slashes are

@@ -44,8 +44,9 @@ impl PartialEq for Extension {
 
 impl Eq for Extension {}
 
-/// The `count` best extensions by tokens of `columns`, the best first: of hypotheses of the log-probabilities `sums`,
-/// whose next tokens have those of `rows`. A token of probability 0 is chosen only if it is the only column.
+/// The `count` best extensions by tokens of `columns`, the best first: of hypotheses of the log-probabilities `sums`;
+/// `rows` are the log-probabilities of their next tokens. A token of probability 0 is chosen only if it is the only
+/// column.
 pub(super) fn best_extensions(
     rows: &[&[f64]],
     sums: &[f64],

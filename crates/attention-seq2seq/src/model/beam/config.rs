@@ -10,8 +10,8 @@ const MOST_BEAM: usize = 10_000;
 /// Configuration of a beam search, which keeps the `beam` most likely beginnings of an output at each step.
 ///
 /// A step extends each of them by every token of the data and by the end, and keeps the `beam` extensions of the
-/// highest probability, all examples of a batch in one step. Those that the end extends are outputs; the others go on.
-/// So a beam of one is greedy search: it stops with the first end that is the most likely token.
+/// highest probability, all examples of a batch in one step. Hypotheses that the end extends are outputs; the others go
+/// on. So a beam of one is greedy search: it stops with the first end that is the most likely token.
 ///
 /// Outputs are ordered by their score, `log p / lp + cp`, where `log p` is the sum of the log-probabilities of their
 /// tokens, the end included, in `f64`. A probability is over the tokens of the data and the end: padding, begin and the
@@ -24,16 +24,16 @@ const MOST_BEAM: usize = 10_000;
 ///   at step `t`; a sum below 1e-6 counts as that. It needs a recurrent model.
 ///
 /// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
-/// beginnings are kept is decided among those of one length.
+/// beginnings are kept is decided among beginnings of one length.
 ///
 /// With a beam of two or more the greedy output is found first, and is one of the outputs if it ends, so that none is
 /// less likely. A hypothesis that cannot pass the last of the `n_best` any more is dropped: log-probabilities only
-/// fall, and `lp` grows up to that of `max_len`. Dropping it changes no output: whatever it crowded out of the beam is
+/// fall, and `lp` grows up to `max_len` tokens. Dropping it changes no output: whatever it crowded out of the beam is
 /// less likely, at the same length, and could not pass either. So the first of `n_best` outputs is the output of the
 /// same search for one. Outputs that reach `max_len` without an end come after those that ended.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
-    /// The most tokens of an output; one that has so many and no end is cut off.
+    /// The most tokens of an output; one without an end by then is cut off.
     pub max_len: usize,
     /// The number of hypotheses that a step keeps of each example.
     #[config(default = 1)]

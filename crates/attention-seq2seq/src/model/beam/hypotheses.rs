@@ -117,12 +117,12 @@ enum Phase {
 pub(super) struct Hypotheses {
     /// The tokens of all hypotheses, which share their beginnings.
     nodes: Vec<Node>,
-    /// Those that go on, the most likely first; all of one length.
+    /// Hypotheses that go on, the most likely first; all of one length.
     live: Vec<Hypothesis>,
     len: usize,
     /// The outputs that ended, the best first; no more than are kept.
     ended: Vec<Found>,
-    /// Those that no token can extend.
+    /// Hypotheses that no token can extend.
     cut_off: Vec<Hypothesis>,
     phase: Phase,
 }
@@ -191,7 +191,7 @@ impl Hypotheses {
     }
 
     /// Goes on with these extensions, the best first, and returns the parents of those that go on: none once the
-    /// example is done. `weights` are those of each hypothesis at this step, if they count.
+    /// example is done. `weights` are each hypothesis's at this step, if they count.
     pub(super) fn extend(
         &mut self,
         extensions: &[Extension],
@@ -266,7 +266,7 @@ impl Hypotheses {
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, behind those of its score that are no longer.
+    /// Takes up a hypothesis that the end has extended, behind hypotheses of its score that are no longer.
     fn end(&mut self, hypothesis: &Hypothesis, scoring: &Scoring) {
         let found = self.found(hypothesis, true, scoring);
         let comes_first =

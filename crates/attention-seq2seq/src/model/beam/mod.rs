@@ -14,7 +14,7 @@ pub struct BeamOutput {
     pub tokens: Vec<u32>,
     /// Whether the output has ended; if not, it was cut off.
     pub ended: bool,
-    /// The sum of the log-probabilities of its tokens, with that of the end if it has ended.
+    /// The sum of the log-probabilities of its tokens, and of the end if it has ended.
     pub log_probability: f64,
     /// The score by which outputs are ordered; without penalties, the log-probability.
     pub score: f64,

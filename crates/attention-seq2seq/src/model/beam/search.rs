@@ -9,7 +9,7 @@ use crate::stop::StopSignal;
 use crate::text::vocab::Vocab;
 
 impl BeamSearchConfig {
-    /// The best outputs of each example, the first one first: of those that ended, that of the highest score, of equals
+    /// The best outputs of each example, the first one first: of those that ended, the highest score; of equal scores,
     /// the one that ended first.
     ///
     /// On a CPU they are the same in any batch of sources of one length, bit for bit: the sums of a row know of no
@@ -17,7 +17,7 @@ impl BeamSearchConfig {
     /// products run, on a GPU or without kernels.)
     ///
     /// # Errors
-    /// Those of [`check`](Self::check); [`Error::Config`] if a token of the prefix is none of the data, or there is a
+    /// As [`check`](Self::check); [`Error::Config`] if a token of the prefix is none of the data, or there is a
     /// coverage penalty and the model has no weights for it; [`Error::NoProbabilities`] if logits are NaN or infinite.
     pub fn search(&self, decoding: &mut dyn Decoding) -> Result<Vec<Vec<BeamOutput>>> {
         self.search_until(decoding, StopSignal::NEVER)

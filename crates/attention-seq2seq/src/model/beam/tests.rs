@@ -23,7 +23,7 @@ fn check_close(actual: f64, expected: f64) {
 
 #[test]
 fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
-    // Of the empty output, of `a a` and of `a`.
+    // Sums of the empty output, of `a a` and of `a`.
     let sums = [-0.693, -0.904, -2.996];
     for examples in [1, 32] {
         for (penalty, order, scores) in [

@@ -77,7 +77,7 @@ impl Seq2SeqConfig {
         check_parameters(self.parameters())
     }
 
-    /// The number of parameters, those of the attention left out. Settings from outside may take it beyond any integer.
+    /// The number of parameters without the attention's. Settings from outside may take it beyond any integer.
     pub(crate) fn parameters(&self) -> f64 {
         let [embedding, hidden, layers] =
             [self.embedding_size, self.hidden_size, self.layers].map(|size| size as f64);

@@ -125,7 +125,7 @@ impl<A: StatefulAttention> Decoder<A> {
         self.attention.penalty(&state.attention)
     }
 
-    /// Prepares one pass over a target of at most so many steps.
+    /// Prepares one pass over a target of at most `steps` steps.
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
         self.pass_of(Cow::Borrowed(memory), steps)
     }
@@ -250,7 +250,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         }
     }
 
-    /// Goes on with another memory, of as many examples as the rows to come.
+    /// Goes on with another memory, which has an example for each row to come.
     pub(super) fn set_memory(&mut self, memory: Memory) {
         self.memory = Cow::Owned(memory);
     }

@@ -71,7 +71,7 @@ impl<'a, A: StatefulAttention> RecurrentDecoding<'a, A> {
         (self.model.decoder.dropout.forward(features), step.weights)
     }
 
-    /// The weights of each row, without those of padding.
+    /// The weights of each row, padding left out.
     fn weights(&self, weights: Tensor<2>) -> Vec<Vec<f32>> {
         let [_, keys] = weights.dims();
         let weights: Vec<f32> = weights.try_into_vec_as().expect("weights are floats");

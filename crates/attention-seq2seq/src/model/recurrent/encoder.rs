@@ -70,7 +70,7 @@ impl Encoder {
     }
 }
 
-/// The state of a layer, of those of its directions.
+/// The state of a layer, from its directions' states.
 fn side_by_side(directions: &[RecurrentState]) -> RecurrentState {
     let hidden = directions.iter().map(|state| state.hidden.clone());
     let cells = directions.iter().map(|state| state.cell.clone());

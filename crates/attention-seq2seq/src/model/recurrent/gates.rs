@@ -16,7 +16,7 @@ pub(crate) struct TokenGates {
 }
 
 impl TokenGates {
-    /// For a pass over about so many tokens. The embedding's features are the first inputs of `layer`, which makes
+    /// For a pass over about `tokens` tokens. The embedding's features are the first inputs of `layer`, which makes
     /// gates of inputs.
     ///
     /// A vocabulary no larger than that is projected whole, once: cheaper than a product for each of these tokens. Not

@@ -70,8 +70,8 @@ impl TransformerConfig {
         check_parameters(self.parameters())
     }
 
-    /// The number of parameters, those of the score of the attention to the source left out. Settings from outside may
-    /// take it beyond any integer.
+    /// The number of parameters, without the score of the attention to the source. Settings from outside may take it
+    /// beyond any integer.
     pub(crate) fn parameters(&self) -> f64 {
         let [hidden, feed_forward, layers] =
             [self.hidden_size, self.feed_forward_size, self.layers].map(|size| size as f64);

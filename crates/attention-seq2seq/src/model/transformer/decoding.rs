@@ -34,7 +34,7 @@ pub(super) struct StepState {
 }
 
 impl<'a, C: ScoringFunction> TransformerDecoding<'a, C> {
-    /// Before the first tokens of so many examples, whose sources are in `memory`.
+    /// Before the first tokens of `examples` examples, whose sources are in `memory`.
     pub(super) fn new(model: &'a Transformer<C>, memory: DecoderMemory, examples: usize) -> Self {
         let candidates = Candidates::new(&model.output);
         Self {
@@ -66,7 +66,7 @@ impl<C: ScoringFunction> Decoding for TransformerDecoding<'_, C> {
         self.examples.len()
     }
 
-    /// Without weights: each layer has several heads, none of which is the attention to the source.
+    /// Without weights: each layer has several heads, and no single one is the attention to the source.
     fn step(&mut self, previous: &[u32]) -> NextTokens {
         let features = self.features(previous);
         NextTokens {

@@ -87,8 +87,8 @@ impl<C: ScoringFunction> Transformer<C> {
         }
     }
 
-    /// [`Seq2SeqModel::greedy`], whose weights are those of the last layer, the mean over its heads. It is without
-    /// autodiff: of a model in training, that of `valid()`.
+    /// [`Seq2SeqModel::greedy`], with the last layer's weights, the mean over its heads. It is without autodiff: in
+    /// training, call it on `valid()`.
     ///
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
@@ -216,7 +216,7 @@ impl<C: ScoringFunction> Transformer<C> {
         elements(self.weights_of_layers(&[tokens.to_vec()], &[ended], &memory))
     }
 
-    /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
+    /// The weights of each step of a search, `[batch, keys]`, by teacher forcing with its outputs.
     fn weights_of(
         &self,
         tokens: &[Vec<u32>],

@@ -143,7 +143,7 @@ fn streams_move_with_their_run() {
     assert_eq!(read.data.pairs(1).unwrap().train.len(), 1);
     moved.save_config(&read).unwrap();
     assert_eq!(moved.load_config().unwrap().data, read.data);
-    // Of a run that is replaced nothing is left.
+    // Nothing is left of a run that is replaced.
     moved.create(&self::config(), &vocabs()).unwrap();
     let expected = ["checkpoint", "pairs-20240114.tsv", "run.json"];
     assert_eq!(names(moved.path()), expected);

@@ -21,7 +21,7 @@ impl Eq for Pieces {}
 
 impl Pieces {
     pub(super) fn learn(words: &[String], count: usize) -> Result<Self> {
-        // On this thread: the pool of all threads is started later, with as many as are asked for.
+        // On this thread: the pool of all threads is started later, with the number asked for.
         set_parallelism(false);
         let unknown = AddedToken::from(UNKNOWN, true);
         let mut trainer = BpeTrainer::builder()

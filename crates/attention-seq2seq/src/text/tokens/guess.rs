@@ -22,8 +22,8 @@ impl Tokenization {
     /// Guesses from a sample of lines: [`Spaces`](Self::Spaces) if more than half of them hold a space between two
     /// other characters, and its parts are tokens of a model.
     ///
-    /// - Of [`TextKind::Letters`] these are letters written apart alone, and of [`TextKind::Words`] any.
-    /// - Of [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or words of
+    /// - In [`TextKind::Letters`] only letters written apart are tokens, in [`TextKind::Words`] any parts.
+    /// - In [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or words of
     ///   sentences: at least four words a line, or a mark at the end. They are not in names of two or three words,
     ///   whose letters a model has to learn.
     ///

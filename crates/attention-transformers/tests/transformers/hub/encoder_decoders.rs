@@ -15,12 +15,12 @@ use super::references::tensor;
 
 const TOLERANCE: f64 = 1e-5;
 
-/// Compares the logits of the T5 at `folder` with those of a family.
+/// Compares the logits of the T5 at `folder` with a family's logits.
 fn check_t5(family: &str, folder: &Path) {
     check_translator(family, folder, |folder, device| load_t5(folder, device));
 }
 
-/// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with those of a family.
+/// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with a family's.
 fn check_translator(
     family: &str,
     folder: &Path,
@@ -196,8 +196,8 @@ fn every_parameter_is_learned() {
         let logits = model.forward(targets, NewRows::All, &memory);
         let gradients = logits.powi_scalar(2).sum().backward();
         let gradients = parameters::gradients(&model, Some(&gradients));
-        // Of a layer four matrices of an attention, three of the feed-forward network, and a norm of each sublayer;
-        // the embedding, the head, and of each stack a norm and a bias.
+        // Each layer has four matrices of an attention, three of the feed-forward network, and a norm for each
+        // sublayer; then the embedding, the head, and a norm and a bias for each stack.
         assert_eq!(gradients.len(), 2 * (4 + 3 + 2) + 3 * (8 + 3 + 3) + 6);
         for (path, gradient) in gradients {
             assert!(gradient.magnitude() > 0.0, "{path} has no gradient");

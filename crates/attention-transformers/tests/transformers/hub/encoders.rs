@@ -28,7 +28,7 @@ fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
     })
 }
 
-/// Compares the logits of the BERT at `folder` with those of a family.
+/// Compares the logits of the BERT at `folder` with a family's logits.
 fn check_bert(family: &str, folder: &Path) {
     let expected = hugging_face_masked(family);
     device::each(|device| {
@@ -60,7 +60,7 @@ fn bert_without_a_head_embeds_texts() {
         let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
         assert_close("means", means, wanted, TOLERANCE);
-        // Of one with a head, the same features as with it.
+        // A model with a head gives the same features when loaded without it.
         let folder = original("bert");
         let expected = hugging_face_masked("bert");
         let tokens = || tensor(&expected.tokens, device);

@@ -1,4 +1,4 @@
-//! Logits are those of `transformers`, at every position, all at once and by a cache.
+//! Logits equal the logits of `transformers`, at every position, all at once and by a cache.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn tensor(texts: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(data, device)
 }
 
-/// Compares the logits of the model at `folder` with those of a family.
+/// Compares the logits of the model at `folder` with a family's logits.
 pub(super) fn check_logits<S: ScoringFunction>(
     family: &str,
     folder: &Path,
@@ -50,7 +50,7 @@ pub(super) fn check_logits<S: ScoringFunction>(
     });
 }
 
-/// Greedy tokens are those of the highest logits of whole texts.
+/// Greedy tokens have the highest logits of whole texts.
 fn check_generation<S: ScoringFunction>(
     family: &str,
     load: impl Fn(&Path, &Device) -> Result<LanguageModel<S>, ImportError>,

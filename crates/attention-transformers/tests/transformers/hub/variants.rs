@@ -48,7 +48,7 @@ fn older_names_of_angles() {
     });
 }
 
-/// The files of OpenAI and BigScience have the model alone; those of OpenAI have masks, too.
+/// The files of OpenAI and BigScience have the model alone; OpenAI's have masks, too.
 #[test]
 fn names_without_a_prefix() {
     for family in ["gpt2", "bloom"] {

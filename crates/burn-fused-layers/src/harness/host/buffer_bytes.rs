@@ -1,4 +1,4 @@
-//! The memory of a [`Buffer`] as that of a tensor: when the tensor is dropped, a later result may have it.
+//! The memory of a [`Buffer`] as a tensor's memory: when the tensor is dropped, a later result may have it.
 
 use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -15,8 +15,8 @@ pub(super) fn buffer_bytes<E: CpuReal>(buffer: Buffer<E>) -> Bytes {
         return Bytes::from_elems(buffer.into_vec());
     }
     let len = size_of_val(&*buffer);
-    // SAFETY: the controller's memory is that of the buffer, all of which is initialized: `len` bytes.
-    // `Bytes` may go to other threads, as elements and buffer may.
+    // SAFETY: the controller's memory is the buffer's: `len` bytes, all initialized. `Bytes` may go to other threads,
+    // as elements and buffer may.
     unsafe { Bytes::from_controller(Box::new(Owned(sendable(buffer))), len) }
 }
 
@@ -39,8 +39,8 @@ impl<E: CpuReal> AllocationController for Owned<E> {
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {
         let elements: &[E] = &self.0;
         let len = size_of_val(elements);
-        // SAFETY: pointer and length are those of a slice that is borrowed as long as the result; bytes have the
-        // weakest alignment, and floats have no padding.
+        // SAFETY: pointer and length come from a slice that is borrowed as long as the result; bytes have the weakest
+        // alignment, and floats have no padding.
         Ok(unsafe { from_raw_parts(elements.as_ptr().cast(), len) })
     }
 

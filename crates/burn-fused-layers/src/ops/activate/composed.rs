@@ -1,7 +1,8 @@
 //! The definition, with a gradient of its own.
 //!
-//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is that of an
-//! approximation but on flex, and differentiated operation by operation the others would store several tensors.
+//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is, except on flex, the
+//! gradient of an approximation; the other functions, differentiated operation by operation, would store several
+//! tensors.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -97,7 +98,7 @@ fn rise<B: Backend>(function: Activation, x: FloatTensor<B>) -> FloatTensor<B> {
 fn derivative<B: Backend>(function: Activation, x: FloatTensor<B>) -> FloatTensor<B> {
     let rise = rise::<B>(function, x.clone());
     let slope = match function {
-        // The slope of a step is 0, and that of NaN is NaN.
+        // The slope of a step is 0; at NaN it is NaN.
         Activation::Relu => B::float_sub(x.clone(), x.clone()),
         Activation::Gelu => {
             let square = B::float_mul(x.clone(), x.clone());

@@ -34,7 +34,7 @@ pub(crate) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 4] {
     let [of_input, of_factor, of_weight, of_bias] = asked.wanted;
     let (activation, layer) = inputs.parts();
-    // The gradient of the weight alone reads it; those of others have its shape.
+    // Only the gradient of the weight reads it; the others need its shape.
     let (activated, activation) = match of_weight {
         true => activate::cpu::forward(activation),
         false => (activation.input.clone(), activation),

@@ -30,7 +30,7 @@ pub struct ActivateLinearInputs<B: Backend> {
 }
 
 impl<B: Backend> ActivateLinearInputs<B> {
-    /// The inputs of the activation, and those of the layer from its result.
+    /// The inputs of the activation, and the layer's inputs from its result.
     fn parts(
         self,
     ) -> (

@@ -4,8 +4,8 @@
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `cpu-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; those of activations, |
-//! | | normalizations and recurrent layers are one node in training, with a gradient of their own |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; activations, |
+//! | | normalizations and recurrent layers are one node each in training, with a gradient of their own |
 //! | remote devices | the definitions, one operation of Burn's by one |
 
 #[cfg(feature = "autodiff")]

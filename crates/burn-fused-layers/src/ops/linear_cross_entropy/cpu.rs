@@ -12,7 +12,7 @@ use crate::harness::host::{
 };
 use crate::harness::kernel::{Asked, Gradient};
 
-/// The gradients of input, weight and bias that are wanted, where that of the loss is 1.
+/// The wanted gradients of input, weight and bias, for a loss gradient of 1.
 pub(crate) type Unscaled<B> = [Option<FloatTensor<B>>; 3];
 
 /// The loss and the predictions.

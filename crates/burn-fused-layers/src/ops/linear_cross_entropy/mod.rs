@@ -13,7 +13,7 @@ use crate::harness::tracked::tracked_inputs;
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct LinearCrossEntropyInputs<B: Backend> {
-    /// The features of all rows, part by part: `[parts * rows, size]`, of as many rows as there are targets.
+    /// The features of all rows, part by part: `[parts * rows, size]`, a row for each target.
     pub input: FloatTensor<B>,
     /// `[parts * size, classes]`
     pub weight: FloatTensor<B>,

@@ -39,7 +39,7 @@ pub(crate) fn forward<B: Backend>(inputs: NormalizeInputs<B>) -> (FloatTensor<B>
     (output, Normalized { inputs, statistics })
 }
 
-/// The gradients of input, gain and bias. With that of the result `g` and `d = g gain`, that of a row is
+/// The gradients of input, gain and bias. With the result's gradient `g` and `d = g gain`, a row's gradient is
 /// `(d - mean(d) - h mean(d h)) / sqrt(variance + epsilon)`.
 fn backward<B: Backend>(
     saved: Normalized<B>,

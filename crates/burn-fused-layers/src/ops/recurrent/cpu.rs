@@ -70,7 +70,7 @@ pub(crate) fn forward<B: CpuBackend>(inputs: RecurrentInputs<B>) -> (FloatTensor
         };
         let saved_shape = [batch, steps, values * size];
         let mut states = unwritten::<E>(&shape.into());
-        // But for the steps after those of an example, which nobody reads.
+        // All written but the steps past an example's length, which nobody reads.
         let mut saved = unwritten::<E>(&saved_shape.into());
         with_layer!(inputs, E, layer => {
             let gates = elements_mut::<B, E>(&mut inputs.gates);
@@ -125,7 +125,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_compiled!(states.dtype(), E => {
-        // For weight and bias alone; an LSTM's is that of the input's share.
+        // For weight and bias alone; in an LSTM it equals the gradient of the input's share.
         let has_hidden = inputs.cell == CellKind::Gru && (of_weight || of_bias);
         let mut hidden = has_hidden.then(|| unwritten::<E>(&[rows, width].into()));
         let mut initial = of_initial.then(|| unwritten::<E>(&inputs.initial.shape()));

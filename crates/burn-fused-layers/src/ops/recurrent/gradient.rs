@@ -159,11 +159,11 @@ fn backward<B: Backend>(
 
 /// The gradients of a step, `[batch, hidden_size]` each.
 struct StepGradients<B: Backend> {
-    /// Those of the input's projection of the gates.
+    /// The gradients of the input's projection of the gates.
     inputs_share: Vec<FloatTensor<B>>,
-    /// Those of the previous output's projection of the gates.
+    /// The gradients of the previous output's projection of the gates.
     hidden_share: Vec<FloatTensor<B>>,
-    /// Those of the state before, but for what goes through the gates.
+    /// The gradients of the state before, but for what goes through the gates.
     state: Vec<FloatTensor<B>>,
 }
 

@@ -101,7 +101,7 @@ impl Steps {
         Self::default()
     }
 
-    /// As many of each example, `[batch]`, from the first.
+    /// The first `lens` steps of each example, `[batch]`.
     pub fn of_lens(lens: impl Into<Vec<usize>>) -> Self {
         Self {
             lens: Some(lens.into()),

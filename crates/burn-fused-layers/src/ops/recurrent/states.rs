@@ -8,7 +8,7 @@ use burn::tensor::{Shape, Slice};
 use super::RecurrentInputs;
 use crate::harness::kernel::Asked;
 
-/// The steps of which a state is read.
+/// The steps at which a state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepsRead {
     /// Every step.

@@ -106,7 +106,7 @@ impl Steps {
         }
     }
 
-    /// Where a step is after those of its example, `[batch, hidden_size]`; `None` if nowhere.
+    /// Where a step is past its example's length, `[batch, hidden_size]`; `None` if nowhere.
     pub(super) fn padding<B: Backend>(
         &self,
         step: usize,

@@ -59,7 +59,7 @@ pub(crate) fn backward<B: CpuBackend>(
     })
 }
 
-/// Adds the gradients of rows to those of the table.
+/// Adds the gradients of rows to the table's gradient.
 pub(crate) fn add<B: CpuBackend, E: CpuReal>(
     selected: Vec<(IntTensor<B>, FloatTensor<B>)>,
     table: &Shape,

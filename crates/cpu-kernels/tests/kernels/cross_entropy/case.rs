@@ -27,7 +27,7 @@ pub(crate) struct Inputs<E> {
     pub(crate) factors: Vec<E>,
 }
 
-/// What a call returns, with the gradients of input, weight and bias, each empty if it is not wanted.
+/// A call's results and the gradients of input, weight and bias, each empty if it is not wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results<E> {
     pub(crate) loss: f64,
@@ -38,7 +38,7 @@ pub(crate) struct Results<E> {
 impl Case {
     pub(crate) fn inputs<E: LayerReal>(&self) -> Inputs<E> {
         let mut random = Random::new(7);
-        // Of f32's precision in both types.
+        // In f32's precision for both types.
         let mut draw = |len: usize, factor: f64| -> Vec<E> {
             let element = |random: &mut Random| random.normal::<f64>() * factor;
             (0..len)

@@ -45,7 +45,7 @@ fn logits_at_the_ends_of_the_range<E: LayerReal>(largest: f64, tolerance: f64) {
                 );
             }
         }
-        // Of both ends, each as far as its type reaches.
+        // Logits at both ends, as far as the type reaches.
         let logits = [largest, 0.0, -largest];
         for (target, loss) in [0.0, largest, 2.0 * largest].into_iter().enumerate() {
             let mut expected = vec![1.0, 0.0, 0.0];

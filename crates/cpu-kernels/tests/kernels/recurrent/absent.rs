@@ -8,11 +8,11 @@ use super::case::{Case, Inputs};
 /// Which gradients are given.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// Those of the first state after each step.
+    /// The gradients of the first state after each step.
     first: bool,
-    /// Those of the others.
+    /// The gradients of the other states.
     others: bool,
-    /// Those of all after the last step.
+    /// The gradients of all states after the last step.
     last: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn plain<E: LayerReal + attention_oracle::Real>(
     }
 }
 
-/// The precision policy: the error is at most twice (gradients: three times) that of the plain loops in the same
+/// The precision policy: the error is at most twice (gradients: three times) the plain loops' error in the same
 /// arithmetic, with a floor relative to the magnitude.
 pub(crate) fn assert_precise<E: LayerReal + attention_oracle::Real>(
     case: &Case,
@@ -47,7 +47,7 @@ pub(crate) fn assert_precise<E: LayerReal + attention_oracle::Real>(
         gradient: widen(&inputs.gradient),
     };
     let (oracle, composition) = (plain(case, &wide), plain(case, inputs));
-    // A slope errs by the rounding of a gate near 1, however little of it is left: by that of terms of size 1.
+    // A slope errs by the rounding of a gate near 1, that is of terms of size 1, however small the slope is.
     let unit = if size_of::<E>() == 4 { 6e-7 } else { 1e-14 };
     let fields = got.fields().into_iter().zip(oracle.fields());
     for ((name, got), ((_, oracle), (_, plain))) in fields

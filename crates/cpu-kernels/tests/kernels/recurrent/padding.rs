@@ -1,4 +1,4 @@
-//! Steps after those of an example are not read, and change nothing.
+//! Steps past an example's length are not read, and change nothing.
 
 use cpu_kernels::Level;
 

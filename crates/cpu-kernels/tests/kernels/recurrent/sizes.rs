@@ -1,4 +1,4 @@
-//! Sizes around those of tiles, and sizes of 0.
+//! Sizes around the sizes of tiles, and sizes of 0.
 
 use attention_oracle::Cell;
 use cpu_kernels::Level;

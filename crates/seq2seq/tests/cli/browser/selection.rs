@@ -150,7 +150,7 @@ fn the_matrix_is_scrolled_to_what_is_selected() {
     let keys = |at: &usize| tokens(at).unwrap().len();
     let at = (0..items.len()).max_by_key(keys).unwrap();
     let last = keys(&at) - 1;
-    // Of more than nine tokens some columns are out of sight.
+    // With more than nine tokens some columns are out of sight.
     assert!(last > 9, "{last}");
     browser.size(360, 800);
     for key in [last, 0] {

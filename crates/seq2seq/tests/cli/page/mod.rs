@@ -90,7 +90,7 @@ fn a_page_has_what_translate_and_score_say() {
         let outputs = list(&explanation["outputs"]);
         let at = explanation["greedy"].as_u64().unwrap() as usize;
         assert_eq!(string(&outputs[at]["text"]), greedy.trim_end());
-        // That of greedy search comes after those of the search, if it is none of them.
+        // The greedy output comes after the outputs of the search, if it is none of them.
         assert!(outputs.len() == 3 || outputs.len() == 4 && at == 3);
         for (output, expected) in outputs.iter().zip(list(&found["outputs"])) {
             for name in ["text", "ended", "log_probability", "score"] {
@@ -111,7 +111,7 @@ fn a_page_has_what_translate_and_score_say() {
     }
 }
 
-/// The steps of an output are those of `score`, and the alternatives a distribution's largest.
+/// The steps of an output are as in `score`, and the alternatives a distribution's largest.
 fn check_steps(run: &Path, source: &str, output: &Value) {
     let steps = list(&output["steps"]);
     let text = string(&output["text"]);
@@ -142,7 +142,7 @@ fn check_steps(run: &Path, source: &str, output: &Value) {
             Some(chosen) => assert_near(number(&chosen[1]), probability, 1e-5),
             None => assert!(probability <= shares[4] + 1e-5),
         }
-        // At least that of the alternatives alone, and at most that of 26 letters and the end.
+        // At least the entropy of the alternatives alone, at most the entropy of 26 letters and the end.
         let entropy = number(&step["entropy"]);
         let shares = shares.iter().filter(|p| **p > 0.0);
         let least: f64 = shares.map(|p| -p * p.ln()).sum();

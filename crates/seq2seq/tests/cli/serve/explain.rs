@@ -77,7 +77,7 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         for output in outputs {
             assert_eq!(tokens(output)[..=at], forced[..]);
         }
-        // They are those of a search with the prefix, with the same probabilities.
+        // They are as from a search with the prefix, with the same probabilities.
         let search = json!({ "n_best": 5, "prefix": forced.concat() });
         let request = json!({ "texts": ["abcd"], "search": search });
         let (_, translated) = server.ask("/v1/translate", &request);
@@ -91,7 +91,7 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         let (_, best) = server.ask("/v1/translate", &request);
         let best = &best["results"][0]["outputs"][0];
         assert_eq!(greedy(&explanation)["text"], best["text"]);
-        // The step is that of before, with another token.
+        // The step is as before, with another token.
         let step = &greedy(&explanation)["steps"][at];
         assert_eq!(step["alternatives"], before["steps"][at]["alternatives"]);
         let probability = step["log_probability"].as_f64().unwrap().exp();

@@ -135,7 +135,7 @@ fn a_selection_is_that_of_the_answer_it_was_made_in() {
         return;
     };
     let server = Server::start("");
-    // That of a link is kept.
+    // The selection in a link is kept.
     browser.visit(&server.address, "source=abc&step=1");
     wait(&mut browser, "abc");
     assert_eq!(browser.value("location.hash"), "#source=abc&step=1");
@@ -222,7 +222,7 @@ fn an_error_is_a_line_and_the_page_goes_on() {
     browser.write("cdefg");
     let message = "expected at most 6 tokens (--max-tokens), found 7";
     wait_for_error(&mut browser, message);
-    // What is shown is what it was, and says so.
+    // The page shows what it showed before, and says so.
     assert_eq!(texts(&mut browser, "main.stale h2"), ["ab"]);
     assert_eq!(browser.value("location.hash"), "#source=abcdefg");
     let (token, button) = alternative(&mut browser, 0);

@@ -117,7 +117,7 @@ impl Server {
     }
 }
 
-/// The head of a request with a body of so many bytes.
+/// The head of a request with a body of `bytes` bytes.
 pub(crate) fn head(path: &str, bytes: usize) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {bytes}\r\n\r\n"

@@ -7,7 +7,7 @@ use crate::additive::case::{Case, elements};
 use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::oracle::{Outcome, Plain};
 
-/// Inputs of attention: those of its scores, and the rest.
+/// Inputs of attention: its scores' inputs, and the rest.
 #[derive(Clone, Debug)]
 pub(super) struct Attention {
     pub(super) case: Case,

@@ -11,7 +11,7 @@ use crate::modifiers::Modifiers;
 /// Few queries, many, heads that share keys, under every mask, with dropout.
 #[test]
 fn each_alone_and_all_together() {
-    // So few elements in so many cases: in one of them the composition is exact by chance.
+    // Few elements in many cases: in one of them the composition is exact by chance.
     const OF_GRADIENTS: f64 = 6.0;
     for modifiers in Modifiers::each() {
         for queries in [2, 5] {
@@ -101,7 +101,7 @@ fn a_bias_of_minus_infinity_masks_pairs() {
     }
 }
 
-/// A sink of minus infinity is none, and a sink alone has no gradient, whatever that of the context holds.
+/// A sink of minus infinity is none, and a sink alone has no gradient, whatever the gradient of the context holds.
 #[test]
 fn sinks_that_do_nothing() {
     let case = Case::new([2, 3, 5, 21, 5]).with_intervals([2, 1], |b, _| [0, [0, 18][b]]);

@@ -83,7 +83,7 @@ fn assert_same_bits<E: AttentionReal>(name: &str, saved: &[E], computed: &[E]) {
     assert_eq!(differs, None, "{name}, first element that differs");
 }
 
-/// The deferred gradients, those of keys and values accumulated with the queries of each group concatenated.
+/// The deferred gradients; for keys and values, the queries of each group are concatenated.
 fn deferred<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,

@@ -77,7 +77,7 @@ pub(super) fn weights(row: &[u32]) -> Vec<f32> {
     }
 }
 
-/// Probabilities that look random, of the tokens so far: of the end and of so many tokens.
+/// Probabilities that look random, from the tokens so far: of the end and of `tokens` tokens.
 pub(super) fn scrambled(tokens: u32, seed: u64) -> impl Fn(&[u32]) -> Vec<f64> {
     move |row: &[u32]| {
         let mut state = row.iter().fold(seed, |state, &token| {

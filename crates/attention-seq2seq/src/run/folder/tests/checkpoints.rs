@@ -35,7 +35,7 @@ fn a_checkpoint_whose_files_were_removed_does_not_count() {
         fs::remove_file(run.path().join("checkpoint").join(file)).unwrap();
         assert_eq!(run.checkpoints().unwrap(), kept);
     }
-    // What comes later is forgotten, with its files.
+    // Later epochs are forgotten, with their files.
     let mut journal = open(&run, Some(1));
     assert_eq!(journal.history().len(), 1);
     assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
@@ -122,7 +122,7 @@ fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f
 fn a_divergence_leaves_the_newest_checkpoint_of_other_parameters_or_a_sound_one() {
     const NAN: f64 = f64::NAN;
     for (epochs, kept, left) in [
-        // Every step since the second epoch was refused: that of the lowest loss is kept, too.
+        // Every step since the second epoch was refused: the epoch of the lowest loss is kept, too.
         (
             &[
                 (0, 1.0, b"a"),

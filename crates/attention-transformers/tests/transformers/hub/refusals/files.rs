@@ -43,7 +43,7 @@ fn tensors_that_are_missing_or_too_many() {
     }
 }
 
-/// What is there twice is the same.
+/// Tensors that are there twice are the same.
 #[test]
 fn copies_of_tensors() {
     const TIED: &str = "as `tie_word_embeddings` says";
