@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use burn::tensor::{Int, Tensor};
 
-use super::{Mask, Parts};
+use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
 impl Mask {
@@ -99,14 +99,7 @@ impl Intervals {
         if self.shape[0] == 1 {
             return self.clone();
         }
-        let [batch, _] = self.shape;
-        let example = |at: i64| {
-            let example = usize::try_from(at).ok().filter(|at| *at < batch);
-            example.unwrap_or_else(|| {
-                panic!("Mask::select: indices in 0 .. {batch} expected, got {at}")
-            })
-        };
-        self.examples(indices.into_data().iter::<i64>().map(example))
+        self.examples(selected(indices, self.shape[0]))
     }
 
     /// Those with every example repeated `times` times, the copies next to each other.

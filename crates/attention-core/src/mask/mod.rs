@@ -259,6 +259,20 @@ impl BitAndAssign for Mask {
     }
 }
 
+/// The examples `indices` of `batch`, read to the host.
+///
+/// # Panics
+/// If one is no example.
+fn selected(indices: Tensor<1, Int>, batch: usize) -> impl Iterator<Item = usize> {
+    let example = move |at: i64| {
+        let example = usize::try_from(at).ok().filter(|at| *at < batch);
+        example
+            .unwrap_or_else(|| panic!("Mask::select: indices in 0 .. {batch} expected, got {at}"))
+    };
+    let indices: Vec<i64> = indices.into_data().iter().collect();
+    indices.into_iter().map(example)
+}
+
 fn both<T>(a: Option<T>, b: Option<T>, combine: impl FnOnce(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(combine(a, b)),

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 
-use super::{Mask, Parts};
+use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
 /// The lengths of the segments of each row, of queries and of keys; one row stands for all.
@@ -193,7 +193,7 @@ impl Segments {
         if self.batch() == 1 {
             return self.clone();
         }
-        self.rows(indices.into_data().iter::<i64>().map(|row| row as usize))
+        self.rows(selected(indices, self.batch()))
     }
 
     /// Those with every row repeated `times` times, the copies next to each other.

@@ -9,7 +9,7 @@ use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_says,
     device, heads, panic_message, parameters,
 };
-use burn::tensor::DType;
+use burn::tensor::{DType, Device, Tensor};
 
 /// Where the `n`-th segment of these lengths lies.
 fn segment(lens: &[usize], n: usize) -> Range<usize> {
@@ -226,4 +226,20 @@ fn bad_lengths_say_what_was_expected() {
             assert_says(message, part);
         }
     });
+}
+
+#[test]
+fn an_index_that_is_no_example_is_named() {
+    let device = Device::flex();
+    let masks = [
+        Mask::segments(&[[2, 3], [4, 1]]),
+        Mask::intervals(&[[[0, 1]], [[1, 3]]]),
+    ];
+    for mask in masks {
+        for index in [2, -1] {
+            let message = panic_message(|| mask.select(Tensor::from_ints([0, index], &device)));
+            let expected = format!("Mask::select: indices in 0 .. 2 expected, got {index}");
+            assert!(message.contains(&expected), "`{message}`");
+        }
+    }
 }
