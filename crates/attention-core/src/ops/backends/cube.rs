@@ -1,6 +1,5 @@
 //! The backend of all devices that CubeCL reaches.
 
-use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_fused_layers::harness::kernel::{Kernel, TrainedKernel};
 
