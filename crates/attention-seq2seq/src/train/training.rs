@@ -199,7 +199,9 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             }
             let begun = training.schedule.begun();
             let made = training.train(epoch, state);
-            let (next, train) = made.or_else(|error| Err(ended_by(error, &mut journal, ranks)?))?;
+            let is_first = ranks.is_first();
+            let (next, train) =
+                made.or_else(|error| Err(ended_by(error, &mut journal, is_first)?))?;
             state = next;
             state.check_same(ranks)?;
             let validation = Instant::now();
@@ -229,11 +231,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
 
 /// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
 /// error names it.
-fn ended_by(
-    mut error: Error,
-    journal: &mut Journal<'_>,
-    ranks: &dyn Communicator,
-) -> Result<Error> {
+fn ended_by(mut error: Error, journal: &mut Journal<'_>, is_first: bool) -> Result<Error> {
     if let Error::Diverged {
         step,
         steps,
@@ -241,7 +239,7 @@ fn ended_by(
         ..
     } = &mut error
     {
-        if !ranks.is_first() {
+        if !is_first {
             return Ok(Error::RankFailed { rank: 0 });
         }
         // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.

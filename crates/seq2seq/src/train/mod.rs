@@ -26,13 +26,13 @@ use std::time::Instant;
 use attention_seq2seq::data::{Corpus, PairFile};
 use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::run::RunLock;
-use attention_seq2seq::train::{Communicator, TrainingEnd};
+use attention_seq2seq::train::{Communicator, TrainingEnd, launched_processes};
 use attention_seq2seq::{Error, Interrupter, Result, RunConfig, RunDir, Training, Vocabs};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 
 use crate::machine::{among_threads, describe};
-use crate::output::{is_closed_output, note, say};
+use crate::output::{is_closed_output, leave_notes_to_another, note, say};
 
 /// As a shell has it for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -59,7 +59,10 @@ struct Begun {
 
 impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let ranks = ranks::start()?;
+        let ranks = launched_processes()?;
+        if !ranks.is_first() {
+            leave_notes_to_another();
+        }
         let end = self.run_among(&*ranks);
         ranks::end(&*ranks, end)
     }

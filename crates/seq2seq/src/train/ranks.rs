@@ -1,21 +1,13 @@
-//! The processes that train together, where a launcher started several: rank 0 prints, validates and writes.
+//! The end of the processes that train together.
 
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use attention_seq2seq::train::{Communicator, launched_processes};
+use attention_seq2seq::train::Communicator;
 use attention_seq2seq::{Error, Result};
 
-use crate::output::{FAILED, is_closed_output, leave_notes_to_another, report};
-
-pub(super) fn start() -> Result<Box<dyn Communicator>> {
-    let ranks = launched_processes()?;
-    if !ranks.is_first() {
-        leave_notes_to_another();
-    }
-    Ok(ranks)
-}
+use crate::output::{FAILED, is_closed_output, report};
 
 /// Ends all processes after an error of this one: they may wait for it.
 pub(super) fn end(ranks: &dyn Communicator, end: Result<ExitCode>) -> Result<ExitCode> {

@@ -3,8 +3,6 @@
 use super::communicator::{Alone, Communicator};
 #[cfg(feature = "mpi")]
 use super::mpi::Mpi;
-#[cfg(not(feature = "mpi"))]
-use crate::error::Error;
 use crate::error::Result;
 
 /// The processes that a launcher of MPI (`mpirun`, `srun`) started; without one, this process alone.
@@ -25,9 +23,10 @@ pub fn launched_processes() -> Result<Box<dyn Communicator>> {
         #[cfg(feature = "mpi")]
         size => Ok(Box::new(Mpi::start(size)?)),
         #[cfg(not(feature = "mpi"))]
-        _ => {
-            let expected = "one with the feature `mpi`, to train on several processes";
-            Err(Error::config("this build", expected, "one without"))
-        }
+        _ => Err(crate::error::Error::config(
+            "this build",
+            "one with the feature `mpi`, to train on several processes",
+            "one without",
+        )),
     }
 }
