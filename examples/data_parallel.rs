@@ -4,7 +4,7 @@
 //! `cargo build -p attention-examples --features mpi --example data_parallel`, then
 //! `mpirun -n 2 target/debug/examples/data_parallel`
 
-use attention_seq2seq::train::{Adam, Communicator, Mpi, sum_gradients};
+use attention_seq2seq::train::{Adam, Communicator, launched_processes, sum_gradients};
 use attention_seq2seq::{Result, open_device};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -24,33 +24,33 @@ fn loss(model: &Linear, share: usize, device: &Device) -> Tensor<1> {
 }
 
 fn main() -> Result<()> {
-    let mpi = Mpi::start()?;
-    if let Err(error) = train(&mpi) {
-        eprintln!("rank {}: {error}", mpi.rank());
+    let ranks = launched_processes()?;
+    if let Err(error) = train(&*ranks) {
+        eprintln!("rank {}: {error}", ranks.rank());
         // The other processes may wait for this one.
-        mpi.abort(2);
+        ranks.abort(2);
     }
     Ok(())
 }
 
-fn train(mpi: &Mpi) -> Result<()> {
+fn train(ranks: &dyn Communicator) -> Result<()> {
     let device = open_device("flex")?.autodiff();
     device.seed(0);
     let mut model = LinearConfig::new(INPUTS, 1).init(&device);
     // Burn draws parameters at their first use: here, from the same seed everywhere.
     let _ = loss(&model, 1, &device);
     // Other examples in each process.
-    device.seed(1 + mpi.rank() as u64);
-    let share = BATCH / mpi.size() + usize::from(mpi.rank() < BATCH % mpi.size());
+    device.seed(1 + ranks.rank() as u64);
+    let share = BATCH / ranks.size() + usize::from(ranks.rank() < BATCH % ranks.size());
     let mut adam: ModuleOptimizer = Adam::new().into();
     for step in 0..STEPS {
         let loss = loss(&model, share, &device);
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
         // The mean over the batch: each process counts by its share.
         let weight = share as f32 / BATCH as f32;
-        let gradients = sum_gradients(mpi, gradients, &model, weight)?;
+        let gradients = sum_gradients(ranks, gradients, &model, weight)?;
         model = adam.step(0.05, model, gradients);
-        if mpi.rank() == 0 && step % 250 == 249 {
+        if ranks.rank() == 0 && step % 250 == 249 {
             println!("step {}: loss {:.5}", step + 1, loss.into_scalar::<f32>());
         }
     }

@@ -63,11 +63,11 @@ def answer(command, calls, make):
     raise ValueError(f"a command expected, got {command}")
 
 
-def limit_threads(threads):
-    """To `threads` cores, and as many threads. Must come before torch and jax are imported."""
+def limit_threads(threads, first=0):
+    """To `threads` cores from the `first` on, and as many threads. Must come before torch and jax are imported."""
     os.environ |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first : first + threads])
 
 
 def version(package):

@@ -1,5 +1,5 @@
 """A training step of the sequence-to-sequence model in PyTorch, for `cargo bench --bench seq2seq`; the protocol is in
-protocol.py.
+protocol.py. data_parallel.py trains it on several processes.
 
 The model is that of crates/attention-seq2seq, as one writes it in PyTorch. All sequences are whole, so there is neither
 padding nor a mask here; ours has the mask.
@@ -62,6 +62,8 @@ def make(setup):
     if setup["candidate"] == "torch.compile":
         # A step, and not the loop over them: unrolled, it takes minutes to compile.
         model.step = torch.compile(model.step, fullgraph=True, dynamic=False)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     source = torch.randint(4, sizes["source_vocab"], (sizes["batch"], sizes["source_len"]))
     previous = torch.randint(4, sizes["target_vocab"], (sizes["batch"], sizes["target_len"]))

@@ -13,12 +13,16 @@ use crate::compare::Candidate;
 use crate::machine::allocator_settings;
 
 /// The Python that runs the baselines, from the variable `ATTENTION_PYTHON`.
-fn python() -> Option<PathBuf> {
-    std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from)
+///
+/// # Errors
+/// What to do where it is not set, in a line.
+pub fn python() -> Result<PathBuf, String> {
+    let python = std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from);
+    Ok(python.ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?)
 }
 
 /// The folder of the scripts, from the variable `ATTENTION_BASELINES`; by default where this was compiled.
-fn scripts() -> PathBuf {
+pub fn scripts() -> PathBuf {
     let compiled = || Path::new(env!("CARGO_MANIFEST_DIR")).join("baselines");
     std::env::var_os("ATTENTION_BASELINES").map_or_else(compiled, PathBuf::from)
 }
@@ -40,7 +44,7 @@ impl Baselines {
     /// # Errors
     /// Why there are no baselines, in a line.
     pub fn start(script: &str, threads: usize) -> Result<Self, String> {
-        let python = python().ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?;
+        let python = python()?;
         let path = scripts().join(script);
         let settings = allocator_settings().iter().copied();
         let mut clock = Process::start(Command::new(&python).envs(settings).arg(&path))?;

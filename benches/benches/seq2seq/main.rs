@@ -13,7 +13,7 @@ use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use sizes::Sizes;
 
@@ -44,7 +44,7 @@ fn run(threads: usize) -> io::Result<()> {
                 baselines.add_to(
                     &mut candidates,
                     name,
-                    json!({ "candidate": name, "sizes": as_json(&sizes) }),
+                    json!({ "candidate": name, "sizes": sizes }),
                 );
             }
         }
@@ -86,18 +86,4 @@ fn print_steps(sizes: &Sizes, steps: &[Measured]) {
             mebibytes(step.memory),
         );
     }
-}
-
-/// As the baselines read them.
-fn as_json(sizes: &Sizes) -> Value {
-    json!({
-        "batch": sizes.batch,
-        "embedding": sizes.embedding,
-        "hidden": sizes.hidden,
-        "layers": sizes.layers,
-        "source_vocab": sizes.source_vocab,
-        "target_vocab": sizes.target_vocab,
-        "source_len": sizes.source_len,
-        "target_len": sizes.target_len,
-    })
 }

@@ -136,27 +136,13 @@ pub enum Error {
 
     /// A process of a training has other settings, data or parameters than the first.
     #[error(
-        "rank {rank} has other {what} than rank 0: expected those with CRC-32 {expected:08x}, found {found:08x}; start \
-         the same program with the same arguments and files everywhere"
+        "rank {rank} has other {what} than rank 0: start the same program with the same arguments and files everywhere"
     )]
     RankDiffers {
         /// The process.
         rank: usize,
         /// The thing that should be the same.
-        what: String,
-        /// The checksum at the first process.
-        expected: u64,
-        /// The checksum at this one.
-        found: u64,
-    },
-
-    /// A process of a training failed.
-    #[error("rank {rank}: {source}")]
-    Rank {
-        /// The process.
-        rank: usize,
-        /// The fault.
-        source: Box<Self>,
+        what: &'static str,
     },
 
     /// Another process of a training failed, for a reason that it says itself.

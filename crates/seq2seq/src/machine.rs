@@ -32,12 +32,8 @@ impl Machine {
     }
 
     /// Sets the number of threads, which must come before any computation, and opens the device.
-    pub(crate) fn open(&self) -> Result<Device> {
-        self.open_for(None)
-    }
-
-    /// [`open`](Self::open); of several GPUs of CUDA or ROCm the one of this number, unless `--device` has one.
-    pub(crate) fn open_for(&self, gpu: Option<usize>) -> Result<Device> {
+    /// Of several GPUs of CUDA or ROCm it is the one with this number, unless `--device` has one.
+    pub(crate) fn open(&self, gpu: usize) -> Result<Device> {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)
         {
@@ -46,7 +42,7 @@ impl Machine {
         }
         start_threads(self.threads)?;
         match (self.name(), gpu) {
-            (name @ ("cuda" | "rocm"), Some(gpu)) => open_device(&format!("{name}:{gpu}")),
+            (name @ ("cuda" | "rocm"), 1..) => open_device(&format!("{name}:{gpu}")),
             (name, _) => open_device(name),
         }
     }

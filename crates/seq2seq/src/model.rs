@@ -73,7 +73,7 @@ impl Model {
         let other = other.map(RunDir::new);
         let configs = runs.iter().chain(&other).map(RunDir::load_config);
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
-        let device = self.machine.open()?;
+        let device = self.machine.open(0)?;
         if is_in_host_memory(&device) {
             configs
                 .iter()

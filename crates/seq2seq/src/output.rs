@@ -152,12 +152,12 @@ pub(crate) fn exit_code(failed: bool) -> ExitCode {
 }
 
 /// Prints an error on the standard error.
-pub(crate) fn report(error: &Error) {
-    complain(format_args!("error: {}", one_line(error)));
+pub(crate) fn report(error: impl Display) {
+    complain(format_args!("error: {}", one_line(&error)));
 }
 
 /// An error as one line of a length that can be read, whatever names and tokens are in it.
-pub(crate) fn one_line(error: &Error) -> String {
+pub(crate) fn one_line(error: &impl Display) -> String {
     const MOST: usize = 600;
     let line: Vec<char> = error.to_string().chars().collect();
     let shown = |chars: &[char]| escaped(&chars.iter().collect::<String>());

@@ -86,29 +86,15 @@ impl TokenErrors {
         self.reference_tokens
     }
 
-    /// The counter with these [`counts`](Self::counts).
-    pub(crate) fn of_counts(counts: [u64; 5]) -> Self {
-        let [sequences, wrong_sequences, edits, reference_tokens, cut_off] =
-            counts.map(|count| count as usize);
-        Self {
-            sequences,
-            wrong_sequences,
-            edits,
-            reference_tokens,
-            cut_off,
-        }
-    }
-
-    /// All counts, for [`of_counts`](Self::of_counts).
-    pub(crate) fn counts(&self) -> [u64; 5] {
+    /// All counts.
+    pub(crate) fn counts_mut(&mut self) -> [&mut usize; 5] {
         [
-            self.sequences,
-            self.wrong_sequences,
-            self.edits,
-            self.reference_tokens,
-            self.cut_off,
+            &mut self.sequences,
+            &mut self.wrong_sequences,
+            &mut self.edits,
+            &mut self.reference_tokens,
+            &mut self.cut_off,
         ]
-        .map(|count| count as u64)
     }
 
     /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
@@ -129,12 +115,10 @@ impl TokenErrors {
 }
 
 impl AddAssign for TokenErrors {
-    fn add_assign(&mut self, other: Self) {
-        self.sequences += other.sequences;
-        self.wrong_sequences += other.wrong_sequences;
-        self.edits += other.edits;
-        self.reference_tokens += other.reference_tokens;
-        self.cut_off += other.cut_off;
+    fn add_assign(&mut self, mut other: Self) {
+        for (count, other) in self.counts_mut().into_iter().zip(other.counts_mut()) {
+            *count += *other;
+        }
     }
 }
 

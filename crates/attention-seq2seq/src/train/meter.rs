@@ -3,8 +3,7 @@
 use burn::tensor::{Tensor, TensorReadError};
 
 use super::failure::failed;
-use super::ranks::Ranks;
-use super::{Split, StepOutput, TrainEvent};
+use super::{Communicator, Split, StepOutput, TrainEvent};
 use crate::data::batch::stacked;
 use crate::error::Result;
 use crate::metrics::{Bleu, TokenErrors};
@@ -64,9 +63,9 @@ impl Meter {
     }
 
     /// The means over all outputs, of which each process has some. The losses are those of all already.
-    pub(super) fn finish(mut self, ranks: Ranks<'_>) -> Result<Figures> {
+    pub(super) fn finish(mut self, ranks: &dyn Communicator) -> Result<Figures> {
         self.read()?;
-        self.errors = TokenErrors::of_counts(ranks.sums(self.errors.counts())?);
+        ranks.sum(self.errors.counts_mut())?;
         Ok(self.figures().rounded())
     }
 

@@ -19,8 +19,6 @@ pub use adam::Adam;
 pub use clip::GradientNorm;
 pub use interrupter::Interrupter;
 pub use observer::{Split, TrainEvent, TrainObserver};
-#[cfg(feature = "mpi")]
-pub use ranks::Mpi;
-pub use ranks::{Communicator, agree, launched_processes, sum_gradients};
+pub use ranks::{Communicator, launched_processes, sum_gradients};
 pub use step::{StepOutput, TrainOutput, Trainee};
 pub use training::{Training, TrainingEnd};

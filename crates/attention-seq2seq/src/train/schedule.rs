@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::time::{Duration, Instant};
 
-use super::ranks::Ranks;
+use super::Communicator;
 use crate::error::Result;
 use crate::run::{TrainConfig, TrainingClock};
 
@@ -42,15 +42,12 @@ impl Schedule {
         let of_epochs = steps_of_epoch.saturating_mul(config.epochs);
         let left = of_epochs.saturating_sub(begun);
         let begun = before.map_or(begun, |before| before.steps);
-        let clock = config.max_minutes.map(|minutes| {
-            let started = Instant::now();
-            Clock {
-                limit: 60.0 * minutes,
-                before: before.map_or(0.0, |before| before.seconds),
-                elapsed: Box::new(move || started.elapsed()),
-                agreed: None,
-                reserved: before.map_or(0.0, |before| before.validation_seconds),
-            }
+        let clock = config.max_minutes.map(|minutes| Clock {
+            limit: 60.0 * minutes,
+            before: before.map_or(0.0, |before| before.seconds),
+            started: Instant::now(),
+            elapsed: Duration::ZERO,
+            reserved: before.map_or(0.0, |before| before.validation_seconds),
         });
         let of_epochs = begun.saturating_add(left).max(1);
         let steps = config.steps.map_or(of_epochs, |steps| steps.min(of_epochs));
@@ -94,11 +91,11 @@ impl Schedule {
             .is_some_and(|clock| clock.progress() >= 1.0)
     }
 
-    /// Has all processes read the clock of the first, if there is one: they are to agree on rates and on the end.
-    pub(super) fn agree(&mut self, ranks: Ranks<'_>) -> Result<()> {
-        if let Some(clock) = self.clock.as_mut().filter(|_| ranks.are_several()) {
-            let nanoseconds = ranks.first((clock.elapsed)().as_nanos() as u64)?;
-            clock.agreed = Some(Duration::from_nanos(nanoseconds));
+    /// Reads the clock of the first process, if time is limited: all are to agree on rates and on the end.
+    pub(super) fn read_clock(&mut self, ranks: &dyn Communicator) -> Result<()> {
+        if let Some(clock) = &mut self.clock {
+            let nanoseconds = ranks.first(clock.started.elapsed().as_nanos() as u64)?;
+            clock.elapsed = Duration::from_nanos(nanoseconds);
         }
         Ok(())
     }
@@ -126,20 +123,16 @@ struct Clock {
     limit: f64,
     /// Those before it was resumed.
     before: f64,
-    elapsed: Box<dyn Fn() -> Duration>,
-    /// The time at the first of several processes, which counts for all of them.
-    agreed: Option<Duration>,
+    started: Instant,
+    /// The time since then, when the clock was last read.
+    elapsed: Duration,
     /// Those that the validation at the end takes.
     reserved: f64,
 }
 
 impl Clock {
     fn seconds(&self) -> f64 {
-        self.before
-            + self
-                .agreed
-                .unwrap_or_else(|| (self.elapsed)())
-                .as_secs_f64()
+        self.before + self.elapsed.as_secs_f64()
     }
 
     /// The share of the time for steps that is over.
@@ -155,9 +148,6 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::rc::Rc;
-
     use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 
     use super::*;
@@ -241,12 +231,11 @@ mod tests {
         };
         let mut schedule = Schedule::new(&config, 5, 9, Some(before));
         assert_eq!(schedule.begun(), 5);
-        let now = Rc::new(Cell::new(0));
-        let clock = schedule.clock.as_mut().unwrap();
-        let elapsed = Rc::clone(&now);
-        clock.elapsed = Box::new(move || Duration::from_secs(elapsed.get()));
+        fn set(schedule: &mut Schedule, seconds: u64) {
+            schedule.clock.as_mut().unwrap().elapsed = Duration::from_secs(seconds);
+        }
         let mut rate_at = |seconds: u64| {
-            now.set(seconds);
+            set(&mut schedule, seconds);
             (
                 schedule.step(),
                 schedule.is_out_of_time(),
@@ -261,9 +250,9 @@ mod tests {
         assert!((rate_at(500).0 - 0.005).abs() < 1e-12);
         // The last validation is in the time.
         schedule.reserve(Duration::from_secs(30));
-        now.set(69);
+        set(&mut schedule, 69);
         assert!(!schedule.is_out_of_time());
-        now.set(70);
+        set(&mut schedule, 70);
         assert!(schedule.is_out_of_time());
     }
 }

@@ -7,8 +7,7 @@ use burn::tensor::Bytes;
 
 use super::average::{average, decay_at};
 use super::order::{number_parameters, optimizer_bytes};
-use super::ranks::Ranks;
-use super::{Adam, Trainee};
+use super::{Adam, Communicator, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{
@@ -115,12 +114,12 @@ impl<M: Seq2SeqModel> State<M> {
     }
 
     /// Checks that all processes have the same parameters, to the bit.
-    pub(super) fn check_same(&self, ranks: Ranks<'_>) -> Result<()> {
-        if !ranks.are_several() {
+    pub(super) fn check_same(&self, ranks: &dyn Communicator) -> Result<()> {
+        if ranks.size() == 1 {
             return Ok(());
         }
-        let bytes = ranks.agree(bytes(&self.trainee))?;
-        ranks.check_same([("parameters", crc32fast::hash(&bytes).into())])
+        let bytes = bytes(&self.trainee)?;
+        ranks.check_same([("parameters", crc32fast::hash(&bytes))])
     }
 
     /// The model as it would be kept: the average, where there is one.

@@ -135,9 +135,10 @@ pub struct StepOutput {
 impl StepOutput {
     /// The output of no example.
     pub(super) fn empty(device: &Device) -> Self {
-        let none = Tensor::zeros([0, 1], device);
+        let device = device.clone().inner();
+        let none = Tensor::zeros([0, 1], &device);
         Self {
-            loss: Tensor::zeros([1], device),
+            loss: Tensor::zeros([1], &device),
             tokens: 0,
             outputs: none.clone(),
             targets: none,
@@ -151,13 +152,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
     pub fn train_step(&self, batch: Batch) -> TrainOutput {
-        self.step_with(batch, Squares::Scaled)
-    }
-
-    /// [`train_step`](Self::train_step), whose norm is computed in this way.
-    pub(super) fn step_with(&self, batch: Batch, squares: Squares) -> TrainOutput {
-        let (gradients, output) = self.backward(batch);
-        self.clipped(gradients, output, squares)
+        self.clipped(self.backward(batch), Squares::Scaled)
     }
 
     /// The gradients of a batch, before they are clipped.
@@ -176,11 +171,10 @@ impl<M: Seq2SeqModel> Trainee<M> {
         (gradients, output)
     }
 
-    /// The step of these gradients.
+    /// The step of these gradients, whose norm is computed in this way.
     pub(super) fn clipped(
         &self,
-        gradients: GradientsParams,
-        output: StepOutput,
+        (gradients, output): (GradientsParams, StepOutput),
         squares: Squares,
     ) -> TrainOutput {
         let (gradients, norm) = match self.clip {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use epoch::{Loop, window_of};
 
-use super::ranks::Ranks;
+use super::ranks::Alone;
 use super::schedule::Schedule;
 use super::state::State;
 use super::{Communicator, Interrupter, TrainEvent, TrainObserver};
@@ -110,7 +110,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a
     /// checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
-        self.launch_among(Ranks::ALONE)
+        self.launch_on(&Alone)
     }
 
     /// [`launch`](Self::launch) on several processes, each of which calls it with the same model, examples and settings
@@ -127,31 +127,26 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// the first, [`Error::RankFailed`] if another failed, and the errors of the communicator. After any of them the
     /// processes should end: others may wait for this one.
     pub fn launch_on(self, communicator: &dyn Communicator) -> Result<TrainingEnd> {
-        self.launch_among(Ranks::of(Some(communicator)))
-    }
-
-    fn launch_among(self, ranks: Ranks<'_>) -> Result<TrainingEnd> {
-        match self.all_epochs(ranks) {
+        match self.all_epochs(communicator) {
             Err(Error::Stopped) => Ok(TrainingEnd::Interrupted),
             end => end,
         }
     }
 
     /// The checksums of what all processes must have alike, but for the parameters.
-    fn checksums(&self) -> [(&'static str, u64); 4] {
+    fn checksums(&self) -> [(&'static str, u32); 4] {
         let settings = format!("{} {:?}", env!("CARGO_PKG_VERSION"), self.config);
-        let settings = crc32fast::hash(settings.as_bytes());
         [
-            ("settings", settings.into()),
-            ("training pairs", self.train.checksum().into()),
-            ("validation pairs", self.valid.checksum().into()),
-            ("checkpoints", self.resume_from.unwrap_or(0) as u64),
+            ("settings", crc32fast::hash(settings.as_bytes())),
+            ("training pairs", self.train.checksum()),
+            ("validation pairs", self.valid.checksum()),
+            ("checkpoints", self.resume_from.unwrap_or(0) as u32),
         ]
     }
 
     /// As [`launch`](Self::launch), with [`Error::Stopped`] where it is interrupted.
-    fn all_epochs(self, ranks: Ranks<'_>) -> Result<TrainingEnd> {
-        if ranks.are_several() {
+    fn all_epochs(self, ranks: &dyn Communicator) -> Result<TrainingEnd> {
+        if ranks.size() > 1 {
             ranks.check_same(self.checksums())?;
         }
         self.config.check()?;
@@ -177,12 +172,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             train,
             valid: Batches::new(self.valid, self.config.batch_size),
             config: self.config,
-            // What a step of several processes needs is read in each.
-            window: if ranks.are_several() {
-                1
-            } else {
-                window_of(&device)
-            },
+            window: window_of(&device, ranks),
             ranks,
             device,
             most_output: longest + longest / 4 + 2,
@@ -203,13 +193,15 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             if training.schedule.left() == 0 {
                 return Ok(TrainingEnd::LastEpoch);
             }
-            training.schedule.agree(ranks)?;
+            training.schedule.read_clock(ranks)?;
             if training.schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
             let begun = training.schedule.begun();
             let made = training.train(epoch, state);
-            let (next, train) = made.or_else(|error| Err(ended_by(error, &mut journal, ranks)?))?;
+            let is_first = ranks.is_first();
+            let (next, train) =
+                made.or_else(|error| Err(ended_by(error, &mut journal, is_first)?))?;
             state = next;
             state.check_same(ranks)?;
             let validation = Instant::now();
@@ -217,6 +209,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             let nanoseconds = ranks.first(validation.elapsed().as_nanos() as u64)?;
             let schedule = &mut training.schedule;
             schedule.reserve(Duration::from_nanos(nanoseconds));
+            schedule.read_clock(ranks)?;
             let clock = schedule.clock();
             let figures = valid.map(|valid| Epoch {
                 epoch,
@@ -238,7 +231,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
 
 /// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
 /// error names it.
-fn ended_by(mut error: Error, journal: &mut Journal<'_>, ranks: Ranks<'_>) -> Result<Error> {
+fn ended_by(mut error: Error, journal: &mut Journal<'_>, is_first: bool) -> Result<Error> {
     if let Error::Diverged {
         step,
         steps,
@@ -246,7 +239,7 @@ fn ended_by(mut error: Error, journal: &mut Journal<'_>, ranks: Ranks<'_>) -> Re
         ..
     } = &mut error
     {
-        if !ranks.is_first() {
+        if !is_first {
             return Ok(Error::RankFailed { rank: 0 });
         }
         // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.

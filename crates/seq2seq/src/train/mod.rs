@@ -18,7 +18,6 @@ pub(crate) use args::TrainArgs;
 use data::{Data, notes_of_rare};
 use finish::finish;
 use log::{Event, Log, Observer};
-use ranks::Ranks;
 pub(crate) use settings::Settings;
 
 use std::process::ExitCode;
@@ -27,13 +26,13 @@ use std::time::Instant;
 use attention_seq2seq::data::{Corpus, PairFile};
 use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::run::RunLock;
-use attention_seq2seq::train::TrainingEnd;
+use attention_seq2seq::train::{Communicator, TrainingEnd, launched_processes};
 use attention_seq2seq::{Error, Interrupter, Result, RunConfig, RunDir, Training, Vocabs};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 
 use crate::machine::{among_threads, describe};
-use crate::output::{is_closed_output, note, say};
+use crate::output::{is_closed_output, leave_notes_to_another, note, say};
 
 /// As a shell has it for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -60,12 +59,15 @@ struct Begun {
 
 impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let ranks = Ranks::start()?;
-        let end = self.run_among(&ranks);
-        ranks.end(end)
+        let ranks = launched_processes()?;
+        if !ranks.is_first() {
+            leave_notes_to_another();
+        }
+        let end = self.run_among(&*ranks);
+        ranks::end(&*ranks, end)
     }
 
-    fn run_among(self, ranks: &Ranks) -> Result<ExitCode> {
+    fn run_among(self, ranks: &dyn Communicator) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
         let log = match ranks.is_first() {
             true => self.log.log(),
@@ -82,15 +84,12 @@ impl TrainArgs {
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
         let take = || self.take(&run, &mut prepared, lock);
-        let lock = ranks.agree(ranks.is_first().then(take).transpose())?;
+        let lock = ranks.at_first(take)?;
         let config = prepared.config.clone();
         let started = Instant::now();
         let end = among_threads(|| {
             let training = prepared.training(&run, interrupter.clone(), log, &device);
-            match ranks.communicator() {
-                Some(communicator) => ranks.agree(training)?.launch_on(communicator),
-                None => training?.launch(),
-            }
+            ranks.agree(training)?.launch_on(ranks)
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
         interrupter.stop();
@@ -123,7 +122,7 @@ impl TrainArgs {
     }
 
     /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
-    fn begin(&self, run: &RunDir, log: Log, ranks: &Ranks) -> Result<Option<Begun>> {
+    fn begin(&self, run: &RunDir, log: Log, ranks: &dyn Communicator) -> Result<Option<Begun>> {
         let is_first = ranks.is_first();
         // A run that is not there is not resumed, and no folder is made for it.
         let goes_on = self.resume && is_first && run.exists();
@@ -143,7 +142,7 @@ impl TrainArgs {
             }
             return Ok(None);
         }
-        let device = self.machine.open_for(ranks.gpu())?;
+        let device = self.machine.open(ranks.local_rank())?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use attention_seq2seq::RunDir;
@@ -13,6 +15,9 @@ use crate::signals::{ENDLESS, ENDLESSLY};
 
 /// The time within which every process ends after one has died.
 const END: Duration = Duration::from_secs(10);
+
+/// The time that a training may take: one that hangs is to fail, and not to hold up all tests.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// `mpirun` of `seq2seq` with these arguments in `folder`, one list for each group of ranks, with its size.
 fn mpirun(folder: &Path, groups: &[(usize, &str)]) -> Command {
@@ -40,11 +45,48 @@ fn mpirun(folder: &Path, groups: &[(usize, &str)]) -> Command {
     mpirun
 }
 
-/// The epochs that a training on `ranks` ranks tells of, as `mpirun` hands its log on.
+/// The output of `mpirun`, which is killed with its ranks after [`LIMIT`].
+#[track_caller]
+fn output(mut mpirun: Command) -> Output {
+    let mpirun = mpirun.spawn().unwrap();
+    let process = mpirun.id();
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        let hangs = end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
+        if hangs {
+            ranks_of(process).into_iter().for_each(kill);
+            kill(process);
+        }
+        hangs
+    });
+    let output = mpirun.wait_with_output().unwrap();
+    drop(ended);
+    let stderr = text(&output.stderr);
+    assert!(!watch.join().unwrap(), "hung for {LIMIT:?}: {stderr}");
+    output
+}
+
+/// The process of each rank, once it runs.
+fn ranks_of(mpirun: u32) -> Vec<u32> {
+    let parent = mpirun.to_string();
+    let children = Command::new("pgrep").args(["-P", &parent]).output();
+    let children = text(&children.unwrap().stdout);
+    children.lines().map(|it| it.parse().unwrap()).collect()
+}
+
+fn kill(process: u32) {
+    let process = process.to_string();
+    Command::new("kill")
+        .args(["-KILL", &process])
+        .status()
+        .unwrap();
+}
+
+/// The epochs that a training on so many ranks tells of, as `mpirun` hands its log on.
 #[track_caller]
 fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
     let args = format!("{args} --json");
-    let output = mpirun(folder, &[(ranks, &args)]).output().unwrap();
+    let output = output(mpirun(folder, &[(ranks, &args)]));
     let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(faults(&output.stderr), "");
@@ -61,7 +103,7 @@ fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
 /// The lines of our own in the standard error of a training that failed: `mpirun` adds some.
 #[track_caller]
 fn errors_of(folder: &Path, groups: &[(usize, &str)]) -> Vec<String> {
-    let output = mpirun(folder, groups).output().unwrap();
+    let output = output(mpirun(folder, groups));
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     let ours = stderr.lines().filter(|line| line.starts_with("error: "));
@@ -167,21 +209,6 @@ fn processes_that_mpi_does_not_connect_train_nothing() {
 /// A training whose processes are killed if its test fails.
 struct Launched(Child);
 
-impl Launched {
-    /// The process of each rank, once it runs.
-    fn ranks(&self) -> Vec<u32> {
-        let mpirun = self.0.id().to_string();
-        let children = Command::new("pgrep")
-            .args(["-P", &mpirun])
-            .output()
-            .unwrap();
-        text(&children.stdout)
-            .lines()
-            .map(|pid| pid.parse().unwrap())
-            .collect()
-    }
-}
-
 impl Drop for Launched {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -219,23 +246,19 @@ fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
         let started = Instant::now();
         while newest() < Some(next) {
             assert!(launched.0.try_wait().unwrap().is_none(), "ended too early");
-            assert!(started.elapsed() < 60 * END, "never ready");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(started.elapsed() < LIMIT, "never ready");
+            thread::sleep(Duration::from_millis(20));
         }
-        let ranks = launched.ranks();
+        let ranks = ranks_of(launched.0.id());
         assert_eq!(ranks.len(), 3);
-        let process = ranks.iter().find(|&&it| rank_of(it) == victim).unwrap();
-        let killed = Command::new("kill")
-            .args(["-KILL", &process.to_string()])
-            .status();
-        assert!(killed.unwrap().success());
+        kill(*ranks.iter().find(|&&it| rank_of(it) == victim).unwrap());
         let killed = Instant::now();
         while launched.0.try_wait().unwrap().is_none() || ranks.iter().any(|&it| runs(it)) {
             assert!(
                 killed.elapsed() < END,
                 "a process goes on without rank {victim}"
             );
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
         assert!(!launched.0.wait().unwrap().success());
         let stderr = fs::read_to_string(folder.path().join("stderr")).unwrap();

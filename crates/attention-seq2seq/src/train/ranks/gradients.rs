@@ -6,12 +6,11 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Tensor, TensorData};
 
-use super::communicator::{Communicator, Ranks};
+use super::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::model::Seq2SeqModel;
+use crate::train::StepOutput;
 use crate::train::failure::failed;
 use crate::train::host::elements;
-use crate::train::{StepOutput, Trainee};
 
 /// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with
 /// a process's share of the examples that of all examples together. A parameter has a gradient where it has one at any
@@ -48,47 +47,40 @@ fn sum_with<M: Module, const N: usize>(
     module.visit(&mut flatten);
     let mut values = flatten.values;
     communicator.all_reduce_sum(&mut values)?;
-    let (numbers, rest) = values.split_at(N);
+    let (numbers, rest) = values.split_first_chunk().expect("they are at the front");
     let mut divide = Divide {
         rest,
         visited: HashSet::new(),
         gradients: GradientsParams::new(),
     };
     module.visit(&mut divide);
-    Ok((
-        divide.gradients,
-        std::array::from_fn(|index| numbers[index]),
-    ))
+    Ok((divide.gradients, *numbers))
 }
 
-impl Ranks<'_> {
+impl dyn Communicator + '_ {
     /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together. The output
     /// tokens are those of this process; it may have no share.
     ///
     /// # Errors
     /// [`Error::Stopped`] at all processes, if one of them is to stop.
-    pub(in crate::train) fn joint<M: Seq2SeqModel>(
-        self,
-        trainee: &Trainee<M>,
-        own: (GradientsParams, StepOutput),
+    pub(in crate::train) fn joint<M: Module>(
+        &self,
+        module: &M,
+        (gradients, output): (GradientsParams, StepOutput),
         tokens: usize,
         stops: bool,
     ) -> Result<(GradientsParams, StepOutput)> {
-        let (gradients, output) = own;
-        let Some(communicator) = self.0 else {
-            return Ok((gradients, output));
-        };
         let loss = output.loss.clone();
-        let own_loss = loss.clone().try_into_scalar::<f32>().map_err(failed)?;
+        let loss = loss.try_into_scalar::<f32>().map_err(failed)?;
         let weight = output.tokens as f32 / tokens as f32;
-        let numbers = [weight * own_loss, f32::from(u8::from(stops))];
-        let (gradients, [joint_loss, stopping]) =
-            sum_with(communicator, gradients, trainee, weight, numbers)?;
+        let numbers = [weight * loss, f32::from(u8::from(stops))];
+        let (gradients, [loss, stopping]) = sum_with(self, gradients, module, weight, numbers)?;
         if stopping > 0.0 {
             return Err(Error::Stopped);
         }
+        let loss = output.loss.full_like(loss);
         let output = StepOutput {
-            loss: loss.full_like(joint_loss),
+            loss,
             tokens,
             ..output
         };

@@ -4,14 +4,14 @@
 
 mod communicator;
 mod gradients;
+mod launched;
 #[cfg(feature = "mpi")]
 mod mpi;
 
-pub(super) use communicator::Ranks;
-pub use communicator::{Communicator, agree, launched_processes};
+pub(super) use communicator::Alone;
+pub use communicator::Communicator;
 pub use gradients::sum_gradients;
-#[cfg(feature = "mpi")]
-pub use mpi::Mpi;
+pub use launched::launched_processes;
 
 #[cfg(test)]
 mod tests;

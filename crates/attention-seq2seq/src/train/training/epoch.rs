@@ -14,15 +14,18 @@ use crate::run::{Figures, Select, TrainConfig};
 use crate::train::clip::Squares;
 use crate::train::failure::failed;
 use crate::train::meter::Meter;
-use crate::train::ranks::Ranks;
+use crate::train::ranks::Alone;
 use crate::train::schedule::Schedule;
 use crate::train::state::State;
-use crate::train::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput};
+use crate::train::{
+    Communicator, Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput,
+};
 
-/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
-pub(super) fn window_of(device: &Device) -> usize {
+/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read; on several
+/// processes each step reads its gradients.
+pub(super) fn window_of(device: &Device, ranks: &dyn Communicator) -> usize {
     const WINDOW_OF_GPU: usize = 8;
-    if is_in_host_memory(device) {
+    if is_in_host_memory(device) || ranks.size() > 1 {
         1
     } else {
         WINDOW_OF_GPU
@@ -31,7 +34,7 @@ pub(super) fn window_of(device: &Device) -> usize {
 
 /// The epochs of a training: what they share, beside the state that steps change.
 pub(super) struct Loop<'a, O> {
-    pub(super) ranks: Ranks<'a>,
+    pub(super) ranks: &'a dyn Communicator,
     pub(super) config: TrainConfig,
     pub(super) train: Batches,
     pub(super) valid: Batches,
@@ -81,7 +84,7 @@ impl<O: TrainObserver> Loop<'_, O> {
         let mut meter = Meter::new(self.window, None);
         let mut numbers = 1..;
         for window in order.chunks(self.window) {
-            self.schedule.agree(self.ranks)?;
+            self.schedule.read_clock(self.ranks)?;
             if self.schedule.is_out_of_time() {
                 break;
             }
@@ -104,13 +107,7 @@ impl<O: TrainObserver> Loop<'_, O> {
                 continue;
             }
             for step in &window {
-                let made = match self.ranks.are_several() {
-                    true => self.compute_share(&state, step)?,
-                    false => {
-                        self.interrupter.check()?;
-                        self.compute(&state, step, Squares::Scaled)
-                    }
-                };
+                let made = self.compute(&state, step, Squares::Scaled)?;
                 let Some(reason) = made.fault(&state.trainee)? else {
                     state = state.step(step.of_all, step.rate, made.gradients);
                     meter.add(made.output)?;
@@ -143,9 +140,8 @@ impl<O: TrainObserver> Loop<'_, O> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
         for step in steps {
-            self.interrupter.check()?;
             // In fewer passes over gradients: their norm may be infinite where they are finite.
-            let mut made = self.compute(&state, step, Squares::Plain);
+            let mut made = self.compute(&state, step, Squares::Plain)?;
             let gradients = std::mem::take(&mut made.gradients);
             state = state.step(step.of_all, step.rate, gradients);
             self.device.flush().map_err(failed)?;
@@ -158,34 +154,29 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok(Some((state, outputs.collect())))
     }
 
+    /// The step of the whole batch, of which this process computes its share.
     fn compute<M: Seq2SeqModel>(
         &self,
         state: &State<M>,
         step: &Step<'_>,
         squares: Squares,
-    ) -> TrainOutput {
-        let examples = self.train.examples(step.batch);
-        let batch = Batch::new(&examples, &self.device);
-        state.trainee.step_with(batch, squares)
-    }
-
-    /// The step of the whole batch, of which this process computes its share.
-    fn compute_share<M: Seq2SeqModel>(
-        &self,
-        state: &State<M>,
-        step: &Step<'_>,
     ) -> Result<TrainOutput> {
+        let trainee = &state.trainee;
+        let are_several = self.ranks.size() > 1;
+        if !are_several {
+            self.interrupter.check()?;
+        }
         let examples = self.train.examples(&self.ranks.share(step.batch));
-        let own = if examples.is_empty() {
-            let output = StepOutput::empty(&self.device.clone().inner());
-            (GradientsParams::new(), output)
-        } else {
-            state.trainee.backward(Batch::new(&examples, &self.device))
+        let mut made = match examples.is_empty() {
+            true => (GradientsParams::new(), StepOutput::empty(&self.device)),
+            false => trainee.backward(Batch::new(&examples, &self.device)),
         };
-        let tokens = self.train.target_tokens(step.batch);
-        let stops = self.interrupter.should_stop();
-        let (gradients, output) = self.ranks.joint(&state.trainee, own, tokens, stops)?;
-        Ok(state.trainee.clipped(gradients, output, Squares::Scaled))
+        if are_several {
+            let tokens = self.train.target_tokens(step.batch);
+            let stops = self.interrupter.should_stop();
+            made = self.ranks.joint(trainee, made, tokens, stops)?;
+        }
+        Ok(trainee.clipped(made, squares))
     }
 
     pub(super) fn validate<M: Seq2SeqModel>(
@@ -208,6 +199,6 @@ impl<O: TrainObserver> Loop<'_, O> {
             let event = meter.event(epoch, Split::Valid, batch + 1, batches);
             self.tell(&event);
         }
-        meter.finish(Ranks::ALONE)
+        meter.finish(&Alone)
     }
 }

@@ -61,7 +61,7 @@ fn config() -> TrainConfig {
 fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
     let config = config();
     Loop {
-        ranks: Ranks::ALONE,
+        ranks: &Alone,
         train: Batches::new(examples(first), config.batch_size),
         valid: Batches::new(examples(&[4]), config.batch_size),
         device: test_device().autodiff(),
