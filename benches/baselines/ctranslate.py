@@ -16,14 +16,13 @@ def make(setup):
     import ctranslate2
 
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "model")
         spec = specification(setup)
         spec.validate()
         spec.optimize()
-        spec.save(model)
+        spec.save(folder)
         threads = int(os.environ["OMP_NUM_THREADS"])
         translator = ctranslate2.Translator(
-            model, compute_type=setup["compute_type"], inter_threads=threads, intra_threads=1
+            folder, compute_type=setup["compute_type"], inter_threads=threads, intra_threads=1
         )
     sources = [[str(token) for token in source] for source in setup["sources"]]
 
