@@ -233,6 +233,7 @@ impl Hypotheses {
             return Vec::new();
         }
         let before = std::mem::take(&mut self.live);
+        // Where the greedy output alone goes on, outside the beam, the beam has no extension.
         let is_stuck = extensions.is_empty();
         if is_stuck && before.iter().any(|hypothesis| !hypothesis.is_outside) {
             self.cut_off = before;

@@ -16,7 +16,7 @@ mod plain;
 mod table;
 
 /// The words that a model translates, and how many at once.
-const WORDS: usize = 4_000;
+const WORDS: usize = 2_000;
 const BATCH: usize = 100;
 
 /// The end has the probabilities .5, .1 and .9 at the first three steps, and `a` the rest.
