@@ -1,9 +1,10 @@
 """Beam search with an encoder-decoder in PyTorch, for `cargo bench --bench decode`; the protocol is in protocol.py.
 
-The model is that of crates/attention-seq2seq, with the weights that the bench has trained, and the search is the same:
-each step keeps the most likely extensions, those that end are outputs, and an example is done when no other can pass
-its best. It is as one writes it in PyTorch: all hypotheses of a batch are the rows of a step, until the last example of
-the batch is done. A batch has words of one length, so there is neither padding nor a mask.
+The model is that of crates/attention-seq2seq, with the weights that the bench has trained, and so are the outputs: each
+step keeps the most likely extensions, those that end are outputs, and an example is done when no other can pass its
+best. The plain search is as one writes it in PyTorch: all hypotheses of a batch are the rows of a step, until the last
+example of the batch is done. The bounded one finds the greedy outputs first, and goes on with the examples in which
+another can pass it, as ours does. A batch has words of one length, so there is neither padding nor a mask.
 """
 
 import os
@@ -14,13 +15,13 @@ PAD, BOS, EOS, UNK = range(4)
 
 
 def make(setup):
-    """`setup`: batch, beam, max_len, sources, expected outputs of the first of them, and weights."""
+    """`setup`: batch, beam, max_len, is_bounded, sources, expected outputs of the first of them, and weights."""
     import numpy
     import torch
     from torch import nn
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    weights, beam = setup["weights"], setup["beam"]
+    weights, beam, max_len = setup["weights"], setup["beam"], setup["max_len"]
     values = numpy.fromfile(weights["file"], dtype="<f4")
 
     def parameter(path):
@@ -80,40 +81,80 @@ def make(setup):
         logits[:, special] = -torch.inf
         return torch.log_softmax(logits, -1).unflatten(0, (examples, -1)), after
 
+    def greedy(states, keys, values, best, outputs):
+        """Writes the greedy outputs and, of those that end, the sums. Returns, for each example, the greatest sum of
+        any other extension of its greedy output from each length on."""
+        rows, sums, tokens = torch.arange(len(keys)), torch.zeros(len(keys)), torch.full((len(keys),), BOS)
+        others = torch.full((len(keys), max_len + 1), -torch.inf)
+        for length in range(max_len):
+            likely, states = step(tokens, states, keys, values)
+            likely, chosen = likely.squeeze(1).topk(2, 1)
+            others[rows, length] = sums + likely[:, 1]
+            sums, tokens = sums + likely[:, 0], chosen[:, 0]
+            outputs[rows, length] = tokens
+            goes_on = tokens != EOS
+            best[rows[~goes_on]] = sums[~goes_on]
+            if not bool(goes_on.any()):
+                break
+            rows, sums, tokens, keys, values = (it[goes_on] for it in (rows, sums, tokens, keys, values))
+            states = [tuple(part[goes_on] for part in state) for state in states]
+        return others.flip(1).cummax(1).values.flip(1)
+
     def search(source):
         """The tokens of the best output of each source, `[examples, tokens so far]`, cut off or up to its end."""
         values, keys, states = encode(source)
-        examples = len(source)
+        best = torch.full((len(source),), -torch.inf)
+        outputs = torch.full((len(source), max_len), EOS)
+        rows = torch.arange(len(source))
+        if setup["is_bounded"]:
+            others = greedy(states, keys, values, best, outputs)
+            greedy_outputs = outputs.clone()
+            rows = rows[others[:, 0] > best]
+            if len(rows) == 0:
+                return outputs.tolist()
+        examples = len(rows)
+        keys, values = keys[rows], values[rows]
+        states = [tuple(part[rows].repeat_interleave(beam, 0) for part in state) for state in states]
         # At first there is one hypothesis: the others have no probability.
         sums = torch.full((examples, beam), -torch.inf)
         sums[:, 0] = 0
-        states = [tuple(part.repeat_interleave(beam, 0) for part in state) for state in states]
+        is_greedy = sums == 0
         tokens = torch.full((examples * beam,), BOS)
         written = torch.empty((examples, beam, 0), dtype=torch.long)
-        best = torch.full((examples,), -torch.inf)
-        outputs = torch.full((examples, setup["max_len"]), EOS)
-        first = torch.arange(examples).unsqueeze(1)
-        for length in range(setup["max_len"]):
+        for length in range(max_len):
             likely, states = step(tokens, states, keys, values)
             sums, chosen = (sums.unsqueeze(2) + likely).flatten(1).topk(beam, 1)
             parents, chosen = chosen // likely.shape[2], chosen % likely.shape[2]
-            rows = (first * beam + parents).flatten()
-            states = [tuple(part[rows] for part in state) for state in states]
+            first = torch.arange(len(rows)).unsqueeze(1)
+            selected = (first * beam + parents).flatten()
+            states = [tuple(part[selected] for part in state) for state in states]
             written = torch.cat([written[first, parents], chosen.unsqueeze(2)], 2)
             ended = torch.where(chosen == EOS, sums, -torch.inf)
             score_of_best, place = ended.max(1)
-            is_better = score_of_best > best
-            best = torch.where(is_better, score_of_best, best)
-            ends = written[torch.arange(examples), place]
-            outputs[is_better, : length + 1] = ends[is_better]
-            outputs[is_better, length + 1 :] = EOS
+            is_better = score_of_best > best[rows]
+            better = rows[is_better]
+            best[better] = score_of_best[is_better]
+            outputs[better, : length + 1] = written[first.squeeze(1), place][is_better]
+            outputs[better, length + 1 :] = EOS
             sums = torch.where(chosen == EOS, -torch.inf, sums)
-            if bool((sums.amax(1) <= best).all()):
-                break
+            passes = sums > best[rows].unsqueeze(1)
             tokens = chosen.flatten()
-        live = sums.argmax(1)
-        without = best == -torch.inf
-        outputs[without, : written.shape[2]] = written[torch.arange(examples), live][without]
+            if setup["is_bounded"]:
+                # The greedy output is there already: its beginning goes on for the other extensions.
+                is_greedy = is_greedy[first, parents] & (chosen == greedy_outputs[rows, length].unsqueeze(1))
+                goes_on = (passes & ~is_greedy).any(1) | (others[rows, length + 1] > best[rows])
+                rows, sums, written, keys = (it[goes_on] for it in (rows, sums, written, keys))
+                values, is_greedy = values[goes_on], is_greedy[goes_on]
+                kept = goes_on.repeat_interleave(beam)
+                states = [tuple(part[kept] for part in state) for state in states]
+                tokens = tokens[kept]
+                if len(rows) == 0:
+                    break
+            elif not bool(passes.any()):
+                break
+        without = best[rows] == -torch.inf
+        live = written[torch.arange(len(rows)), sums.argmax(1)]
+        outputs[rows[without], : written.shape[2]] = live[without]
         return outputs.tolist()
 
     batches = batches_of_one_length(setup["sources"], setup["batch"])

@@ -1,7 +1,7 @@
 """How a bench and its baselines talk, in JSON: a command a line on the standard input, an answer a line on the standard
 output.
 
-    {"hello": {"threads": 2}}     -> {"torch": "2.15.0", "jax": null}    versions; null where absent
+    {"hello": {"threads": 2}}     -> {"torch": "2.15.0", "jax": null, ..}    versions; null where absent
     {"setup": {"id": 0, ...}}     -> {} or {"skipped": "why it cannot run"}
     {"run": 0, "repeats": 3}      -> {"seconds": 0.0123}    the mean of the calls, by this clock
     {"memory": {"id": 0, ...}}    -> {"bytes": 4096}        what a call takes at its peak; null where unknown
@@ -36,7 +36,7 @@ def answer(command, calls, make):
     match command:
         case {"hello": {"threads": threads}}:
             limit_threads(threads)
-            return {name: version(name) for name in ("torch", "jax")}
+            return {name: version(name) for name in ("torch", "jax", "ctranslate2")}
         case {"setup": setup}:
             try:
                 calls[setup["id"]] = warm(make(setup))

@@ -29,8 +29,11 @@ pub fn finish<const D: usize>(tensor: Tensor<D>) {
     Ending::of(&tensor.device()).end(|| read(tensor));
 }
 
+/// Reads one element. All of them would be copied where a tensor is part of a larger one, as an LSTM's output of its
+/// states.
 fn read<const D: usize>(tensor: Tensor<D>) {
-    std::hint::black_box(tensor.into_data());
+    let first = tensor.dims().map(|_| 0..1);
+    std::hint::black_box(tensor.slice(first).into_data());
 }
 
 /// How a call ends.

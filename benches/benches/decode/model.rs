@@ -1,12 +1,13 @@
-//! The model: trained for a minute, so that outputs end where pronunciations do.
+//! The models: each trained for a minute, so that outputs end where pronunciations do.
 
 use std::fs;
 use std::path::PathBuf;
 
 use attention_seq2seq::data::PairFileOptions;
+use attention_seq2seq::model::{ModelConfig, ModelKind};
 use attention_seq2seq::{
     AttentionKind, DataSource, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
-    Tokenization, TrainConfig, Trainee, Training, Translator, Vocabs,
+    Tokenization, TrainConfig, Trainee, Training, TransformerConfig, Translator, Vocabs,
 };
 use attention_tests::parameters;
 use burn::module::Module;
@@ -24,9 +25,42 @@ const EPOCHS: usize = 4;
 const TRAIN: usize = 8_000;
 const VALID: usize = 200;
 
-/// The sizes, for the title of the work.
-pub(crate) const TITLE: &str =
-    "two layers of LSTMs, the encoder's in both directions, hidden 256, additive attention";
+/// The heads of an attention of the Transformer.
+pub(crate) const HEADS: usize = 4;
+
+/// The sizes of a model, for the title of the work.
+pub(crate) fn title(kind: ModelKind) -> &'static str {
+    match kind {
+        ModelKind::Rnn => {
+            "two layers of LSTMs, the encoder's in both directions, hidden 256, additive attention"
+        }
+        ModelKind::Transformer => {
+            "a Transformer of two layers each, hidden 256, 4 heads, feed-forward 1024"
+        }
+    }
+}
+
+/// The settings of a model for vocabularies of these sizes, and its attention.
+fn settings(kind: ModelKind, [source, target]: [usize; 2]) -> (ModelConfig, AttentionKind) {
+    match kind {
+        ModelKind::Rnn => {
+            let model = Seq2SeqConfig::new(source, target)
+                .with_embedding_size(SIZE)
+                .with_hidden_size(SIZE)
+                .with_layers(LAYERS)
+                .with_cell(CellKind::Lstm);
+            (model.into(), AttentionKind::Additive)
+        }
+        ModelKind::Transformer => {
+            let model = TransformerConfig::new(source, target)
+                .with_hidden_size(SIZE)
+                .with_heads(HEADS)
+                .with_layers(LAYERS)
+                .with_feed_forward_size(4 * SIZE);
+            (model.into(), AttentionKind::Dot)
+        }
+    }
+}
 
 /// A trained model in a folder of its own.
 pub(crate) struct Trained {
@@ -38,15 +72,12 @@ pub(crate) struct Trained {
 
 impl Trained {
     /// Trains on words that are not those to decode.
-    pub(crate) fn new(device: &Device) -> Result<Self> {
+    pub(crate) fn new(kind: ModelKind, device: &Device) -> Result<Self> {
         let pairs = lexicon::words(TRAIN + VALID, 1);
         let (train, valid) = pairs.split_at(TRAIN);
         let vocabs = Vocabs::build(train);
-        let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
-            .with_embedding_size(SIZE)
-            .with_hidden_size(SIZE)
-            .with_layers(LAYERS)
-            .with_cell(CellKind::Lstm);
+        let sizes = [vocabs.source.len(), vocabs.target.len()];
+        let (model, attention) = settings(kind, sizes);
         // The name of a file that nobody reads: the pairs are in memory.
         let data = DataSource::Files {
             train: PathBuf::from("words.tsv"),
@@ -54,10 +85,13 @@ impl Trained {
             options: PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces),
         };
         let config = RunConfig {
-            attention: AttentionKind::Additive,
+            attention,
             train: TrainConfig {
                 epochs: EPOCHS,
-                learning_rate: 2e-3,
+                learning_rate: match kind {
+                    ModelKind::Rnn => 2e-3,
+                    ModelKind::Transformer => 1e-3,
+                },
                 ..TrainConfig::default()
             },
             ..RunConfig::new(model, data, train)

@@ -10,6 +10,7 @@ use crate::text::vocab::Vocab;
 ///
 /// Padding, begin and the unknown token have no column here. So no logit makes one of them an output, NaN included,
 /// and a step costs no mask.
+#[derive(Clone, Debug)]
 pub(crate) struct Candidates {
     projection: PackedLinear,
     /// The token of each column. The end is first, as the first of equal logits is chosen, and the first NaN: a model

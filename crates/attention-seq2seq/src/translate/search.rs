@@ -97,7 +97,7 @@ impl SearchConfig {
         })
     }
 
-    fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
+    pub(super) fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
         BeamSearchConfig::new(self.max_len.unwrap_or(max_len))
             .with_beam(self.width())
             .with_n_best(self.most_outputs())

@@ -13,7 +13,7 @@ use crate::data::batch::Source;
 use crate::device::open_default_device;
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::model::{AnyModel, Decoding, EnsembleDecoding, Seq2SeqModel};
+use crate::model::{AnyModel, Decoding, EnsembleDecoding, FrozenModel};
 use crate::run::{Manifest, Part, RunConfig, RunDir, check_max_len};
 use crate::text::vocab::Vocabs;
 
@@ -57,7 +57,7 @@ pub struct Translator {
 
 /// A model and where it is.
 pub(super) struct Member {
-    pub(super) model: AnyModel,
+    pub(super) model: FrozenModel,
     pub(super) device: Device,
     /// Its ids of the tokens, where it is a further model of an ensemble.
     pub(super) ids: Option<MemberIds>,
@@ -132,7 +132,7 @@ impl Translator {
             .and_then(|record| saved.try_load_record(record))
             .map_err(|error| Error::unusable(&Part::Model.file(run.path(), epoch), error))?;
         let member = Member {
-            model: saved.model.valid(),
+            model: FrozenModel::new(saved.model.valid()),
             device: device.clone(),
             ids: None,
         };

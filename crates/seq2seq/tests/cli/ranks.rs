@@ -82,7 +82,7 @@ fn kill(process: u32) {
         .unwrap();
 }
 
-/// The epochs that a training on so many ranks tells of, as `mpirun` hands its log on.
+/// The epochs that a training on `ranks` ranks tells of, as `mpirun` hands its log on.
 #[track_caller]
 fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
     let args = format!("{args} --json");

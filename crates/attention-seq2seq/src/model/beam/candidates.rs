@@ -82,3 +82,14 @@ pub(super) fn best_extensions(
     }
     best.into_sorted_vec()
 }
+
+/// The best extension of the hypothesis `parent`, as [`best_extensions`] of that alone.
+pub(super) fn best_extension_of(
+    parent: usize,
+    rows: &[&[f64]],
+    sums: &[f64],
+    columns: Range<usize>,
+) -> Option<Extension> {
+    let best = best_extensions(&rows[parent..=parent], &sums[parent..=parent], columns, 1);
+    best.first().map(|&best| Extension { parent, ..best })
+}

@@ -26,11 +26,20 @@ const MOST_BEAM: usize = 10_000;
 /// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
 /// beginnings are kept is decided among beginnings of one length.
 ///
-/// With a beam of two or more the greedy output is found first, and is one of the outputs if it ends, so that none is
-/// less likely. A hypothesis that cannot pass the last of the `n_best` any more is dropped: log-probabilities only
-/// fall, and `lp` grows up to `max_len` tokens. Dropping it changes no output: whatever it crowded out of the beam is
-/// less likely, at the same length, and could not pass either. So the first of `n_best` outputs is the output of the
-/// same search for one. Outputs that reach `max_len` without an end come after those that ended.
+/// With a beam of two or more the greedy output is one of the outputs if it ends, so that none is less likely: a search
+/// for one finds it first, and one for several goes on with its beginning even where others crowd it out of the beam.
+/// Outputs that reach `max_len` without an end come after those that ended.
+///
+/// Once there are `n_best` outputs, a hypothesis is dropped if its *reach*, `log p` over `lp` at `max_len`, passes none
+/// of them. That changes no output:
+///
+/// - No output that begins with it is better than its reach: log-probabilities only fall, which `lp` divides the more
+///   the longer the output is, and `cp` is not above 0.
+/// - An extension that it, or what would have come of it, crowds out of the beam has the same length and no higher
+///   log-probability, so that its reach is no higher: it would be dropped, too.
+///
+/// So the outputs are those of a beam search that drops nothing, together with the greedy output, and the first of
+/// `n_best` outputs is the output of the same search for one.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
     /// The most tokens of an output; one without an end by then is cut off.

@@ -51,6 +51,8 @@ struct Hypothesis {
     coverage: Vec<f64>,
     /// Whether it is the beginning of the greedy output.
     is_greedy: bool,
+    /// Whether it goes on as such alone, crowded out of the beam.
+    is_outside: bool,
 }
 
 impl Hypothesis {
@@ -60,6 +62,7 @@ impl Hypothesis {
             log_probability: 0.0,
             coverage: Vec::new(),
             is_greedy: true,
+            is_outside: false,
         }
     }
 
@@ -106,6 +109,8 @@ struct Greedy {
 enum Phase {
     /// All.
     Beam,
+    /// All, and the beginning of the greedy output, though it may be crowded out of the beam.
+    WithGreedy,
     /// The best alone.
     FindsGreedy(Greedy),
     /// All, with the greedy output among those that ended.
@@ -137,6 +142,14 @@ impl Hypotheses {
             ended: Vec::new(),
             cut_off: Vec::new(),
             phase: Phase::Beam,
+        }
+    }
+
+    /// Before the first token. The greedy output is one of those that are found.
+    pub(super) fn with_greedy() -> Self {
+        Self {
+            phase: Phase::WithGreedy,
+            ..Self::new()
         }
     }
 
@@ -176,6 +189,21 @@ impl Hypotheses {
         self.live.len()
     }
 
+    /// The number of these that are in the beam; they are the first.
+    pub(super) fn in_beam(&self) -> usize {
+        let live = self.live.iter();
+        live.filter(|hypothesis| !hypothesis.is_outside).count()
+    }
+
+    /// The index of the beginning of the greedy output, if it is to go on even if others crowd it out.
+    pub(super) fn greedy(&self) -> Option<usize> {
+        let mut live = self.live.iter();
+        match self.phase {
+            Phase::WithGreedy => live.position(|hypothesis| hypothesis.is_greedy),
+            _ => None,
+        }
+    }
+
     /// The last token of each hypothesis that goes on.
     pub(super) fn last_tokens(&self) -> impl Iterator<Item = u32> {
         let last = |hypothesis: &Hypothesis| hypothesis.node.map(|node| self.nodes[node].token);
@@ -190,11 +218,13 @@ impl Hypotheses {
         live.map(|hypothesis| hypothesis.log_probability).collect()
     }
 
-    /// Goes on with these extensions, the best first, and returns the parents of those that go on: none once the
-    /// example is done. `weights` are each hypothesis's at this step, if they count.
+    /// Goes on with these extensions, the best first, and with that of the [greedy](Self::greedy) output, if there is
+    /// one. Returns the parents of those that go on: none once the example is done. `weights` are each
+    /// hypothesis's at this step, if they count.
     pub(super) fn extend(
         &mut self,
         extensions: &[Extension],
+        of_greedy: Option<&Extension>,
         token: impl Fn(&Extension) -> u32,
         weights: Option<&[Vec<f32>]>,
         scoring: &Scoring,
@@ -203,7 +233,9 @@ impl Hypotheses {
             return Vec::new();
         }
         let before = std::mem::take(&mut self.live);
-        if extensions.is_empty() {
+        // Where the greedy output alone goes on, outside the beam, the beam has no extension.
+        let is_stuck = extensions.is_empty();
+        if is_stuck && before.iter().any(|hypothesis| !hypothesis.is_outside) {
             self.cut_off = before;
             return Vec::new();
         }
@@ -218,10 +250,11 @@ impl Hypotheses {
                 greedy.others.push(reach.unwrap_or(f64::NEG_INFINITY));
                 best
             }
-            Phase::Beam | Phase::AfterGreedy(_) => extensions,
+            Phase::Beam | Phase::WithGreedy | Phase::AfterGreedy(_) => extensions,
         };
+        let outside = of_greedy.filter(|extension| !extensions.contains(extension));
         let mut parents = Vec::with_capacity(extensions.len());
-        for extension in extensions {
+        for extension in extensions.iter().chain(outside) {
             let parent = &before[extension.parent];
             let mut extended = Hypothesis {
                 node: parent.node,
@@ -230,14 +263,16 @@ impl Hypotheses {
                     Some(weights) => parent.covering(&weights[extension.parent]),
                     None => Vec::new(),
                 },
-                is_greedy: false,
+                is_greedy: of_greedy == Some(extension),
+                is_outside: outside == Some(extension),
             };
             let token = token(extension);
             if let Phase::AfterGreedy(greedy) = &self.phase {
                 extended.is_greedy = parent.is_greedy && greedy.tokens[self.len - 1] == token;
             }
             if token == Vocab::EOS {
-                if !extended.is_greedy {
+                let is_known = extended.is_greedy && matches!(self.phase, Phase::AfterGreedy(_));
+                if !is_known {
                     self.end(&extended, scoring);
                 }
                 continue;
@@ -307,6 +342,7 @@ impl Hypotheses {
     /// The outputs, the best first: those that ended, then those that were cut off.
     pub(super) fn into_outputs(mut self, scoring: &Scoring) -> Vec<BeamOutput> {
         let cut_off = self.cut_off.iter().chain(&self.live);
+        let cut_off = cut_off.filter(|hypothesis| !hypothesis.is_outside);
         let mut cut_off: Vec<Found> = cut_off
             .map(|hypothesis| self.found(hypothesis, false, scoring))
             .collect();

@@ -1,6 +1,6 @@
 //! The steps of a beam search.
 
-use super::candidates::{Extension, best_extensions};
+use super::candidates::{Extension, best_extension_of, best_extensions};
 use super::hypotheses::{Hypotheses, Scoring};
 use super::{BeamOutput, BeamSearchConfig};
 use crate::error::{Error, Result};
@@ -39,8 +39,13 @@ impl BeamSearchConfig {
         };
         let all = 0..decoding.rows();
         let mut examples: Vec<Hypotheses>;
-        if self.beam == 1 {
-            examples = all.map(|_| Hypotheses::new()).collect();
+        if self.beam == 1 || self.n_best > 1 {
+            // The greedy output alone bounds no list of several.
+            let first = match self.beam {
+                1 => Hypotheses::new,
+                _ => Hypotheses::with_greedy,
+            };
+            examples = all.map(|_| first()).collect();
             self.steps(decoding, &mut examples, &prefix, &scoring, stop)?;
         } else {
             examples = all.map(|_| Hypotheses::of_greedy()).collect();
@@ -96,12 +101,17 @@ impl BeamSearchConfig {
                     None if len < self.min_len => 1..tokens.len(),
                     None => 0..tokens.len(),
                 };
-                let extensions = best_extensions(&rows, &sums, columns, self.beam);
+                let in_beam = &rows[..example.in_beam()];
+                let extensions = best_extensions(in_beam, &sums, columns.clone(), self.beam);
+                let of_greedy = example
+                    .greedy()
+                    .and_then(|parent| best_extension_of(parent, &rows, &sums, columns));
                 let weights = weights
                     .as_ref()
                     .map(|weights| &weights[first..first + count]);
                 let token = |extension: &Extension| tokens[extension.column];
-                let parents = example.extend(&extensions, token, weights, scoring);
+                let parents =
+                    example.extend(&extensions, of_greedy.as_ref(), token, weights, scoring);
                 kept.extend(parents.into_iter().map(|parent| first + parent));
                 first += count;
             }

@@ -1,9 +1,23 @@
+use burn::module::Param;
+use burn::tensor::{Distribution, Tensor};
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
-use crate::model::Decoding;
+use crate::attention::AttentionKind;
+use crate::data::batch::Source;
+use crate::device::test_device;
+use crate::model::{Decoding, Seq2SeqConfig, Seq2SeqModel};
 use crate::text::vocab::Vocab;
+use plain::plain_search;
 use table::{A, Table, every_output, scrambled};
 
+mod plain;
 mod table;
+
+/// The words that a model translates, and how many at once.
+const WORDS: usize = 2_000;
+const BATCH: usize = 100;
 
 /// The end has the probabilities .5, .1 and .9 at the first three steps, and `a` the rest.
 fn ends_early(row: &[u32]) -> Vec<f64> {
@@ -102,71 +116,102 @@ fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
     // The empty output has .5 at once, and `a` cannot pass it; with a penalty it can, up to the limit.
     assert_eq!(steps(40, 0.0, 1), 1);
     assert!(steps(40, 1.0, 1) > 30);
-    // A second output is kept: what goes on is more likely than all that end. The greedy output took a step.
-    assert_eq!(steps(40, 0.0, 2), 41);
+    // A second output is kept: what goes on is more likely than all that end.
+    assert_eq!(steps(40, 0.0, 2), 40);
 }
 
-/// The outputs of a beam search that drops no hypothesis and knows no greedy output.
-fn unbounded(config: &BeamSearchConfig, table: &impl Fn(&[u32]) -> Vec<f64>) -> Vec<BeamOutput> {
-    let mut live = vec![(Vec::new(), 0.0)];
-    let mut ended = Vec::new();
-    for len in 1..=config.max_len {
-        let mut extended = Vec::new();
-        for (tokens, sum) in &live {
-            for (token, probability) in [Vocab::EOS].into_iter().chain(A..).zip(table(tokens)) {
-                let tokens: Vec<u32> = tokens.iter().copied().chain([token]).collect();
-                extended.push((tokens, sum + probability.ln()));
-            }
+/// Compares the outputs of each example with the plain search's, and returns the number of examples whose greedy output
+/// the plain search lost. Elsewhere both have the same outputs; there the greedy one takes its place among them.
+fn check_against_plain<'a>(
+    config: &BeamSearchConfig,
+    decoding: impl Fn() -> Box<dyn Decoding + 'a>,
+) -> usize {
+    let greedy = search(
+        &config.clone().with_beam(1).with_n_best(1),
+        &mut *decoding(),
+    );
+    let plain = plain_search(config, &mut *decoding());
+    let found = search(config, &mut *decoding());
+    let mut lost = 0;
+    for ((found, plain), greedy) in found.iter().zip(plain).zip(greedy) {
+        let mut pairs = found.iter().filter(|output| output.ended).zip(&plain);
+        assert!(pairs.all(|(found, plain)| found.score >= plain.score));
+        let mut expected = plain;
+        let is_lost = |output: &BeamOutput| expected.iter().all(|it| it.tokens != output.tokens);
+        if greedy[0].ended && is_lost(&greedy[0]) {
+            lost += 1;
+            expected.extend(greedy);
+            expected.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
-        extended.sort_by(|(_, a), (_, b)| f64::total_cmp(b, a));
-        extended.truncate(config.beam);
-        live.clear();
-        for (mut tokens, sum) in extended {
-            if tokens.last() != Some(&Vocab::EOS) {
-                live.push((tokens, sum));
-                continue;
-            }
-            tokens.pop();
-            let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty);
-            ended.push(BeamOutput {
-                tokens,
-                ended: true,
-                log_probability: sum,
-                score: sum / penalty,
-            });
-        }
+        expected.truncate(config.n_best);
+        let ended = found.iter().filter(|output| output.ended);
+        assert!(
+            ended.eq(&expected),
+            "{config}: {found:?}, expected {expected:?}"
+        );
     }
-    ended.sort_by(|a, b| b.score.total_cmp(&a.score));
-    ended
+    lost
 }
 
 #[test]
 fn dropping_what_cannot_pass_loses_no_output() {
-    let mut by_greedy = 0;
-    for seed in 0..300 {
-        // The end is likely after a few tokens, so that greedy outputs end.
-        let scrambled = scrambled(4, seed);
-        let table = |row: &[u32]| {
-            let mut probabilities = scrambled(row);
-            probabilities[0] *= row.len() as f64 * 0.5;
-            let sum: f64 = probabilities.iter().sum();
-            probabilities.into_iter().map(|it| it / sum).collect()
-        };
-        for (beam, penalty) in [(2, 0.0), (3, 0.7), (5, 0.0)] {
-            let config = BeamSearchConfig::new(12)
-                .with_beam(beam)
-                .with_length_penalty(penalty);
-            let outputs = search(&config, &mut Table::new(1, table)).remove(0);
-            let greedy = search(&config.clone().with_beam(1), &mut Table::new(1, table)).remove(0);
-            let mut expected: Vec<_> = unbounded(&config, &table);
-            if greedy[0].ended && expected.first().is_none_or(|it| it.score < greedy[0].score) {
-                by_greedy += 1;
-                expected = greedy;
-            }
-            assert_eq!(outputs, expected[..1], "{seed} {config}");
-        }
+    for (beam, n_best, penalty) in [(2, 1, 0.0), (3, 1, 0.7), (5, 1, 0.0), (5, 3, 0.7)] {
+        let config = BeamSearchConfig::new(12)
+            .with_beam(beam)
+            .with_n_best(n_best)
+            .with_length_penalty(penalty);
+        let lost = (0..300).map(|seed| {
+            // The end is likely after a few tokens, so that greedy outputs end.
+            let table = move |row: &[u32]| {
+                let mut probabilities = scrambled(4, seed)(row);
+                probabilities[0] *= row.len() as f64 * 0.5;
+                let sum: f64 = probabilities.iter().sum();
+                probabilities.into_iter().map(|it| it / sum).collect()
+            };
+            check_against_plain(&config, || Box::new(Table::new(1, table)))
+        });
+        assert!(
+            lost.sum::<usize>() > 0,
+            "{config}: no greedy output was lost"
+        );
     }
-    assert!(by_greedy > 0, "the beam lost no greedy output");
+}
+
+/// Made-up words of one length each, in batches.
+fn batches_of_words() -> impl Iterator<Item = Source> {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    (0..WORDS / BATCH).map(move |batch| {
+        let len = 3 + batch % 8;
+        let mut word = || -> Vec<u32> { (0..len).map(|_| random.random_range(A..30)).collect() };
+        let words: Vec<Vec<u32>> = (0..BATCH).map(|_| word()).collect();
+        Source::new(words.iter().map(Vec::as_slice), &test_device())
+    })
+}
+
+#[test]
+fn words_have_outputs_at_least_as_likely_as_those_of_the_plain_search() {
+    let device = test_device();
+    device.seed(3);
+    let config = Seq2SeqConfig::new(30, 12)
+        .with_embedding_size(6)
+        .with_hidden_size(8);
+    let mut model = config.init(AttentionKind::Additive.init(&config, &device), &device);
+    // Logits far enough apart for outputs to end, and for some beams to lose the greedy one.
+    let weight = Tensor::random([16, 12], Distribution::Normal(0.0, 2.0), &device);
+    model.decoder.output.weight = Param::from_tensor(weight);
+    for (n_best, penalty) in [(1, 0.0), (3, 0.6)] {
+        let config = BeamSearchConfig::new(12)
+            .with_beam(5)
+            .with_n_best(n_best)
+            .with_length_penalty(penalty);
+        let lost = batches_of_words().map(|words| {
+            check_against_plain(&config, || model.decoding(&words, config.max_len, false))
+        });
+        assert!(
+            lost.sum::<usize>() > 0,
+            "{config}: no greedy output was lost"
+        );
+    }
 }
 
 #[test]
@@ -305,7 +350,8 @@ fn an_example_that_is_stuck_keeps_what_it_has() {
         n_best: 1,
     };
     for _ in 0..3 {
-        assert!(hypotheses.extend(&[], |_| A, None, &scoring).is_empty());
+        let parents = hypotheses.extend(&[], None, |_| A, None, &scoring);
+        assert!(parents.is_empty());
     }
     assert_eq!(hypotheses.into_outputs(&scoring).len(), 1);
 }

@@ -47,6 +47,12 @@ pub struct Decoder<A: StatefulAttention> {
 pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
     memory: Cow<'a, Memory>,
+    weights: DecoderWeights,
+}
+
+/// The weights of the recurrent layers, ready for many steps. Clones share what is packed.
+#[derive(Clone, Debug)]
+pub(crate) struct DecoderWeights {
     /// The tokens' share of the first layer's gates.
     of_tokens: TokenGates,
     /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
@@ -127,15 +133,25 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// Prepares one pass over a target of at most `steps` steps.
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
-        self.pass_of(Cow::Borrowed(memory), steps)
+        let tokens = memory.batch_size().saturating_mul(steps);
+        self.pass_with(self.weights(tokens), Cow::Borrowed(memory))
     }
 
-    /// [`pass`](Self::pass), with a memory of its own.
-    pub(crate) fn pass_of<'a>(
+    /// A pass with these weights.
+    pub(super) fn pass_with<'a>(
         &'a self,
+        weights: DecoderWeights,
         memory: Cow<'a, Memory>,
-        steps: usize,
     ) -> DecoderPass<'a, A> {
+        DecoderPass {
+            decoder: self,
+            memory,
+            weights,
+        }
+    }
+
+    /// The weights for steps of about so many tokens, as the parameters are now.
+    pub(super) fn weights(&self, tokens: usize) -> DecoderWeights {
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();
         let layers = &self.recurrent.layers;
@@ -146,10 +162,7 @@ impl<A: StatefulAttention> Decoder<A> {
             }
             PackedLinear::from(&layer.input)
         });
-        let tokens = memory.batch_size().saturating_mul(steps);
-        DecoderPass {
-            decoder: self,
-            memory,
+        DecoderWeights {
             of_tokens: TokenGates::new(
                 &layers[0].input,
                 &embedding,
@@ -220,12 +233,17 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         };
         let context = context.squeeze_dim::<2>(1);
 
-        let mut of_tokens = Some(self.of_tokens.rows(tokens));
+        let DecoderWeights {
+            of_tokens,
+            gates,
+            cells,
+        } = &self.weights;
+        let mut of_tokens = Some(of_tokens.rows(tokens));
         let mut below = context.clone();
         let Recurrent {
             layers, dropout, ..
         } = &self.decoder.recurrent;
-        let prepared = self.cells.iter().zip(&self.gates).zip(layers);
+        let prepared = cells.iter().zip(gates).zip(layers);
         for (((cell, gates), layer), state) in prepared.zip(&mut states) {
             let gates = match of_tokens.take() {
                 Some(of_tokens) => of_tokens + gates.forward(below),

@@ -6,13 +6,30 @@ use attention_core::Memory;
 use attention_core::stateful::StatefulAttention;
 use burn::tensor::{Device, Tensor};
 
-use super::decoder::{DecoderPass, DecoderState};
+use super::decoder::{DecoderPass, DecoderState, DecoderWeights};
 use super::{Encoding, Seq2Seq};
 use crate::data::batch::Source;
 use crate::model::candidates::Candidates;
 use crate::model::decoding::{
     Decoding, NextTokens, RowExamples, Selection, log_softmax, tokens_on_device,
 };
+
+/// The weights that the steps of a search read. Clones share what is packed.
+#[derive(Clone, Debug)]
+pub(crate) struct SearchWeights {
+    decoder: DecoderWeights,
+    candidates: Candidates,
+}
+
+impl SearchWeights {
+    /// Those of `model` as its parameters are now, for steps of about so many tokens.
+    pub(crate) fn new<A: StatefulAttention>(model: &Seq2Seq<A>, tokens: usize) -> Self {
+        Self {
+            decoder: model.decoder.weights(tokens),
+            candidates: model.decoder.candidates(),
+        }
+    }
+}
 
 /// A pass over a batch of outputs in the making.
 pub(super) struct RecurrentDecoding<'a, A: StatefulAttention> {
@@ -37,16 +54,19 @@ pub(super) struct RecurrentDecoding<'a, A: StatefulAttention> {
 impl<'a, A: StatefulAttention> RecurrentDecoding<'a, A> {
     pub(super) fn new(
         model: &'a Seq2Seq<A>,
+        weights: SearchWeights,
         source: &Source,
-        max_len: usize,
         with_weights: bool,
     ) -> Self {
+        let SearchWeights {
+            decoder,
+            candidates,
+        } = weights;
         let Encoding { memory, state } = model.encode(source);
-        let candidates = model.decoder.candidates();
         Self {
             model,
             tokens: candidates.ids(),
-            pass: model.decoder.pass_of(Cow::Owned(memory.clone()), max_len),
+            pass: model.decoder.pass_with(decoder, Cow::Owned(memory.clone())),
             first: state.clone(),
             state,
             memory,

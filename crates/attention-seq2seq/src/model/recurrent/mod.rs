@@ -24,6 +24,7 @@ use crate::text::vocab::Vocab;
 
 use decoder::{DecoderState, Features};
 use decoding::RecurrentDecoding;
+pub(crate) use decoding::SearchWeights;
 
 /// An encoder and a decoder with attention between them, generic over the attention.
 #[derive(Module, Debug)]
@@ -115,8 +116,8 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         if with_weights {
             return self.greedy_with_weights(source, max_len);
         }
-        let mut decoding = RecurrentDecoding::new(self, source, max_len, false);
-        greedy_search(&mut decoding, max_len)
+        let mut decoding = self.decoding(source, max_len, false);
+        greedy_search(&mut *decoding, max_len)
     }
 
     /// [`greedy`](Self::greedy) with weights. All examples are rows of every step, as its weights are `[batch, keys]`.
@@ -141,6 +142,16 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             }
         }
         outputs
+    }
+
+    /// [`decoding`](Seq2SeqModel::decoding), with weights that were made of the same parameters.
+    pub(crate) fn decoding_with<'a>(
+        &'a self,
+        weights: SearchWeights,
+        source: &Source,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        Box::new(RecurrentDecoding::new(self, weights, source, with_weights))
     }
 
     fn encode(&self, source: &Source) -> Encoding<A> {
@@ -168,7 +179,8 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
         max_len: usize,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        Box::new(RecurrentDecoding::new(self, source, max_len, with_weights))
+        let tokens = source.batch_size().saturating_mul(max_len);
+        self.decoding_with(SearchWeights::new(self, tokens), source, with_weights)
     }
 }
 

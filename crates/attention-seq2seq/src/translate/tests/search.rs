@@ -1,8 +1,9 @@
 //! Beam search, scores of given outputs, ensembles, and the weights of any output.
 
 use super::*;
+use crate::data::batch::Source;
 use crate::error::Error;
-use crate::model::AttentionHead;
+use crate::model::{AttentionHead, Seq2SeqModel};
 
 const WIDE: usize = 8;
 
@@ -49,6 +50,25 @@ fn settings_of_a_search_count() {
     for output in found(wide().with_min_len(3).with_max_len(Some(4))) {
         assert!((3..=4).contains(&output.tokens.len()), "{output:?}");
         assert_eq!(output.ended, output.tokens.len() == 3);
+    }
+}
+
+/// Weights that all searches share give what those of a search of its own give, to the bit.
+#[test]
+fn searches_share_the_weights_of_the_model() {
+    let (_folder, translator) = lively();
+    let model = translator.model().unwrap();
+    let search = wide().beam_search(MAX_LEN, Vec::new());
+    for _ in 0..2 {
+        for (text, found) in TEXTS.iter().zip(translator.n_best(TEXTS, &wide()).unwrap()) {
+            let source = translator.encoded(&[&Chars.split(text)]);
+            let source = Source::new(source.iter().map(Vec::as_slice), &device());
+            let mut decoding = model.decoding(&source, MAX_LEN, false);
+            let expected = search.search(&mut *decoding).unwrap().remove(0);
+            let found: Vec<f64> = found.iter().map(|it| it.log_probability).collect();
+            let expected: Vec<f64> = expected.iter().map(|it| it.log_probability).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 }
 

@@ -1,0 +1,52 @@
+//! A model whose parameters stay as they are.
+
+use std::ops::Deref;
+
+use super::recurrent::SearchWeights;
+use super::{AnyModel, Decoding, Seq2SeqModel};
+use crate::data::batch::Source;
+
+/// The largest vocabulary whose share of the gates is computed for all tokens, once: 64 MiB where an LSTM has a hidden
+/// size of 1,024. A larger one is projected token by token.
+const PROJECTED_TOKENS: usize = 4096;
+
+/// A model that trains no more, with the weights of its decoder packed once for all searches. It is given out to read
+/// alone, so that they stay those of its parameters.
+pub(crate) struct FrozenModel {
+    model: AnyModel,
+    /// None of a Transformer, whose steps read the layers as they are.
+    weights: Option<SearchWeights>,
+}
+
+impl FrozenModel {
+    pub(crate) fn new(model: AnyModel) -> Self {
+        let weights = match &model {
+            AnyModel::Rnn(model) => Some(SearchWeights::new(model, PROJECTED_TOKENS)),
+            AnyModel::Transformer(_) => None,
+        };
+        Self { model, weights }
+    }
+
+    /// As [`Seq2SeqModel::decoding`].
+    pub(crate) fn decoding(
+        &self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + '_> {
+        match (&self.model, &self.weights) {
+            (AnyModel::Rnn(model), Some(weights)) => {
+                model.decoding_with(weights.clone(), source, with_weights)
+            }
+            (model, _) => model.decoding(source, max_len, with_weights),
+        }
+    }
+}
+
+impl Deref for FrozenModel {
+    type Target = AnyModel;
+
+    fn deref(&self) -> &AnyModel {
+        &self.model
+    }
+}
