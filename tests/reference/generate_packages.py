@@ -228,6 +228,23 @@ def torch_cases():
                     state = total
         return run
 
+    def of_heads(module, keys, queries):
+        module.reset()
+        state = None
+        for step in range(STEPS):
+            context, state = module(keys, LENS, queries[:, step], state)
+            yield context, torch.stack(state).mean(0)
+
+    def of_states(last):
+        """Those whose state has more than the weights, which are `last(state)`."""
+        def run(module, keys, queries):
+            module.reset()
+            state = None
+            for step in range(STEPS):
+                context, state = module(keys, LENS, queries[:, step], state)
+                yield context, last(state)
+        return run
+
     def of_speechbrain(module, keys, queries):
         module.reset()
         for step in range(STEPS):
@@ -250,6 +267,14 @@ def torch_cases():
         for step in range(STEPS):
             context, weights = module(queries[:, step:step + 1], keys, lens)
             yield context.reshape(BATCH, -1), weights.reshape(BATCH, KEYS)
+
+    def of_coverage(module, keys, queries):
+        bank, coverage = keys.clone(), None
+        for step in range(STEPS):
+            context, weights = module(queries[:, step:step + 1], bank, lens, coverage)
+            weights = weights.reshape(BATCH, KEYS)
+            coverage = weights if coverage is None else coverage + weights
+            yield context.reshape(BATCH, -1), weights
 
     def of_joeynmt(module, keys, queries):
         module.compute_proj_keys(keys)
@@ -324,6 +349,14 @@ def torch_cases():
     yield one("allennlp_bilinear", "_attention.", bilinear.BilinearAttention(Q, D), weights_alone)
     yield one("fairseq", "decoder.attention.", fairseq.AttentionLayer(Q, D, O), of_fairseq)
     yield one("yoyodyne", "decoder.attention.", yoyodyne.Attention(D, Q), of_yoyodyne)
+    # Those that are a recipe in docs/recipes.md.
+    at = "decoder.att.0."
+    yield one("recipe_heads_add", at, espnet.AttMultiHeadAdd(D, Q, 2, A, O), of_heads)
+    yield one("recipe_heads_loc", at, espnet.AttMultiHeadLoc(D, Q, 2, A, O, C, HALF), of_heads)
+    yield one("recipe_loc_2d", at, espnet.AttLoc2D(D, Q, A, 2, C, HALF), of_states(lambda state: state[:, -1]))
+    yield one("recipe_loc_rec", at, espnet.AttLocRec(D, Q, A, C, HALF), of_states(lambda state: state[0]))
+    yield one("recipe_coverage", "decoder.attn.", onmt.GlobalAttention(D, coverage=True, attn_type="mlp"), of_coverage,
+              (D, D), detached=True)
     yield one("texar", "decoder.", texar.BahdanauAttention(A, Q, D, normalize=True), of_texar)
 
 
@@ -360,4 +393,7 @@ if __name__ == "__main__":
         torch.set_num_threads(1)
         (HERE / "packages").mkdir(exist_ok=True)
         cases = [*keras_case(), sockeye_case(), *torch_cases()]
-        write("packages.json", f"torch {torch.__version__}", cases)
+        is_recipe = [case["name"].startswith("recipe_") for case in cases]
+        for file, kind in (("packages.json", False), ("packages_recipes.json", True)):
+            chosen = [case for case, is_one in zip(cases, is_recipe) if is_one == kind]
+            write(file, f"torch {torch.__version__}", chosen)
