@@ -166,6 +166,17 @@ def keras_case():
               HERE / "packages" / "keras_additive.safetensors")
     yield encoded("keras_additive", f"{layer.name}/", {"keys": keys, "queries": queries},
                   {"weights": weights, "context": context}, {})
+    keys, queries = drawn("keras_heads/keys", BATCH, KEYS, D), drawn("keras_heads/queries", BATCH, STEPS, Q)
+    layer = keras.layers.MultiHeadAttention(2, 3, value_dim=4, output_shape=O)
+    layer.build(queries.shape, keys.shape, keys.shape)
+    for weight in layer.weights:
+        weight.assign(drawn(weight.path, *weight.shape, std=0.5))
+    context, weights = layer(queries, keys, attention_mask=masks[1][:, None], return_attention_scores=True)
+    context, weights = (keras.ops.convert_to_numpy(x) for x in (context, weights))
+    weights_of_layer = {w.path: keras.ops.convert_to_numpy(w).astype(np.float32) for w in layer.weights}
+    save_file(weights_of_layer, HERE / "packages" / "recipe_keras_heads.safetensors")
+    yield encoded("recipe_keras_heads", f"{layer.name}/", {"keys": keys, "queries": queries},
+                  {"weights": weights.mean(1), "context": context}, {})
 
 
 def torch_cases():
@@ -339,6 +350,9 @@ def torch_cases():
     yield one("coqui_sigmoid", at, original(norm="sigmoid"), of_coqui)
     yield one("coqui_forward", at, original(forward_attn=True), of_coqui)
     yield one("coqui_forward_agent", at, original(forward_attn=True, trans_agent=True), of_coqui)
+    yield one("coqui_forward_sigmoid", at, original(forward_attn=True, norm="sigmoid"), of_coqui)
+    yield one("coqui_forward_agent_sigmoid", at, original(forward_attn=True, trans_agent=True, norm="sigmoid"),
+              of_coqui)
     at = "decoder.attn."
     for kind in ("mlp", "general", "dot"):
         yield one(f"opennmt_{kind}", at, onmt.GlobalAttention(D, attn_type=kind), of_onmt, (D, D))

@@ -10,20 +10,18 @@
 //!
 //! let device = Device::flex();
 //! // A location-sensitive attention, whose steps begin with the same weight on each key, as ESPnet's do.
-//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att.0.", &device)?;
+//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att_list.0.", &device)?;
 //! // The same, trained with another factor than ESPnet's 2.0.
-//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att.0.", &device)?;
-//! // Additive attention, with the layer that OpenNMT-py has behind the context.
-//! let mlp = opennmt::MLP.load("nmt.pt", "decoder.attn.", &device)?;
-//! let (attention, output) = (mlp.attention, mlp.output);
+//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att_list.0.", &device)?;
+//! // Additive attention, `mlp.attention`, with the layer that OpenNMT-py has behind the context, `mlp.output`.
+//! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
 //! # Ok::<(), attention_core::import::ImportError>(())
 //! ```
 //!
-//! Every result is a [`StatefulAttention`](crate::stateful::StatefulAttention): `setup` takes the encoder's states as
-//! keys and values, and each step a decoder's state. Weights and contexts are the package's to rounding, which
-//! `packages.rs` of the tests holds to files and results of the packages themselves.
+//! Every result is a [`StatefulAttention`](crate::stateful::StatefulAttention) with the package's weights and contexts
+//! to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
 //!

@@ -20,10 +20,9 @@ use crate::stateful::{
 /// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
 pub(super) struct Parts {
     tensors: Vec<(Role, Tensor<2>)>,
-    sizes: Sizes,
+    pub(super) sizes: Sizes,
     factor: f64,
     device: Device,
-    /// The type of the parameters.
     dtype: DType,
 }
 
@@ -52,7 +51,7 @@ impl Parts {
             };
             let fitted = parts.sizes.fit(shape.trim_end_matches('?'), &got);
             fitted.map_err(|expected| refused(&format!("the shape {expected}")))?;
-            if role == Role::Filters && parts.size('W').is_multiple_of(2) {
+            if role == Role::Filters && parts.sizes.of('W').is_multiple_of(2) {
                 return Err(refused("an odd kernel size"));
             }
             let rows = file.rows(name, &got, (device, wide(dtype)))?;
@@ -96,19 +95,14 @@ impl Parts {
         Attention::new(score, 0.0)
     }
 
-    /// The size of a letter in the shapes.
-    pub(super) fn size(&self, letter: char) -> usize {
-        self.sizes.of(letter)
-    }
-
     pub(super) fn dot_product(&self) -> DotProductAttention {
         let config = DotProductAttentionConfig::new();
         config.with_scale(Some(self.factor)).init()
     }
 
     pub(super) fn location(&self, features: LocationFeatures, start: Start) -> LocationAttention {
-        let [query_size, key_size, num_hiddens] = self.sizes();
-        let [filters, kernel_size] = ['C', 'W'].map(|size| self.size(size));
+        let [query_size, key_size, num_hiddens, filters, kernel_size] =
+            ['Q', 'D', 'A', 'C', 'W'].map(|letter| self.sizes.of(letter));
         let mut attention = LocationAttentionConfig::new(query_size, key_size, num_hiddens)
             .with_filters(filters)
             .with_kernel_size(kernel_size)
@@ -123,7 +117,8 @@ impl Parts {
     }
 
     pub(super) fn coverage(&self, start: Start) -> CoverageAttention {
-        let [query_size, key_size, num_hiddens] = self.sizes();
+        let [query_size, key_size, num_hiddens] =
+            ['Q', 'D', 'A'].map(|letter| self.sizes.of(letter));
         let mut attention = CoverageAttentionConfig::new(query_size, key_size, num_hiddens)
             .with_start(start)
             .init(&self.device);
@@ -148,10 +143,6 @@ impl Parts {
         ]
     }
 
-    fn sizes(&self) -> [usize; 3] {
-        ['Q', 'D', 'A'].map(|size| self.size(size))
-    }
-
     /// Forward attention; its transition agent, if the file has one, is the probability of `sign` times its sum.
     pub(super) fn forward<A: StatefulAttention>(
         &self,
@@ -173,8 +164,9 @@ impl Parts {
         reads_query: bool,
         tanh: bool,
     ) -> WithOutput<A> {
+        let linear = self.layer(Role::Output, Role::OutputBias);
         let output = OutputLayer {
-            linear: self.layer(Role::Output, Role::OutputBias),
+            linear,
             reads_query,
             tanh,
         };
@@ -185,12 +177,12 @@ impl Parts {
     fn query_and_key(&self) -> [Tensor<2>; 2] {
         match self.find(Role::KeyAndQuery) {
             Some(both) => {
-                let [key_size, total] = [self.size('D'), both.dims()[0]];
+                let [key_size, total] = [self.sizes.of('D'), both.dims()[0]];
                 let part = |start, size| both.clone().narrow(0, start, size);
                 [part(key_size, total - key_size), part(0, key_size)]
             }
             None => [Role::Query, Role::Key].map(|role| {
-                let identity = || Tensor::eye(self.size('A'), &self.device);
+                let identity = || Tensor::eye(self.sizes.of('A'), &self.device);
                 self.find(role).unwrap_or_else(identity)
             }),
         }
@@ -203,8 +195,6 @@ impl Parts {
         tensors.reduce(Tensor::add)
     }
 
-    /// # Panics
-    /// If the family has no tensor of this role.
     fn tensor(&self, role: Role) -> Tensor<2> {
         let tensor = self.find(role);
         tensor.unwrap_or_else(|| panic!("expected a family with a tensor for {role:?}"))

@@ -5,8 +5,9 @@ use super::{Entries, Package, Parts, WithOutput, package};
 use crate::attention::{AdditiveAttention, Attention, DotProductAttention};
 use crate::score::BilinearScore;
 
-/// OpenNMT-py 3.5.1, `onmt.modules.GlobalAttention`, by its `attn_type`. The layer behind the context reads the query,
-/// too. `coverage=True` is a recipe in docs/recipes.md.
+/// OpenNMT-py 3.5.1, `onmt.modules.GlobalAttention`, by `global_attention`; the prefix ends in `"decoder.attn."`. The
+/// layer behind the context reads the query, too. `coverage_attn` is a recipe in docs/recipes.md; where
+/// `global_attention_function` is "sparsemax", so is the normalizer of the `attention`.
 pub mod opennmt {
     use super::*;
 
@@ -31,7 +32,7 @@ pub mod opennmt {
         package("OpenNMT-py's dot", &[OF_DOT], 1.0, |file| file.with_output(file.dot_product(), true, true));
 }
 
-/// JoeyNMT 2.3.0, `joeynmt.attention`.
+/// JoeyNMT 2.3.0, `joeynmt.attention`, by `attention` of its configuration; the prefix ends in `"decoder.attention."`.
 pub mod joeynmt {
     use super::*;
 
@@ -41,11 +42,11 @@ pub mod joeynmt {
     ];
     const OF_LUONG: Entries = &[("key_layer.weight", Bilinear, "Q D")];
 
-    /// `BahdanauAttention`: additive attention.
+    /// "bahdanau", `BahdanauAttention`: additive attention.
     pub const BAHDANAU: Package<AdditiveAttention> =
         package("JoeyNMT's BahdanauAttention", &[OF_BAHDANAU], 1.0, Parts::additive);
 
-    /// `LuongAttention`: bilinear attention. The layer is of the keys there, and of the queries here.
+    /// "luong", `LuongAttention`: bilinear attention. The layer is of the keys there, and of the queries here.
     pub const LUONG: Package<Attention<BilinearScore>> =
         package("JoeyNMT's LuongAttention", &[OF_LUONG], 1.0, Parts::bilinear);
 }
@@ -67,7 +68,7 @@ pub mod allennlp {
         package("AllenNLP's BilinearAttention", &[OF_BILINEAR], 1.0, Parts::bilinear);
 }
 
-/// fairseq 0.12.2, `fairseq.models.lstm`.
+/// fairseq 0.12.2, `fairseq.models.lstm`; the prefix ends in `"decoder.attention."`.
 pub mod fairseq {
     use super::*;
 
@@ -94,7 +95,8 @@ pub mod yoyodyne {
     pub const ATTENTION: Package<AdditiveAttention> = package("yoyodyne's Attention", &[ENTRIES], 1.0, Parts::additive);
 }
 
-/// Keras 3.15.1, `keras.layers`, in a safetensors file; the prefix is the layer's path, `"additive_attention/"`.
+/// Keras 3.15.1, `keras.layers`, in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`;
+/// the prefix is the layer's path, `"additive_attention/"`.
 pub mod keras {
     use super::*;
 
@@ -134,8 +136,7 @@ pub mod texar {
         package("texar's BahdanauAttention", &[ENTRIES], 1.0, Parts::additive);
 }
 
-/// Sockeye 1.18.106, `sockeye.rnn_attention`, in a safetensors file made of its MXNet parameters; the prefix ends in
-/// `"att_"`.
+/// Sockeye 1.18.106, `sockeye.rnn_attention`, in a safetensors file of its MXNet parameters; prefixes end in `"att_"`.
 pub mod sockeye {
     use super::*;
 
