@@ -6,7 +6,7 @@ import protocol
 
 
 def make(setup):
-    """`setup`: kind, pass, batch, queries, keys, units and heads."""
+    """`setup`: candidate, kind, pass, batch, queries, keys, units and heads."""
     import torch
     from torch import nn
 
@@ -14,17 +14,26 @@ def make(setup):
     torch.manual_seed(0)
     batch, queries, keys, units, heads = (setup[name] for name in ("batch", "queries", "keys", "units", "heads"))
     inputs = [torch.randn(batch, rows, units, requires_grad=True) for rows in (queries, keys, keys)]
-    make_call = {
-        "additive": additive,
-        "dot product": dot_product,
-        "multi-head": multi_head,
-        "cached step": cached_step,
-    }[setup["kind"]]
-    attend, parameters = make_call(units, heads, inputs)
-    if setup["pass"] == "forward":
+    candidate, is_forward = setup["candidate"], setup["pass"] == "forward"
+    if setup["kind"] == "location step":
+        make_step = {"ESPnet": espnet_step, "Coqui": coqui_step}.get(candidate.split(",")[0], location_step)
+        with torch.no_grad():
+            attend, parameters = make_step(units, inputs, is_forward)
+        if "compile" in candidate:
+            attend = torch.compile(attend, dynamic=False)
+    else:
+        make_call = {
+            "additive": additive,
+            "dot product": dot_product,
+            "multi-head": multi_head,
+            "cached step": cached_step,
+        }[setup["kind"]]
+        attend, parameters = make_call(units, heads, inputs)
+    if is_forward:
         return torch.no_grad()(lambda: attend(*inputs))
     output_gradient, leaves = torch.randn(batch, queries, units), [*inputs, *parameters]
-    return lambda: torch.autograd.grad((attend(*inputs) * output_gradient).sum(), leaves)
+    # The packages' steps take the keys for values.
+    return lambda: torch.autograd.grad((attend(*inputs) * output_gradient).sum(), leaves, allow_unused=True)
 
 
 def additive(units, _heads, _inputs):
@@ -73,6 +82,65 @@ def cached_step(units, heads, inputs):
         return output(context.transpose(1, 2).flatten(2))
 
     return attend, []
+
+
+# Filters of location-sensitive attention, and the keys under one.
+FILTERS, WIDTH = 32, 31
+
+
+def location_step(units, inputs, is_forward):
+    """The formula of Tacotron 2, composed: filters over the weights of the step before and their sum. Keys are projected
+    before a forward pass, and within one that trains."""
+    import torch
+    from torch import nn
+
+    query, key, value = (nn.Linear(units, size, bias=False) for size in (units, units, 1))
+    filters = nn.Conv1d(2, FILTERS, WIDTH, padding=WIDTH // 2, bias=False)
+    location = nn.Linear(FILTERS, units, bias=False)
+    projected = key(inputs[1])
+    before = torch.full((len(projected), 2, projected.shape[1]), 1 / projected.shape[1])
+
+    def attend(queries, keys, values):
+        keys = projected if is_forward else key(keys)
+        features = torch.tanh(query(queries) + keys + location(filters(before).mT))
+        return torch.bmm(torch.softmax(value(features).mT, -1), values)
+
+    layers = [query, value, filters, location] + [key] * (not is_forward)
+    return attend, [layer.weight for layer in layers]
+
+
+def espnet_step(units, inputs, is_forward):
+    """ESPnet's own, whose filters run over the weights of the step before alone."""
+    import torch
+    from espnet.nets.pytorch_backend.rnn.attentions import AttLoc
+
+    module = AttLoc(units, units, units, FILTERS, WIDTH // 2)
+    batch, length, _ = inputs[1].shape
+    before = torch.full((batch, length), 1 / length)
+
+    def attend(queries, keys, _values):
+        if not is_forward:
+            module.reset()  # which forgets the projected keys
+        return module(keys, [length] * batch, queries[:, 0], before)[0].unsqueeze(1)
+
+    return attend, module.parameters()
+
+
+def coqui_step(units, inputs, is_forward):
+    """Coqui's own."""
+    import torch
+    from TTS.tts.layers.tacotron.attentions import OriginalAttention
+
+    module = OriginalAttention(units, units, units, True, FILTERS, WIDTH, False, "softmax", False, False, False)
+    projected = module.preprocess_inputs(inputs[1])
+    mask = torch.ones(projected.shape[:2], dtype=torch.bool)
+
+    def attend(queries, keys, _values):
+        module.init_states(keys)
+        of_keys = projected if is_forward else module.preprocess_inputs(keys)
+        return module(queries[:, 0], keys, of_keys, mask).unsqueeze(1)
+
+    return attend, module.parameters()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside them the same
-//! call of Burn's operations, Burn's multi-head attention, and PyTorch.
+//! call of Burn's operations, Burn's multi-head attention, and PyTorch. Last a step of location-sensitive attention, at
+//! the sizes of a Tacotron 2.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
 
@@ -12,6 +13,7 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::{Call, call, call_of, finish, random};
+use attention_core::stateful::{LocationAttentionConfig, LocationFeatures, StatefulAttention};
 use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttention,
     NewRows, drop_in,
@@ -34,6 +36,16 @@ const KINDS: [&str; 5] = [
     "cached step",
     "cached batch",
 ];
+const LOCATION_STEP: Work = Work {
+    kind: "location step",
+    batch: BATCH,
+    queries: 1,
+    keys: 200,
+    units: 128,
+};
+const FILTERS: usize = 32;
+/// Keys under a filter.
+const WIDTH: usize = 31;
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -45,59 +57,117 @@ fn run(threads: usize) -> io::Result<()> {
     let mut baselines = Baselines::start("calls.py", threads);
     let mut report = Report::start(threads);
     report.add_baselines(&baselines);
-    for kind in KINDS {
-        for [batch, queries] in CALLS {
-            for units in UNITS {
-                for pass in ["forward", "forward + backward"] {
-                    // A cache is for inference, and a step is of one token.
-                    let is_step = kind.starts_with("cached");
-                    let batch = if kind == "cached batch" { BATCH } else { batch };
-                    let title = format!("{kind} b{batch} q{queries} k{KEYS} units {units}, {pass}");
-                    if is_step && (pass != "forward" || queries > 1) || !options.wants(&title) {
-                        continue;
-                    }
-                    println!("{title}");
-                    let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-                    for (backend, device) in options.devices() {
-                        let device = match pass {
-                            "forward" => device,
-                            _ => device.autodiff(),
-                        };
-                        for (name, call) in calls(kind, [batch, queries, units], &device) {
-                            let local = Local::new(format!("{name}, {backend}"), call);
-                            candidates.push(Box::new(local.on(&device)));
-                        }
-                    }
-                    if kind != "cached batch"
-                        && let Ok(baselines) = &mut baselines
-                    {
-                        let setup = json!({
-                            "kind": kind,
-                            "pass": pass,
-                            "batch": batch,
-                            "queries": queries,
-                            "keys": KEYS,
-                            "units": units,
-                            "heads": HEADS,
-                        });
-                        baselines.add_to(&mut candidates, "PyTorch eager", setup);
-                    }
-                    let work = [title.as_str(), pass];
-                    report.measure(work, candidates, &mut baselines, options.rounds)?;
+    for work in works() {
+        // A cache is for inference.
+        let is_cached = work.kind.starts_with("cached");
+        let passes = ["forward", "forward + backward"];
+        for pass in passes.into_iter().take(if is_cached { 1 } else { 2 }) {
+            let title = format!("{}, {pass}", work.title());
+            if !options.wants(&title) {
+                continue;
+            }
+            println!("{title}");
+            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+            for (backend, device) in options.devices() {
+                let device = match pass {
+                    "forward" => device,
+                    _ => device.autodiff(),
+                };
+                for (name, call) in calls(&work, &device) {
+                    let local = Local::new(format!("{name}, {backend}"), call);
+                    candidates.push(Box::new(local.on(&device)));
                 }
             }
+            if let Ok(baselines) = &mut baselines {
+                for candidate in work.baselines() {
+                    let setup = json!({
+                        "candidate": candidate,
+                        "kind": work.kind,
+                        "pass": pass,
+                        "batch": work.batch,
+                        "queries": work.queries,
+                        "keys": work.keys,
+                        "units": work.units,
+                        "heads": HEADS,
+                    });
+                    baselines.add_to(&mut candidates, candidate, setup);
+                }
+            }
+            let work = [title.as_str(), pass];
+            report.measure(work, candidates, &mut baselines, options.rounds)?;
         }
     }
     report.write(options.json.as_deref())
 }
 
+/// A call to time.
+struct Work {
+    kind: &'static str,
+    batch: usize,
+    queries: usize,
+    keys: usize,
+    units: usize,
+}
+
+impl Work {
+    fn title(&self) -> String {
+        let Self {
+            kind,
+            batch,
+            queries,
+            keys,
+            units,
+        } = self;
+        format!("{kind} b{batch} q{queries} k{keys} units {units}")
+    }
+
+    fn baselines(&self) -> &'static [&'static str] {
+        match self.kind {
+            "cached batch" => &[],
+            "location step" => &[
+                "PyTorch eager",
+                "torch.compile",
+                "ESPnet",
+                "ESPnet, compiled",
+                "Coqui",
+                "Coqui, compiled",
+            ],
+            _ => &["PyTorch eager"],
+        }
+    }
+}
+
+fn works() -> Vec<Work> {
+    let mut works = Vec::new();
+    for kind in KINDS {
+        for [batch, queries] in CALLS {
+            // A step is of one token.
+            if kind.starts_with("cached") && queries > 1 {
+                continue;
+            }
+            works.extend(UNITS.map(|units| Work {
+                kind,
+                batch: if kind == "cached batch" { BATCH } else { batch },
+                queries,
+                keys: KEYS,
+                units,
+            }));
+        }
+    }
+    works.push(LOCATION_STEP);
+    works
+}
+
 /// Ours and its peers; on a device that trains, with the gradients of inputs and weights.
-fn calls(
-    kind: &str,
-    [batch, queries, units]: [usize; 3],
-    device: &Device,
-) -> Vec<(&'static str, Call)> {
-    let inputs = [queries, KEYS, KEYS].map(|rows| random([batch, rows, units], device));
+fn calls(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
+    let Work {
+        kind,
+        batch,
+        queries,
+        keys,
+        units,
+    } = *work;
+    let inputs = [queries, keys, keys].map(|rows| random([batch, rows, units], device));
     match kind {
         "additive" => {
             let ours = AdditiveAttentionConfig::new(units, units, units).init(device);
@@ -136,6 +206,7 @@ fn calls(
             ]
         }
         "cached step" => steps(inputs, device),
+        "location step" => location_steps(&inputs, units),
         _ => [("even", vec![KEYS; BATCH]), ("ragged", ragged_lengths())]
             .map(|(name, lengths)| (name, step_of_batch(&inputs, &lengths)))
             .into(),
@@ -189,4 +260,42 @@ fn steps([token, keys, _]: [Tensor<3>; 3], device: &Device) -> Vec<(&'static str
         burns.forward(input).context
     });
     vec![("ours", Box::new(cached)), ("Burn, all keys", without)]
+}
+
+/// A step as Tacotron 2 has it, whose filters run over two channels; and its floor, the same step without the location,
+/// which is measured rather than counted: most of it is `tanh`.
+fn location_steps(inputs: &[Tensor<3>; 3], units: usize) -> Vec<(&'static str, Call)> {
+    let device = inputs[0].device();
+    let ours = LocationAttentionConfig::new(units, units, units)
+        .with_filters(FILTERS)
+        .with_kernel_size(WIDTH)
+        .with_features(LocationFeatures::Both)
+        .init(&device);
+    let of_ours =
+        [&ours.query, &ours.key, &ours.value, &ours.location].map(|layer| layer.weight.val());
+    let without = AdditiveAttentionConfig::new(units, units, units).init(&device);
+    let score = &without.score;
+    let of_floor = [&score.query, &score.key, &score.value].map(|layer| layer.weight.val());
+    vec![
+        ("ours", step_of(ours, inputs, &of_ours)),
+        ("floor", step_of(without, inputs, &of_floor)),
+    ]
+}
+
+/// A first step. Keys are projected before, but where the gradients go through the projection.
+fn step_of<A: StatefulAttention + 'static>(
+    attention: A,
+    inputs: &[Tensor<3>; 3],
+    parameters: &[Tensor<2>],
+) -> Call {
+    let setup = |attention: &A, keys, values| attention.setup(keys, values, Mask::none());
+    let [query, keys, values] = inputs.clone();
+    let trains = query.device().is_autodiff();
+    let prepared = (!trains).then(|| setup(&attention, keys, values));
+    call(inputs.clone(), parameters, move |[query, keys, values]| {
+        let memory = prepared.clone();
+        let memory = memory.unwrap_or_else(|| setup(&attention, keys, values));
+        let state = attention.initial_state(&memory);
+        attention.step(query, &memory, state).0
+    })
 }

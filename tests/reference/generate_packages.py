@@ -166,6 +166,17 @@ def keras_case():
               HERE / "packages" / "keras_additive.safetensors")
     yield encoded("keras_additive", f"{layer.name}/", {"keys": keys, "queries": queries},
                   {"weights": weights, "context": context}, {})
+    keys, queries = drawn("keras_heads/keys", BATCH, KEYS, D), drawn("keras_heads/queries", BATCH, STEPS, Q)
+    layer = keras.layers.MultiHeadAttention(2, 3, value_dim=4, output_shape=O)
+    layer.build(queries.shape, keys.shape, keys.shape)
+    for weight in layer.weights:
+        weight.assign(drawn(weight.path, *weight.shape, std=0.5))
+    context, weights = layer(queries, keys, attention_mask=masks[1][:, None], return_attention_scores=True)
+    context, weights = (keras.ops.convert_to_numpy(x) for x in (context, weights))
+    weights_of_layer = {w.path: keras.ops.convert_to_numpy(w).astype(np.float32) for w in layer.weights}
+    save_file(weights_of_layer, HERE / "packages" / "recipe_keras_heads.safetensors")
+    yield encoded("recipe_keras_heads", f"{layer.name}/", {"keys": keys, "queries": queries},
+                  {"weights": weights.mean(1), "context": context}, {})
 
 
 def torch_cases():
@@ -228,6 +239,23 @@ def torch_cases():
                     state = total
         return run
 
+    def of_heads(module, keys, queries):
+        module.reset()
+        state = None
+        for step in range(STEPS):
+            context, state = module(keys, LENS, queries[:, step], state)
+            yield context, torch.stack(state).mean(0)
+
+    def of_states(last):
+        """Those whose state has more than the weights, which are `last(state)`."""
+        def run(module, keys, queries):
+            module.reset()
+            state = None
+            for step in range(STEPS):
+                context, state = module(keys, LENS, queries[:, step], state)
+                yield context, last(state)
+        return run
+
     def of_speechbrain(module, keys, queries):
         module.reset()
         for step in range(STEPS):
@@ -250,6 +278,14 @@ def torch_cases():
         for step in range(STEPS):
             context, weights = module(queries[:, step:step + 1], keys, lens)
             yield context.reshape(BATCH, -1), weights.reshape(BATCH, KEYS)
+
+    def of_coverage(module, keys, queries):
+        bank, coverage = keys.clone(), None
+        for step in range(STEPS):
+            context, weights = module(queries[:, step:step + 1], bank, lens, coverage)
+            weights = weights.reshape(BATCH, KEYS)
+            coverage = weights if coverage is None else coverage + weights
+            yield context.reshape(BATCH, -1), weights
 
     def of_joeynmt(module, keys, queries):
         module.compute_proj_keys(keys)
@@ -314,6 +350,9 @@ def torch_cases():
     yield one("coqui_sigmoid", at, original(norm="sigmoid"), of_coqui)
     yield one("coqui_forward", at, original(forward_attn=True), of_coqui)
     yield one("coqui_forward_agent", at, original(forward_attn=True, trans_agent=True), of_coqui)
+    yield one("coqui_forward_sigmoid", at, original(forward_attn=True, norm="sigmoid"), of_coqui)
+    yield one("coqui_forward_agent_sigmoid", at, original(forward_attn=True, trans_agent=True, norm="sigmoid"),
+              of_coqui)
     at = "decoder.attn."
     for kind in ("mlp", "general", "dot"):
         yield one(f"opennmt_{kind}", at, onmt.GlobalAttention(D, attn_type=kind), of_onmt, (D, D))
@@ -324,6 +363,14 @@ def torch_cases():
     yield one("allennlp_bilinear", "_attention.", bilinear.BilinearAttention(Q, D), weights_alone)
     yield one("fairseq", "decoder.attention.", fairseq.AttentionLayer(Q, D, O), of_fairseq)
     yield one("yoyodyne", "decoder.attention.", yoyodyne.Attention(D, Q), of_yoyodyne)
+    # Those that are a recipe in docs/recipes.md.
+    at = "decoder.att.0."
+    yield one("recipe_heads_add", at, espnet.AttMultiHeadAdd(D, Q, 2, A, O), of_heads)
+    yield one("recipe_heads_loc", at, espnet.AttMultiHeadLoc(D, Q, 2, A, O, C, HALF), of_heads)
+    yield one("recipe_loc_2d", at, espnet.AttLoc2D(D, Q, A, 2, C, HALF), of_states(lambda state: state[:, -1]))
+    yield one("recipe_loc_rec", at, espnet.AttLocRec(D, Q, A, C, HALF), of_states(lambda state: state[0]))
+    yield one("recipe_coverage", "decoder.attn.", onmt.GlobalAttention(D, coverage=True, attn_type="mlp"), of_coverage,
+              (D, D), detached=True)
     yield one("texar", "decoder.", texar.BahdanauAttention(A, Q, D, normalize=True), of_texar)
 
 
@@ -360,4 +407,7 @@ if __name__ == "__main__":
         torch.set_num_threads(1)
         (HERE / "packages").mkdir(exist_ok=True)
         cases = [*keras_case(), sockeye_case(), *torch_cases()]
-        write("packages.json", f"torch {torch.__version__}", cases)
+        is_recipe = [case["name"].startswith("recipe_") for case in cases]
+        for file, kind in (("packages.json", False), ("packages_recipes.json", True)):
+            chosen = [case for case, is_one in zip(cases, is_recipe) if is_one == kind]
+            write(file, f"torch {torch.__version__}", chosen)

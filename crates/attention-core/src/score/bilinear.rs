@@ -67,7 +67,7 @@ pub struct BilinearScore {
     /// M, `[query_size, key_size]`: Burn keeps a linear layer as `[in, out]`, which is M as the formula has it. (The
     /// `weight` of a PyTorch `Linear` from queries to keys is its transpose.)
     pub query: Linear,
-    scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl ScoringFunction for BilinearScore {

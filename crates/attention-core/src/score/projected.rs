@@ -81,8 +81,8 @@ pub struct ProjectedScore {
     pub query: Linear,
     /// W_k, `[key_size, num_hiddens]`.
     pub key: Linear,
-    tanh: bool,
-    scale: Option<f64>,
+    pub(crate) tanh: bool,
+    pub(crate) scale: Option<f64>,
 }
 
 impl ScoringFunction for ProjectedScore {

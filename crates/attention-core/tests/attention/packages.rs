@@ -117,6 +117,8 @@ fn loaded_attentions_are_the_packages() {
                 "coqui_sigmoid" => check.of(&coqui::SIGMOID),
                 "coqui_forward" => check.of(&coqui::FORWARD),
                 "coqui_forward_agent" => check.of(&coqui::FORWARD_AGENT),
+                "coqui_forward_sigmoid" => check.of(&coqui::FORWARD_SIGMOID),
+                "coqui_forward_agent_sigmoid" => check.of(&coqui::FORWARD_AGENT_SIGMOID),
                 "opennmt_mlp" => check.of(&opennmt::MLP),
                 "opennmt_general" => check.of(&opennmt::GENERAL),
                 "opennmt_dot" => check.of(&opennmt::DOT),
@@ -134,7 +136,7 @@ fn loaded_attentions_are_the_packages() {
             }
         }
     });
-    assert_eq!(cases.len(), 29);
+    assert_eq!(cases.len(), 31);
 }
 
 #[test]

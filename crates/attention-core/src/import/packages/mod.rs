@@ -10,20 +10,18 @@
 //!
 //! let device = Device::flex();
 //! // A location-sensitive attention, whose steps begin with the same weight on each key, as ESPnet's do.
-//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att.0.", &device)?;
+//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att_list.0.", &device)?;
 //! // The same, trained with another factor than ESPnet's 2.0.
-//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att.0.", &device)?;
-//! // Additive attention, with the layer that OpenNMT-py has behind the context.
-//! let mlp = opennmt::MLP.load("nmt.pt", "decoder.attn.", &device)?;
-//! let (attention, output) = (mlp.attention, mlp.output);
+//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att_list.0.", &device)?;
+//! // Additive attention, `mlp.attention`, with the layer that OpenNMT-py has behind the context, `mlp.output`.
+//! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
 //! # Ok::<(), attention_core::import::ImportError>(())
 //! ```
 //!
-//! Every result is a [`StatefulAttention`](crate::stateful::StatefulAttention): `setup` takes the encoder's states as
-//! keys and values, and each step a decoder's state. Weights and contexts are the package's to rounding, which
-//! `packages.rs` of the tests holds to files and results of the packages themselves.
+//! Every result is a [`StatefulAttention`](crate::stateful::StatefulAttention) with the package's weights and contexts
+//! to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
 //!
@@ -31,15 +29,15 @@
 //! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
 //! module here has other numbers in other places, and the same results.
 //!
-//! # Faults that are not copied
-//!
-//! docs/differences.md has a table of classes with their factors and starts, and of what they do on padding, in their
-//! first step and after it: a port has to know it to live with a model that was trained so.
+//! Faults are not copied. docs/differences.md has a table of classes with their factors and starts, and of what they do
+//! on padding, in their first step and after it: a port has to know it to live with a model that was trained so.
 
 mod output;
 mod parts;
 mod shapes;
+#[rustfmt::skip] // tables of names, packed to be read side by side
 mod speech;
+#[rustfmt::skip]
 mod text;
 
 pub use output::{OutputLayer, WithOutput};
@@ -67,7 +65,7 @@ pub struct Package<A> {
 
 const fn package<A>(
     class: &'static str,
-    tables: &'static [&'static [Entry]],
+    tables: &'static [Entries],
     factor: f64,
     build: fn(&Parts) -> A,
 ) -> Package<A> {
@@ -83,36 +81,13 @@ const fn package<A>(
 struct Names {
     /// The package and the class, as an error names them.
     class: &'static str,
-    tables: &'static [&'static [Entry]],
+    tables: &'static [Entries],
 }
 
-/// A tensor of a class.
-#[derive(Debug)]
-struct Entry {
-    /// The name after the prefix.
-    name: &'static str,
-    role: Role,
-    /// The axes, as [`shapes`] has them.
-    shape: &'static str,
-    /// Whether a file may be without it.
-    is_optional: bool,
-}
-
-const fn has(name: &'static str, role: Role, shape: &'static str) -> Entry {
-    Entry {
-        name,
-        role,
-        shape,
-        is_optional: false,
-    }
-}
-
-const fn may_have(name: &'static str, role: Role, shape: &'static str) -> Entry {
-    Entry {
-        is_optional: true,
-        ..has(name, role, shape)
-    }
-}
+/// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`] has them, with a `?` where a
+/// file may be without it.
+type Entry = (&'static str, Role, &'static str);
+type Entries = &'static [Entry];
 
 /// The use of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,30 +117,14 @@ enum Role {
 }
 
 /// One class for each set of names, for an error that says whose a file is.
+#[rustfmt::skip] // a table of names, packed to be read side by side
 const CLASSES: [Names; 23] = [
-    espnet::ATT_ADD.names,
-    espnet::ATT_DOT.names,
-    espnet::ATT_LOC.names,
-    espnet::ATT_COV.names,
-    espnet::ATT_FORWARD_TA.names,
-    speechbrain::CONTENT_BASED.names,
-    speechbrain::LOCATION_AWARE.names,
-    speechbrain::KEY_VALUE.names,
-    coqui::CONTENT.names,
-    coqui::ORIGINAL.names,
-    coqui::FORWARD_AGENT.names,
-    opennmt::MLP.names,
-    opennmt::GENERAL.names,
-    opennmt::DOT.names,
-    joeynmt::BAHDANAU.names,
-    joeynmt::LUONG.names,
-    allennlp::ADDITIVE.names,
-    allennlp::BILINEAR.names,
-    fairseq::ATTENTION_LAYER.names,
-    yoyodyne::ATTENTION.names,
-    tensorflow_addons::BAHDANAU.names,
-    texar::BAHDANAU.names,
-    sockeye::MLP.names,
+    espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV.names,
+    espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names, speechbrain::LOCATION_AWARE.names,
+    speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names, coqui::FORWARD_AGENT.names,
+    opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
+    allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
+    tensorflow_addons::BAHDANAU.names, texar::BAHDANAU.names, sockeye::MLP.names,
 ];
 
 impl<A> Package<A> {
@@ -190,24 +149,29 @@ impl<A> Package<A> {
         device: &Device,
     ) -> Result<A, ImportError> {
         let path = path.as_ref();
-        self.read(path, prefix, device)
+        StateDict::open(path, prefix)
+            .and_then(|file| self.read(&file, device))
             .map_err(ImportError::of(path))
     }
 
-    fn read(&self, path: &Path, prefix: &str, device: &Device) -> Result<A, String> {
+    /// [`load`](Self::load) of a file that is open, perhaps [`renamed`](StateDict::renamed): a wrapper's names, or one
+    /// head of several. docs/recipes.md has heads, and attentions with a term beside the package's.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), without the file's path.
+    pub fn read(&self, file: &StateDict, device: &Device) -> Result<A, String> {
         if !self.factor.is_finite() {
             return Err(format!("expected a finite factor, got {}", self.factor));
         }
-        let file = StateDict::open(path, prefix)?;
-        if let Err(reason) = self.names.fit(&file) {
-            let other = CLASSES.iter().find(|names| names.fit(&file).is_ok());
+        if let Err(reason) = self.names.fit(file) {
+            let other = CLASSES.iter().find(|names| names.fit(file).is_ok());
             return Err(match other {
                 Some(other) => format!("{reason}; the names are those of {}", other.class),
                 None => reason,
             });
         }
-        Parts::read(&file, self.names.entries(), self.factor, device)
-            .map(|file| (self.build)(&file))
+        let parts = Parts::read(file, self.names.entries(), self.factor, device)?;
+        Ok((self.build)(&parts))
     }
 }
 
@@ -219,10 +183,10 @@ impl Names {
     /// # Errors
     /// If a tensor is missing, or there is one too many.
     fn fit(&self, file: &StateDict) -> Result<(), String> {
-        for entry in self.entries().filter(|entry| !entry.is_optional) {
-            file.shape(entry.name)?;
+        for (name, ..) in self.entries().filter(|(.., shape)| !shape.ends_with('?')) {
+            file.shape(name)?;
         }
-        let is_extra = |name: &&str| self.entries().all(|entry| entry.name != *name);
+        let is_extra = |name: &&str| self.entries().all(|entry| entry.0 != *name);
         match file.names().find(is_extra) {
             Some(name) => file.refuse(name, &format!("{} has none of this name", self.class)),
             None => Ok(()),

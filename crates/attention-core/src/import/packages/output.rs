@@ -70,12 +70,10 @@ impl<A: StatefulAttention> StatefulAttention for WithOutput<A> {
         memory: &Memory,
         state: A::State,
     ) -> (AttentionOutput<3>, A::State) {
-        let step = self
-            .attention
-            .step_with_weights(query.clone(), memory, state);
-        let (AttentionOutput { context, weights }, state) = step;
-        let context = self.output.forward(context, query);
-        (AttentionOutput { context, weights }, state)
+        let inner = &self.attention;
+        let (output, state) = inner.step_with_weights(query.clone(), memory, state);
+        let context = self.output.forward(output.context, query);
+        (AttentionOutput { context, ..output }, state)
     }
 
     fn penalty(&self, state: &A::State) -> Option<Tensor<1>> {

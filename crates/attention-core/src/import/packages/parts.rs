@@ -7,14 +7,11 @@ use burn_fused_layers::harness::wide::wide;
 
 use super::shapes::Sizes;
 use super::{Entry, OutputLayer, Role, WithOutput};
-use crate::attention::DotProductAttention;
-use crate::attention::{AdditiveAttention, Attention};
+use crate::attention::{AdditiveAttention, Attention, DotProductAttention};
 use crate::attention_config::DotProductAttentionConfig;
 use crate::import::state_dict::StateDict;
 use crate::normalizer::Normalizer;
-use crate::score::{
-    AdditiveScore, BilinearScore, BilinearScoreConfig, ProjectedScore, ProjectedScoreConfig,
-};
+use crate::score::{AdditiveScore, BilinearScore, ProjectedScore};
 use crate::stateful::{
     CoverageAttention, CoverageAttentionConfig, ForwardAttention, ForwardAttentionConfig,
     LocationAttention, LocationAttentionConfig, LocationFeatures, Start, StatefulAttention,
@@ -23,9 +20,10 @@ use crate::stateful::{
 /// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
 pub(super) struct Parts {
     tensors: Vec<(Role, Tensor<2>)>,
-    sizes: Sizes,
+    pub(super) sizes: Sizes,
     factor: f64,
     device: Device,
+    dtype: DType,
 }
 
 impl Parts {
@@ -37,35 +35,32 @@ impl Parts {
         factor: f64,
         device: &Device,
     ) -> Result<Self, String> {
-        let options = (device, wide(float_type(device)));
+        let dtype = device.settings().float_dtype.into();
         let mut parts = Self {
             tensors: Vec::new(),
             sizes: Sizes::default(),
             factor,
             device: device.clone(),
+            dtype,
         };
-        for entry in entries.filter(|entry| file.contains(entry.name)) {
-            let got = file.shape(entry.name)?;
-            let fitted = parts.sizes.fit(entry.shape, &got);
-            fitted.map_err(|expected| {
-                let full = file.full(entry.name);
-                format!("`{full}`: expected the shape {expected}, got {got:?}")
-            })?;
-            if entry.role == Role::Filters && parts.size('W').is_multiple_of(2) {
-                let full = file.full(entry.name);
-                return Err(format!(
-                    "`{full}`: expected an odd kernel size, got {got:?}"
-                ));
+        for &(name, role, shape) in entries.filter(|(name, ..)| file.contains(name)) {
+            let got = file.shape(name)?;
+            let refused = |what: &str| {
+                let full = file.full(name);
+                format!("`{full}`: expected {what}, got {got:?}")
+            };
+            let fitted = parts.sizes.fit(shape.trim_end_matches('?'), &got);
+            fitted.map_err(|expected| refused(&format!("the shape {expected}")))?;
+            if role == Role::Filters && parts.sizes.of('W').is_multiple_of(2) {
+                return Err(refused("an odd kernel size"));
             }
-            let rows = file.rows(entry.name, &got, options)?;
-            let is_transposed = entry.shape.starts_with(entry.role.outputs()) && got.len() == 2
-                || entry.role == Role::Energy && got.len() == 1;
-            let matrix = if is_transposed {
+            let rows = file.rows(name, &got, (device, wide(dtype)))?;
+            let matrix = if role.is_transposed(shape) {
                 rows.transpose()
             } else {
                 rows
             };
-            parts.tensors.push((entry.role, matrix));
+            parts.tensors.push((role, matrix));
         }
         Ok(parts)
     }
@@ -74,51 +69,30 @@ impl Parts {
         let [query, key] = self.query_and_key();
         let gain = self.find(Role::Gain);
         let factor = if gain.is_some() { 1.0 } else { self.factor };
-        let gain = gain.map(|gain| self.parameter(gain.reshape([1]) * self.factor));
         let score = AdditiveScore {
             query: self.linear(query, self.bias(Role::Bias)),
             key: self.linear(key, None),
             value: self.linear(self.tensor(Role::Energy) * factor, None),
-            gain,
-        };
-        Attention::new(score, 0.0)
-    }
-
-    /// `w . tanh(query + key)`, without projections.
-    pub(super) fn unprojected(&self) -> AdditiveAttention {
-        let eye = || Tensor::eye(self.size('A'), &self.device);
-        let score = AdditiveScore {
-            query: self.linear(eye(), None),
-            key: self.linear(eye(), None),
-            value: self.linear(self.tensor(Role::Energy) * self.factor, None),
-            gain: None,
+            gain: gain.map(|gain| self.parameter(gain.reshape([1]) * self.factor)),
         };
         Attention::new(score, 0.0)
     }
 
     pub(super) fn bilinear(&self) -> Attention<BilinearScore> {
-        let [query_size, key_size] = self.tensor(Role::Bilinear).dims();
-        let config = BilinearScoreConfig::new(query_size, key_size).with_scale(self.factor);
-        let mut score = config.init(&self.device);
-        score.query = self.linear(self.tensor(Role::Bilinear), self.bias(Role::QueryBias));
-        Attention::new(score, 0.0)
+        let query = self.layer(Role::Bilinear, Role::QueryBias);
+        let scale = self.factor;
+        Attention::new(BilinearScore { query, scale }, 0.0)
     }
 
     /// A dot product of projections with biases; `factor` stands before the sum over the hidden units.
     pub(super) fn projected(&self, tanh: bool, factor: f64) -> Attention<ProjectedScore> {
-        let [query_size, key_size, num_hiddens] = self.sizes();
-        let config = ProjectedScoreConfig::new(query_size, key_size, num_hiddens)
-            .with_tanh(tanh)
-            .with_scale(Some(self.factor * factor));
-        let mut score = config.init(&self.device);
-        score.query = self.linear(self.tensor(Role::Query), self.bias(Role::QueryBias));
-        score.key = self.linear(self.tensor(Role::Key), self.bias(Role::KeyBias));
+        let score = ProjectedScore {
+            query: self.layer(Role::Query, Role::QueryBias),
+            key: self.layer(Role::Key, Role::KeyBias),
+            tanh,
+            scale: Some(self.factor * factor),
+        };
         Attention::new(score, 0.0)
-    }
-
-    /// The size of a letter in the shapes.
-    pub(super) fn size(&self, letter: char) -> usize {
-        self.sizes.of(letter)
     }
 
     pub(super) fn dot_product(&self) -> DotProductAttention {
@@ -127,25 +101,24 @@ impl Parts {
     }
 
     pub(super) fn location(&self, features: LocationFeatures, start: Start) -> LocationAttention {
-        let [query_size, key_size, num_hiddens] = self.sizes();
-        let [filters, kernel_size] = ['C', 'W'].map(|size| self.size(size));
+        let [query_size, key_size, num_hiddens, filters, kernel_size] =
+            ['Q', 'D', 'A', 'C', 'W'].map(|letter| self.sizes.of(letter));
         let mut attention = LocationAttentionConfig::new(query_size, key_size, num_hiddens)
             .with_filters(filters)
             .with_kernel_size(kernel_size)
             .with_features(features)
             .with_start(start)
             .init(&self.device);
-        let stored = self.tensor(Role::Filters);
-        let channels = stored.dims()[1] / kernel_size;
-        let filters = stored.reshape([filters, channels, kernel_size]);
-        attention.filters.weight = self.parameter(filters);
+        let shape = [filters as i32, -1, kernel_size as i32];
+        attention.filters.weight = self.parameter(self.tensor(Role::Filters).reshape(shape));
         attention.location = self.linear(self.tensor(Role::Location), None);
         [attention.query, attention.key, attention.value] = self.energies();
         attention
     }
 
     pub(super) fn coverage(&self, start: Start) -> CoverageAttention {
-        let [query_size, key_size, num_hiddens] = self.sizes();
+        let [query_size, key_size, num_hiddens] =
+            ['Q', 'D', 'A'].map(|letter| self.sizes.of(letter));
         let mut attention = CoverageAttentionConfig::new(query_size, key_size, num_hiddens)
             .with_start(start)
             .init(&self.device);
@@ -165,13 +138,9 @@ impl Parts {
     fn energies(&self) -> [Linear; 3] {
         [
             self.linear(self.tensor(Role::Query), None),
-            self.linear(self.tensor(Role::Key), self.bias(Role::Bias)),
+            self.layer(Role::Key, Role::Bias),
             self.linear(self.tensor(Role::Energy) * self.factor, None),
         ]
-    }
-
-    fn sizes(&self) -> [usize; 3] {
-        ['Q', 'D', 'A'].map(|size| self.size(size))
     }
 
     /// Forward attention; its transition agent, if the file has one, is the probability of `sign` times its sum.
@@ -182,9 +151,9 @@ impl Parts {
         sign: f64,
     ) -> ForwardAttention<A> {
         let mut forward = config.init(attention);
-        let agent = self.find(Role::Agent).map(|weight| weight * sign);
         let bias = self.bias(Role::AgentBias).map(|bias| bias * sign);
-        forward.agent = agent.map(|weight| self.linear(weight, bias));
+        let agent = self.find(Role::Agent);
+        forward.agent = agent.map(|weight| self.linear(weight * sign, bias));
         forward
     }
 
@@ -195,7 +164,7 @@ impl Parts {
         reads_query: bool,
         tanh: bool,
     ) -> WithOutput<A> {
-        let linear = self.linear(self.tensor(Role::Output), self.bias(Role::OutputBias));
+        let linear = self.layer(Role::Output, Role::OutputBias);
         let output = OutputLayer {
             linear,
             reads_query,
@@ -204,36 +173,39 @@ impl Parts {
         WithOutput { attention, output }
     }
 
-    /// The layers of query and key, or the parts of the one layer of both.
+    /// The layers of query and key, or the parts of the one layer of both; the identity where there is none.
     fn query_and_key(&self) -> [Tensor<2>; 2] {
         match self.find(Role::KeyAndQuery) {
             Some(both) => {
-                let [key_size, total] = [self.size('D'), both.dims()[0]];
+                let [key_size, total] = [self.sizes.of('D'), both.dims()[0]];
                 let part = |start, size| both.clone().narrow(0, start, size);
                 [part(key_size, total - key_size), part(0, key_size)]
             }
-            None => [Role::Query, Role::Key].map(|role| self.tensor(role)),
+            None => [Role::Query, Role::Key].map(|role| {
+                let identity = || Tensor::eye(self.sizes.of('A'), &self.device);
+                self.find(role).unwrap_or_else(identity)
+            }),
         }
     }
 
+    /// The sum of the tensors of a role, if there is one.
     fn find(&self, role: Role) -> Option<Tensor<2>> {
-        let tensors = self.tensors.iter();
-        let of_role = tensors.filter(|(of, _)| *of == role);
-        of_role
-            .map(|(_, tensor)| tensor.clone())
-            .reduce(|sum, other| sum + other)
+        let of_role = self.tensors.iter().filter(|(of, _)| *of == role);
+        let tensors = of_role.map(|(_, tensor)| tensor.clone());
+        tensors.reduce(Tensor::add)
     }
 
-    /// # Panics
-    /// If the family has no tensor of this role.
     fn tensor(&self, role: Role) -> Tensor<2> {
-        self.find(role)
-            .unwrap_or_else(|| panic!("expected a family with a tensor for {role:?}"))
+        let tensor = self.find(role);
+        tensor.unwrap_or_else(|| panic!("expected a family with a tensor for {role:?}"))
     }
 
-    /// The sum of the biases of a role, if there is one.
     fn bias(&self, role: Role) -> Option<Tensor<1>> {
         self.find(role).map(|bias| bias.squeeze_dim(0))
+    }
+
+    fn layer(&self, weight: Role, bias: Role) -> Linear {
+        self.linear(self.tensor(weight), self.bias(bias))
     }
 
     fn linear(&self, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Linear {
@@ -244,22 +216,17 @@ impl Parts {
     }
 
     fn parameter<const D: usize>(&self, tensor: Tensor<D>) -> Param<Tensor<D>> {
-        Param::from_tensor(tensor.cast(float_type(&self.device)))
+        Param::from_tensor(tensor.cast(self.dtype))
     }
 }
 
 impl Role {
-    /// The axis of the outputs: a matrix that begins with it is `[out, in]`, as PyTorch's are.
-    fn outputs(self) -> &'static str {
+    /// Whether a tensor of this shape is `[out, in]`, as PyTorch's layers are, or a vector of weights.
+    fn is_transposed(self, shape: &str) -> bool {
         match self {
-            Self::Energy | Self::Agent => "1 ",
-            Self::Bilinear => "D ",
-            Self::Output => "O ",
-            _ => "A ",
+            Self::Energy => shape != "A 1",
+            Self::Bilinear => shape == "D Q",
+            _ => ["A ", "O ", "1 "].iter().any(|out| shape.starts_with(out)),
         }
     }
-}
-
-fn float_type(device: &Device) -> DType {
-    device.settings().float_dtype.into()
 }

@@ -19,18 +19,14 @@ impl Sizes {
     /// The shape that was expected, if `got` does not fit it.
     pub(super) fn fit(&mut self, shape: &str, got: &[usize]) -> Result<(), String> {
         let axes: Vec<&str> = shape.split_whitespace().collect();
-        let fits = axes.len() == got.len()
-            && axes
-                .iter()
-                .zip(got)
-                .all(|(axis, &size)| self.fit_axis(axis, size));
+        let mut pairs = axes.iter().zip(got);
+        let fits = axes.len() == got.len() && pairs.all(|(axis, &size)| self.fit_axis(axis, size));
         if fits { Ok(()) } else { Err(self.shown(&axes)) }
     }
 
     /// An axis has at most one letter that is new, which stands for what the others leave of its size.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
-        let is_new = |letter: &char| !letter.is_ascii_digit() && !self.0.contains_key(letter);
-        let new = letters(axis).find(is_new);
+        let new = letters(axis).find(|letter| self.known(*letter).is_none());
         let known: usize = letters(axis).filter_map(|letter| self.known(letter)).sum();
         match new {
             Some(letter) if size > known => {
@@ -48,13 +44,11 @@ impl Sizes {
     }
 
     fn shown(&self, axes: &[&str]) -> String {
-        let axis = |axis: &&str| {
-            let parts = letters(axis).map(|letter| match self.known(letter) {
-                Some(size) => size.to_string(),
-                None => name(letter).to_string(),
-            });
-            parts.collect::<Vec<_>>().join(" + ")
+        let size = |letter| match self.known(letter) {
+            Some(size) => size.to_string(),
+            None => name(letter).to_string(),
         };
+        let axis = |axis: &&str| letters(axis).map(size).collect::<Vec<_>>().join(" + ");
         format!("[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))
     }
 }
