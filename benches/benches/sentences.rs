@@ -29,11 +29,10 @@ fn main() -> io::Result<()> {
 }
 
 fn run(threads: usize) -> io::Result<()> {
-    let Some(folder) = std::env::var_os("ATTENTION_MODEL") else {
+    let Ok(folder) = std::env::var("ATTENTION_MODEL") else {
         println!("skipped: set ATTENTION_MODEL to a folder of a BERT");
         return Ok(());
     };
-    let folder = folder.to_string_lossy().to_string();
     let options = Options::from_command_line();
     let mut baselines = Baselines::start("sentences.py", threads);
     let mut report = Report::start(threads);
@@ -46,7 +45,7 @@ fn run(threads: usize) -> io::Result<()> {
         println!("{title}");
         let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         for (backend, device) in options.devices() {
-            let call = embed(&folder, batches(size), &device);
+            let call = embed(&folder, batches(size), device.clone());
             let local = Local::new(format!("ours, {backend}"), call);
             candidates.push(Box::new(local.on(&device)));
         }
@@ -65,14 +64,13 @@ fn run(threads: usize) -> io::Result<()> {
 /// The tokens of texts in batches of `size`, the shortest first.
 fn batches(size: usize) -> Vec<Vec<Vec<i64>>> {
     let len = |at: usize| TOKENS.start + at * TOKENS.len() / TEXTS;
-    let text = |at: usize| (0..len(at)).map(|row| 1000 + ((31 * at + 7 * row) % 9000) as i64);
+    let text = |at: usize| (0..len(at)).map(move |row| 1000 + ((31 * at + 7 * row) % 9000) as i64);
     let texts: Vec<Vec<i64>> = (0..TEXTS).map(|at| text(at).collect()).collect();
     texts.chunks(size).map(<[_]>::to_vec).collect()
 }
 
-fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: &Device) -> Call {
-    let model = load_bert_encoder(folder, device).unwrap_or_else(|error| panic!("{error}"));
-    let device = device.clone();
+fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
+    let model = load_bert_encoder(folder, &device).unwrap_or_else(|error| panic!("{error}"));
     Box::new(move || {
         for texts in &batches {
             let lens: Vec<usize> = texts.iter().map(Vec::len).collect();

@@ -16,7 +16,6 @@ use super::layer_types::{FULL, SLIDING, has_window, with_windows};
 use super::llama::{GEMMA, gemma_config, is_buffer, scale};
 use super::qwen3::load_qk_norm;
 use super::rotary::rotary_of;
-use crate::language_model::LanguageModel;
 
 /// The base of the angles of layers with a window, where a config has none.
 const LOCAL_THETA: f64 = 10_000.0;

@@ -13,7 +13,6 @@ use super::head::{FromDecoder, Loaded};
 use super::layer_types::{last_windows, with_windows};
 use super::llama::{THETA, is_buffer};
 use super::rotary::rotary;
-use crate::language_model::LanguageModel;
 
 /// Loads a dense Qwen 3 (`model_type` `qwen3`) from a folder of Hugging Face's: a Llama whose queries and keys are
 /// normalized in each head before they turn, and whose last layers may attend to a window (`use_sliding_window`).
