@@ -395,6 +395,35 @@ OF_T5 = {"relative_attention_bias": 2.0, "shared": 2.0}
 OF_BART = {"v_proj.weight": 2.0, "out_proj.weight": 2.0, "fc": 2.0, "bias": 0.1, "embed_positions": 4.0}
 
 
+# The end and padding of beam searches, by which texts of several lengths are found.
+SEARCHES = {"marian_apart": [(29, 23), (3, 29), (17, 29), (23, 29)]}
+
+
+def beams_of(family, model, tokens):
+    """The best texts of beam searches: long ones gain or lose, and a search ends early or late."""
+
+    def found(end, pad, **settings):
+        of = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 1.0, "early_stopping": False,
+              "forces_end": True, "renormalizes": True} | settings
+        config = transformers.GenerationConfig(
+            num_beams=of["num_beams"], max_length=1 + of["max_new_tokens"], length_penalty=of["length_penalty"],
+            early_stopping=of["early_stopping"], renormalize_logits=of["renormalizes"], bad_words_ids=[[pad]],
+            forced_eos_token_id=end if of["forces_end"] else None, eos_token_id=end, pad_token_id=pad,
+            decoder_start_token_id=0)
+        texts = model.generate(input_ids=tokens, attention_mask=attended(LENS, TOKENS), generation_config=config)
+        texts = [[token for token in text[1:] if token != pad] for text in texts.tolist()]
+        return of | {"end": end, "pad": pad, "texts": texts}
+
+    model.generation_config.forced_eos_token_id = None  # Or it counts where the settings have none.
+    changes = [{}, {"length_penalty": 0.0}, {"length_penalty": 2.0}, {"length_penalty": -1.0}, {"early_stopping": True},
+               {"forces_end": False}, {"renormalizes": False}, {"num_beams": 2}, {"max_new_tokens": 3}]
+    searches = SEARCHES.get(family, [])
+    beams = [found(end, pad, **change) for end, pad in searches for change in changes]
+    lengths = {len(text) for of in beams for text in of["texts"]}
+    assert not searches or len(lengths) > 3, f"{family}: texts of the lengths {lengths}"
+    return beams
+
+
 def translator(family, settings, others, kinds, factors, has_own_head=False):
     """A model that reads one text and writes another; a T5 with a head of its own is of version 1.1, whose config says
     so in a field that is not written today."""
@@ -436,6 +465,9 @@ def translator(family, settings, others, kinds, factors, has_own_head=False):
         change(logits, logits_of(loaded(**other)), other)
     change(logits, logits_of(model, mask=None), "a mask")
 
+    with torch.no_grad():
+        encoded = model.get_encoder()(input_ids=tokens, attention_mask=attended(LENS, TOKENS)).last_hidden_state
+
     generated = torch.zeros(TEXTS, 1, dtype=torch.long)
     for _ in range(GENERATED):
         best = logits_of(model, targets=generated)[:, -1].topk(2)
@@ -444,7 +476,8 @@ def translator(family, settings, others, kinds, factors, has_own_head=False):
         generated = torch.cat([generated, best.indices[:, :1]], dim=1)
     assert generated[0].tolist() != generated[1].tolist(), f"{family}: {generated}"
     write(folder, tokens=tokens.tolist(), lens=LENS, targets=targets.tolist(), logits=to_json(logits, exact=False),
-          generated=generated[:, 1:].tolist())
+          encoded=to_json(encoded, exact=False), generated=generated[:, 1:].tolist(),
+          beams=beams_of(family, model, tokens))
 
 
 t5 = {"vocab_size": 41, "d_model": 16, "d_kv": 5, "d_ff": 18, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3,

@@ -124,8 +124,36 @@ pub struct HuggingFaceTranslation {
     pub targets: Vec<Vec<u32>>,
     /// The logits of the token that follows each of these, `[batch, rows, vocab_size]`.
     pub logits: Array,
+    /// The rows after the encoder, `[batch, rows, num_hiddens]`; those of padding mean nothing.
+    pub encoded: Array,
     /// The most likely tokens after a 0.
     pub generated: Vec<Vec<u32>>,
+    /// The results of beam searches after a 0, by their settings.
+    #[serde(default)]
+    pub beams: Vec<HuggingFaceBeams>,
+}
+
+/// The best text of a beam search, which never has the token of padding.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HuggingFaceBeams {
+    /// The number of beams.
+    pub num_beams: usize,
+    /// The number of tokens after which a text ends.
+    pub max_new_tokens: usize,
+    /// The token with which a text ends.
+    pub end: u32,
+    /// The token of padding.
+    pub pad: u32,
+    /// The exponent of the number of tokens in the score of a text.
+    pub length_penalty: f64,
+    /// Whether the search ends as soon as there are as many texts as beams.
+    pub early_stopping: bool,
+    /// Whether a text that is cut off ends with the end token.
+    pub forces_end: bool,
+    /// Whether probabilities are over the tokens without padding.
+    pub renormalizes: bool,
+    /// The tokens of each text, the end included.
+    pub texts: Vec<Vec<u32>>,
 }
 
 /// The attention of each layer of a model, within its residual connection, on the same rows.

@@ -3,6 +3,8 @@
 use attention_core::KeyValueCache;
 use burn::tensor::{Int, Tensor};
 
+use crate::generate::SelectTexts;
+
 /// The keys and values of a text that grows, of each layer of a stack: the state of generation, which
 /// [`TransformerEncoder::cache`](super::TransformerEncoder::cache) and its like begin.
 ///
@@ -78,5 +80,11 @@ impl TransformerCache {
             "{stack}: a cache of {layers} layers expected, as many as the stack has, got one of {}",
             self.layers.len()
         );
+    }
+}
+
+impl SelectTexts for TransformerCache {
+    fn select(&mut self, indices: Tensor<1, Int>) {
+        Self::select(self, indices);
     }
 }

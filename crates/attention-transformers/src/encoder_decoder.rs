@@ -15,7 +15,7 @@ use crate::cache::TransformerCache;
 use crate::decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
 use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
-use crate::generate::CausalModel;
+use crate::generate::{CausalModel, SelectTexts};
 
 const NAME: &str = "EncoderDecoder";
 
@@ -211,6 +211,12 @@ impl EncoderDecoderState {
     pub fn expand(&mut self, beam: usize) {
         self.memory = self.memory.expand(beam);
         self.cache.expand(beam);
+    }
+}
+
+impl SelectTexts for EncoderDecoderState {
+    fn select(&mut self, indices: Tensor<1, Int>) {
+        Self::select(self, indices);
     }
 }
 

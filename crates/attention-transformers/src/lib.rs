@@ -3,7 +3,7 @@
 //! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual
 //! connections. Positions are a matter of the score ([`Rotary`](attention_core::position::Rotary),
 //! [`Biased`](attention_core::position::Biased)) or of the embedding. Texts that grow go by a cache,
-//! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
+//! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] or [`BeamConfig`] chooses their tokens.
 //!
 //! | model | is |
 //! | --- | --- |
@@ -80,8 +80,8 @@ pub use embedding::{
 };
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
 pub use generate::{
-    CausalModel, FinishReason, GenerateConfig, Generated, Generation, RandomSamplingConfig,
-    Sampling,
+    Beam, BeamConfig, CausalModel, FinishReason, GenerateConfig, Generated, Generation,
+    RandomSamplingConfig, Sampling, SelectTexts,
 };
 pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{

@@ -1,8 +1,10 @@
 //! Texts that a model goes on with, token by token.
 
+mod beam;
 mod sampling;
 
 use attention_core::NewRows;
+pub use beam::{Beam, BeamConfig, SelectTexts};
 use burn::config::Config;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
@@ -71,16 +73,7 @@ impl GenerateConfig {
         prompts: &[impl AsRef<[u32]>],
     ) -> Generation<'a, M> {
         const NAME: &str = "GenerateConfig";
-        assert!(
-            !prompts.is_empty(),
-            "{NAME}: at least one prompt expected, got none"
-        );
-        for (b, prompt) in prompts.iter().enumerate() {
-            assert!(
-                !prompt.as_ref().is_empty(),
-                "{NAME}: at least one token expected in each prompt, got none in prompt {b}"
-            );
-        }
+        check_prompts(NAME, prompts);
         assert!(
             self.stop_sequences.iter().all(|of| !of.is_empty()),
             "{NAME}: stop_sequences of at least one token expected, got {:?}",
@@ -221,28 +214,48 @@ impl<M: CausalModel> Generation<'_, M> {
     fn logits(&mut self) -> Vec<Vec<f64>> {
         let of_text = |text: &mut Text| std::mem::take(&mut text.new);
         let new: Vec<Vec<u32>> = self.texts.iter_mut().map(of_text).collect();
-        let lens: Vec<usize> = new.iter().map(Vec::len).collect();
-        let (batch, longest) = (lens.len(), lens.iter().copied().max().unwrap_or(0));
-        let padded = new.iter().flat_map(|tokens| {
-            let padded = tokens.iter().copied().map(i64::from);
-            padded.chain(std::iter::repeat(0)).take(longest)
-        });
-        let tokens = TensorData::new(padded.collect::<Vec<_>>(), [batch, longest]);
-        let tokens = Tensor::from_data(tokens, &self.model.device());
-        let rows = match lens.iter().all(|len| *len == longest) {
-            true => NewRows::All,
-            false => NewRows::First(&lens),
-        };
-        let logits = self.model.next_logits(tokens, rows, &mut self.state);
-        let [got, vocab_size] = logits.dims();
-        assert!(
-            got == batch && vocab_size > 0,
-            "CausalModel: logits expected [{batch}, vocab_size], got {:?}",
-            [got, vocab_size]
-        );
-        let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
-        logits.chunks_exact(vocab_size).map(<[_]>::to_vec).collect()
+        next_logits(self.model, &new, &mut self.state)
     }
+}
+
+/// # Panics
+/// If there are no prompts, or one is empty.
+fn check_prompts(name: &str, prompts: &[impl AsRef<[u32]>]) {
+    assert!(
+        !prompts.is_empty(),
+        "{name}: at least one prompt expected, got none"
+    );
+    for (b, prompt) in prompts.iter().enumerate() {
+        assert!(
+            !prompt.as_ref().is_empty(),
+            "{name}: at least one token expected in each prompt, got none in prompt {b}"
+        );
+    }
+}
+
+/// The logits of the token that follows each text, `[batch][vocab_size]`, whose `new` tokens the state takes.
+fn next_logits<M: CausalModel>(model: &M, new: &[Vec<u32>], state: &mut M::State) -> Vec<Vec<f64>> {
+    let lens: Vec<usize> = new.iter().map(Vec::len).collect();
+    let (batch, longest) = (lens.len(), lens.iter().copied().max().unwrap_or(0));
+    let padded = new.iter().flat_map(|tokens| {
+        let padded = tokens.iter().copied().map(i64::from);
+        padded.chain(std::iter::repeat(0)).take(longest)
+    });
+    let tokens = TensorData::new(padded.collect::<Vec<_>>(), [batch, longest]);
+    let tokens = Tensor::from_data(tokens, &model.device());
+    let rows = match lens.iter().all(|len| *len == longest) {
+        true => NewRows::All,
+        false => NewRows::First(&lens),
+    };
+    let logits = model.next_logits(tokens, rows, state);
+    let [got, vocab_size] = logits.dims();
+    assert!(
+        got == batch && vocab_size > 0,
+        "CausalModel: logits expected [{batch}, vocab_size], got {:?}",
+        [got, vocab_size]
+    );
+    let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
+    logits.chunks_exact(vocab_size).map(<[_]>::to_vec).collect()
 }
 
 impl<M: CausalModel> Iterator for Generation<'_, M> {

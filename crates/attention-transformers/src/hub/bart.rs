@@ -7,7 +7,7 @@ use attention_core::import::{ImportError, StateDict};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::activation::activation;
-use super::decoder::{LLAMA, Layout, divides, load_layers, load_layers_with_memory};
+use super::decoder::{LLAMA, Layout, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{check_copy, own_head};
@@ -20,6 +20,7 @@ use crate::layer_config::TransformerLayerConfig;
 use crate::norm::NormConfig;
 use crate::residual::NormOrder;
 use crate::state_dict::ReadNorm;
+use crate::text_encoder::TextEncoder;
 
 pub(super) const MODEL_TYPES: [&str; 3] = ["marian", "bart", "mbart"];
 
@@ -104,6 +105,19 @@ pub fn load_bart(
     )
 }
 
+/// The encoder of [`load_bart`].
+pub(super) fn load_bart_encoder(
+    folder: &Path,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    let model = load_bart(folder, device)?;
+    Ok(TextEncoder {
+        embedding: model.source_embedding.unwrap_or(model.embedding),
+        stack: model.encoder,
+        causal: false,
+    })
+}
+
 fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, String> {
     let model_type = fields.text("model_type")?;
     let is_marian = model_type == "marian";
@@ -112,7 +126,7 @@ fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Stri
     let layer = |stack: &str| {
         let heads = format!("{stack}_attention_heads");
         let num_heads = fields.size(&heads)?;
-        divides(fields, &heads, "d_model", [num_heads, num_hiddens])?;
+        fields.divides(&heads, "d_model", [num_heads, num_hiddens])?;
         let feed_forward_size = fields.size(&format!("{stack}_ffn_dim"))?;
         let layer = TransformerLayerConfig::new(num_hiddens, num_heads, feed_forward_size)
             .with_activation(activation(fields, "activation_function", false)?)
@@ -124,7 +138,7 @@ fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Stri
             .with_dropout(dropout)
             .with_attention_dropout(fields.dropout("attention_dropout")?)
             .with_feed_forward_dropout(fields.dropout("activation_dropout")?);
-        Ok::<_, String>((layer, fields.num_layers(&[&format!("{stack}_layers")])?))
+        Ok::<_, String>((layer, fields.num_layers(&format!("{stack}_layers"))?))
     };
     let vocab_size = fields.size("vocab_size")?;
     let target_vocab_size = match fields.optional_size("decoder_vocab_size")? {
@@ -222,17 +236,10 @@ fn load(
         model.head = Some(head);
     }
     let [encoder, decoder] = ["encoder.", "decoder."].map(|stack| format!("{base}{stack}"));
-    let EncoderDecoder {
-        encoder: of_encoder,
-        decoder: of_decoder,
-        ..
-    } = &mut model;
-    file.optional_norm(&mut of_encoder.norm, &format!("{encoder}layer_norm"))?;
-    file.optional_norm(&mut of_decoder.norm, &format!("{decoder}layer_norm"))?;
-    let layers = std::mem::take(&mut of_encoder.layers);
-    of_encoder.layers = load_layers(layers, file, &encoder, &LAYOUT)?;
-    let layers = std::mem::take(&mut of_decoder.layers);
-    of_decoder.layers = load_layers_with_memory(layers, file, &decoder, &LAYOUT)?;
+    file.optional_norm(&mut model.encoder.norm, &format!("{encoder}layer_norm"))?;
+    file.optional_norm(&mut model.decoder.norm, &format!("{decoder}layer_norm"))?;
+    load_layers(&mut model.encoder.layers, file, &encoder, &LAYOUT)?;
+    load_layers_with_memory(&mut model.decoder.layers, file, &decoder, &LAYOUT)?;
     Ok(model)
 }
 

@@ -8,16 +8,16 @@ use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
 use super::activation::activation;
-use super::decoder::{divides, load_layers};
-use super::encoder_families::{FAMILIES, Family, MODEL_TYPES};
+use super::decoder::load_layers;
+use super::encoder_families::{FAMILIES, Family, model_types};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{IS_TIED, check_copy, is_own};
+use super::layer_norm::layer_config;
 use super::names::{load_positions, prefix};
 use crate::embedding::{PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::TransformerEncoderConfig;
 use crate::feed_forward::FeedForwardActivation;
-use crate::layer_config::TransformerLayerConfig;
 use crate::masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
 use crate::norm::NormConfig;
 use crate::residual::NormOrder;
@@ -73,7 +73,7 @@ pub fn load_bert(
 ) -> Result<MaskedLanguageModel<DotProductScore>, ImportError> {
     load_model(
         folder.as_ref(),
-        &MODEL_TYPES,
+        &model_types(),
         |fields| {
             let found = found(fields)?;
             Ok((found.config.init(device), found))
@@ -82,7 +82,7 @@ pub fn load_bert(
             let prefix = found.family.prefix;
             model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
             let layout = &found.family.layers;
-            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
+            load_layers(&mut model.stack.layers, file, prefix, layout)?;
             load_head(&mut model, file, found.family)?;
             Ok(model)
         },
@@ -121,7 +121,7 @@ pub fn load_bert_encoder(
 ) -> Result<TextEncoder<DotProductScore>, ImportError> {
     load_model(
         folder.as_ref(),
-        &MODEL_TYPES,
+        &model_types(),
         |fields| {
             let found = found(fields)?;
             let model = TextEncoder {
@@ -136,7 +136,7 @@ pub fn load_bert_encoder(
             let prefix = prefix(file, &prefixes, &format!("{EMBEDDING}.weight"));
             model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
             let layout = &found.family.layers;
-            model.stack.layers = load_layers(model.stack.layers, file, prefix, layout)?;
+            load_layers(&mut model.stack.layers, file, prefix, layout)?;
             Ok(model)
         },
         |name| {
@@ -169,7 +169,7 @@ fn found(fields: &Fields) -> Result<Found, String> {
     let family = FAMILIES
         .iter()
         .find(|family| family.model_types.contains(&model_type));
-    let family = family.ok_or_else(|| fields.unknown("model_type", &MODEL_TYPES, model_type))?;
+    let family = family.ok_or_else(|| fields.unknown("model_type", &model_types(), model_type))?;
     let fields = &fields.clone().named(family.fields);
     fields.refuse_flag("is_decoder", "rows attend to all rows")?;
     fields.refuse_flag("add_cross_attention", "there is no memory to attend to")?;
@@ -177,29 +177,16 @@ fn found(fields: &Fields) -> Result<Found, String> {
     if let Some(other) = positions.filter(|name| *name != "absolute") {
         return Err(fields.unknown("position_embedding_type", &["absolute"], other));
     }
-    let num_hiddens = fields.size("hidden_size")?;
-    let num_heads = fields.size("num_attention_heads")?;
-    let sizes = [num_heads, num_hiddens];
-    divides(fields, "num_attention_heads", "hidden_size", sizes)?;
-    let size = fields.optional_size("embedding_size")?;
-    if let Some(got) = size.filter(|size| *size != num_hiddens) {
-        let expected = format!("`hidden_size`, {num_hiddens}");
-        return Err(fields.wrong("embedding_size", &expected, &got.to_string()));
-    }
+    fields.expect_size_of_hiddens("embedding_size")?;
     let epsilon = fields.optional_positive("layer_norm_eps")?;
     let norm = NormConfig::Layer {
         epsilon: epsilon.unwrap_or(EPSILON),
         bias: true,
     };
     let activation = activation(fields, "hidden_act", false)?;
-    let dropout = fields.dropout("hidden_dropout_prob")?;
     let feed_forward_size = fields.size("intermediate_size")?;
-    let layer = TransformerLayerConfig::new(num_hiddens, num_heads, feed_forward_size)
-        .with_norm(norm.clone())
-        .with_norm_order(NormOrder::Post)
-        .with_activation(activation)
-        .with_dropout(dropout)
-        .with_attention_dropout(fields.dropout("attention_probs_dropout_prob")?);
+    let layer = layer_config(fields, feed_forward_size, activation, norm.clone())?;
+    let layer = layer.with_norm_order(NormOrder::Post);
     let rows = fields.size("max_position_embeddings")?;
     let first_position = match fields.value("pad_token_id") {
         _ if !family.begins_after_padding => 0,
@@ -211,12 +198,12 @@ fn found(fields: &Fields) -> Result<Found, String> {
         return Err(fields.wrong("max_position_embeddings", &expected, &rows.to_string()));
     };
     let num_types = family.has_types.then(|| fields.size("type_vocab_size"));
-    let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens)
+    let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, layer.num_hiddens)
         .with_positions(PositionEmbeddingConfig::Learned { max_positions })
         .with_num_types(num_types.transpose()?)
         .with_norm(Some(norm))
-        .with_dropout(dropout);
-    let stack = TransformerEncoderConfig::new(layer, fields.num_layers(&["num_hidden_layers"])?);
+        .with_dropout(layer.dropout);
+    let stack = TransformerEncoderConfig::new(layer, fields.num_layers("num_hidden_layers")?);
     let of_head = if family.has_gelu_head {
         FeedForwardActivation::Gelu
     } else {

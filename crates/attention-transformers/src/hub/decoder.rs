@@ -16,7 +16,7 @@ use crate::encoder_layer::TransformerEncoderLayer;
 use crate::feed_forward::FeedForward;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::layer_config::TransformerLayerConfig;
-use crate::norm::NormConfig;
+use crate::norm::{Norm, NormConfig};
 use crate::state_dict::ReadNorm;
 
 /// The sizes of attention, as the fields say them.
@@ -36,18 +36,11 @@ impl Heads {
     /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has
     /// its own keys.
     pub(super) fn of_llama(fields: &Fields) -> Result<Self, String> {
-        let sizes = [
-            fields.size("num_attention_heads")?,
-            fields.size("hidden_size")?,
-        ];
-        let [num_heads, num_hiddens] = sizes;
+        let num_heads = fields.size("num_attention_heads")?;
         let key_value_heads = fields.optional_size("num_key_value_heads")?;
         let head_size = match fields.optional_size("head_dim")? {
             Some(head_size) => head_size,
-            None => {
-                divides(fields, "num_attention_heads", "hidden_size", sizes)?;
-                num_hiddens / num_heads
-            }
+            None => fields.heads_and_hiddens()?[1] / num_heads,
         };
         Self::with_sizes(fields, key_value_heads.unwrap_or(num_heads), head_size)
     }
@@ -59,7 +52,7 @@ impl Heads {
     ) -> Result<Self, String> {
         let num_heads = fields.size("num_attention_heads")?;
         let sizes = [num_key_value_heads, num_heads];
-        divides(fields, "num_key_value_heads", "num_attention_heads", sizes)?;
+        fields.divides("num_key_value_heads", "num_attention_heads", sizes)?;
         Ok(Self {
             num_hiddens: fields.size("hidden_size")?,
             num_heads,
@@ -67,21 +60,6 @@ impl Heads {
             head_size,
         })
     }
-}
-
-/// # Errors
-/// If the first of the sizes does not divide the second.
-pub(super) fn divides(
-    fields: &Fields,
-    name: &str,
-    of: &str,
-    [divisor, size]: [usize; 2],
-) -> Result<(), String> {
-    if size.is_multiple_of(divisor) {
-        return Ok(());
-    }
-    let expected = format!("a divisor of `{}`, {size}", fields.own(of));
-    Err(fields.wrong(name, &expected, &divisor.to_string()))
 }
 
 /// A layer of grouped heads and a gated feed-forward network, whose activation is in the field `activation_name`.
@@ -117,7 +95,7 @@ pub(super) fn model_config(
 ) -> Result<LanguageModelConfig, String> {
     let vocab_size = fields.size("vocab_size")?;
     let embedding = TokenEmbeddingConfig::new(vocab_size, layer.num_hiddens);
-    let num_layers = fields.num_layers(&["num_hidden_layers"])?;
+    let num_layers = fields.num_layers("num_hidden_layers")?;
     let stack = TransformerEncoderConfig::new(layer, num_layers);
     let is_tied = fields.flag("tie_word_embeddings", is_tied)?;
     Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))
@@ -157,22 +135,37 @@ pub(super) const LLAMA: Layout = Layout {
 };
 
 impl Layout {
-    /// The beginning of the names of layer `at` of a stack.
-    fn of_layer(&self, stack: &str, at: usize) -> String {
-        format!("{stack}{}{at}.", self.names.own("layers."))
+    /// The layers of a stack, each by the beginning of its names.
+    fn load_each<L>(
+        &self,
+        layers: &mut Vec<L>,
+        stack: &str,
+        load: impl Fn(L, &str) -> Result<L, String>,
+    ) -> Result<(), String> {
+        let all = std::mem::take(layers).into_iter().enumerate();
+        let prefix = |at| format!("{stack}{}{at}.", self.names.own("layers."));
+        let all = all.map(|(at, layer)| load(layer, &prefix(at)));
+        *layers = all.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn load_norm(
+        &self,
+        norm: &mut Norm,
+        file: &StateDict,
+        prefix: &str,
+        name: &str,
+    ) -> Result<(), String> {
+        let name = format!("{prefix}{}", self.names.own(name));
+        *norm = file.norm_of_offset(norm.clone(), &name, self.offset)?;
+        Ok(())
     }
 
     /// The weight and bias of a linear layer.
     fn place(&self, name: &str) -> [Place; 2] {
-        let [weight, bias] = Place::weight_and_bias(name);
-        let is_transposed = self.is_transposed;
-        [
-            Place {
-                is_transposed,
-                ..weight
-            },
-            bias,
-        ]
+        let mut place = Place::weight_and_bias(name);
+        place[0].is_transposed = self.is_transposed;
+        place
     }
 }
 
@@ -195,32 +188,29 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
         &positions,
         layout.first_position,
     )?;
-    let layers = model.stack.layers.into_iter().enumerate();
-    let layers = layers.map(|(at, layer)| {
-        let prefix = layout.of_layer(base, at);
-        let mut layer = load_layer(layer, file, &prefix, layout)?;
+    layout.load_each(&mut model.stack.layers, base, |layer, prefix| {
+        let mut layer = load_layer(layer, file, prefix, layout)?;
         let attention = format!("{prefix}self_attn.");
         layer.attention.attention.score = load_score(layer.attention.attention.score, &attention)?;
-        Ok::<_, String>(layer)
-    });
-    model.stack.layers = layers.collect::<Result<_, _>>()?;
+        Ok(layer)
+    })?;
     file.optional_norm(&mut model.embedding.norm, &own("embed_norm"))?;
-    let norm = model.stack.norm;
-    let norm = norm.map(|norm| file.norm_of_offset(norm, &own("norm"), layout.offset));
-    model.stack.norm = norm.transpose()?;
+    if let Some(norm) = &mut model.stack.norm {
+        layout.load_norm(norm, file, base, "norm")?;
+    }
     M::from_decoder(model, file, head, &format!("{base}{embedding}.weight"))
 }
 
 /// The layers of a stack.
 pub(super) fn load_layers<S: ScoringFunction>(
-    layers: Vec<TransformerEncoderLayer<S>>,
+    layers: &mut Vec<TransformerEncoderLayer<S>>,
     file: &StateDict,
     stack: &str,
     layout: &Layout,
-) -> Result<Vec<TransformerEncoderLayer<S>>, String> {
-    let layers = layers.into_iter().enumerate();
-    let load = |(at, layer)| load_layer(layer, file, &layout.of_layer(stack, at), layout);
-    layers.map(load).collect()
+) -> Result<(), String> {
+    layout.load_each(layers, stack, |layer, prefix| {
+        load_layer(layer, file, prefix, layout)
+    })
 }
 
 /// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
@@ -232,48 +222,33 @@ fn load_layer<S: ScoringFunction>(
 ) -> Result<TransformerEncoderLayer<S>, String> {
     layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
-    let is_sandwich = layer.attention_residual.output_norm.is_some();
-    let [after_attention, before_feed_forward] = if is_sandwich {
-        ["post_attention_layernorm", "pre_feedforward_layernorm"]
-    } else {
-        ["", "post_attention_layernorm"]
-    };
-    let places = [
-        (
-            &mut layer.attention_residual,
-            "input_layernorm",
-            after_attention,
-        ),
-        (
-            &mut layer.feed_forward_residual,
-            before_feed_forward,
-            "post_feedforward_layernorm",
-        ),
+    let norm = |norm: &mut Norm, name| layout.load_norm(norm, file, prefix, name);
+    let [attention, feed_forward] = [
+        &mut layer.attention_residual,
+        &mut layer.feed_forward_residual,
     ];
-    for (residual, before, after) in places {
-        let norm = |norm, name: &str| {
-            let name = format!("{prefix}{}", layout.names.own(name));
-            file.norm_of_offset(norm, &name, layout.offset)
-        };
-        residual.norm = norm(residual.norm.clone(), before)?;
-        if let Some(of_output) = residual.output_norm.take() {
-            residual.output_norm = Some(norm(of_output, after)?);
-        }
-    }
+    norm(&mut attention.norm, "input_layernorm")?;
+    let outputs = [&mut attention.output_norm, &mut feed_forward.output_norm];
+    let [Some(of_attention), Some(of_feed_forward)] = outputs else {
+        norm(&mut feed_forward.norm, "post_attention_layernorm")?;
+        return Ok(layer);
+    };
+    norm(of_attention, "post_attention_layernorm")?;
+    norm(&mut feed_forward.norm, "pre_feedforward_layernorm")?;
+    norm(of_feed_forward, "post_feedforward_layernorm")?;
     Ok(layer)
 }
 
 /// The layers of a stack with attention to a memory.
 pub(super) fn load_layers_with_memory<S: ScoringFunction>(
-    layers: Vec<TransformerDecoderLayer<S>>,
+    layers: &mut Vec<TransformerDecoderLayer<S>>,
     file: &StateDict,
     stack: &str,
     layout: &Layout,
-) -> Result<Vec<TransformerDecoderLayer<S>>, String> {
-    let layers = layers.into_iter().enumerate();
-    let load =
-        |(at, layer)| load_layer_with_memory(layer, file, &layout.of_layer(stack, at), layout);
-    layers.map(load).collect()
+) -> Result<(), String> {
+    layout.load_each(layers, stack, |layer, prefix| {
+        load_layer_with_memory(layer, file, prefix, layout)
+    })
 }
 
 /// A layer whose attention to a memory has the names of the other with `cross_attn` in the place of `self_attn`.
@@ -287,14 +262,12 @@ fn load_layer_with_memory<S: ScoringFunction>(
     layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.cross_attention = load_attention(layer.cross_attention, file, cross, layout)?;
     layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
-    let places = [
+    for (residual, name) in [
         (&mut layer.attention_residual, "input_layernorm"),
         (&mut layer.cross_attention_residual, "cross_layernorm"),
         (&mut layer.feed_forward_residual, "post_attention_layernorm"),
-    ];
-    for (residual, name) in places {
-        let name = format!("{prefix}{}", layout.names.own(name));
-        residual.norm = file.norm_of_offset(residual.norm.clone(), &name, layout.offset)?;
+    ] {
+        layout.load_norm(&mut residual.norm, file, prefix, name)?;
     }
     Ok(layer)
 }

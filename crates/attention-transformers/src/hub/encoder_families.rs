@@ -118,11 +118,6 @@ pub(super) const FAMILIES: [Family; 4] = [
 ];
 
 /// The `model_type`s of the families.
-pub(super) const MODEL_TYPES: [&str; 6] = [
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "distilbert",
-    "electra",
-];
+pub(super) fn model_types() -> Vec<&'static str> {
+    FAMILIES.map(|family| family.model_types).concat()
+}

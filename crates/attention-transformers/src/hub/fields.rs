@@ -16,7 +16,7 @@ const MAX_LAYERS: usize = 10_000;
 
 /// Fields of families that are not here, and the value of each that changes nothing, as null: with the `model_type` of
 /// another family the numbers would be wrong.
-const UNREAD: [(&str, f64); 21] = [
+const UNREAD: [(&str, f64); 22] = [
     ("alibi", 0.0),
     ("attention_chunk_size", 0.0),
     ("attention_multiplier", 1.0),
@@ -36,9 +36,13 @@ const UNREAD: [(&str, f64); 21] = [
     ("rope_interleaved", 0.0),
     ("rotary_pct", 1.0),
     ("scale_depth", 1.0),
+    ("scale_emb", 1.0),
     ("use_parallel_residual", 0.0),
     ("use_qk_norm", 0.0),
 ];
+
+/// Families with the names of Llama's and no field that says how features are paired, as their classes begin.
+const INTERLEAVED: [&str; 2] = ["Helium", "Ernie4_5"];
 
 /// The fields of an object, which errors name by their path.
 #[derive(Clone)]
@@ -73,20 +77,20 @@ impl Fields {
 
     /// Those of the object in the field `name`; `None` if it is absent or null.
     pub(super) fn object(&self, name: &str) -> Result<Option<Self>, String> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::Object(object)) => Ok(Some(Self {
-                path: format!("{}{name}.", self.path),
-                object: object.clone(),
-                names: Names(&[]),
-            })),
-            Some(other) => Err(self.unexpected(name, "an object", other)),
-        }
+        let object = self.read_as(name, "an object", Value::as_object)?;
+        Ok(object.map(|object| Self {
+            path: format!("{}{name}.", self.path),
+            object: object.clone(),
+            names: Names(&[]),
+        }))
     }
 
-    /// The name of a field in the file.
+    /// The name of a field in the file: the family's own, unless only the common one is there.
     pub(super) fn own<'a>(&self, name: &'a str) -> &'a str {
-        self.names.own(name)
+        let own = self.names.own(name);
+        let is_there = |name: &str| self.object.get(name).is_some_and(|of| !of.is_null());
+        let is_common = is_there(name) && !is_there(own);
+        if is_common { name } else { own }
     }
 
     /// The same with `value` in the field `name`; `None` removes it.
@@ -118,13 +122,27 @@ impl Fields {
 
     /// The value of a field; `None` if it is absent or null.
     pub(super) fn value(&self, name: &str) -> Option<&Value> {
-        let value = self.object.get(self.names.own(name));
+        let value = self.object.get(self.own(name));
         value.filter(|value| !value.is_null())
+    }
+
+    /// The value of a field, as `read` takes it; `None` if it is absent or null.
+    fn read_as<'a, T>(
+        &'a self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        let read = read(value).map(Some);
+        read.ok_or_else(|| self.unexpected(name, expected, value))
     }
 
     /// Whether there is a field, which may be null.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.object.contains_key(self.names.own(name))
+        self.object.contains_key(self.own(name))
     }
 
     /// The size in the field `name`.
@@ -133,48 +151,68 @@ impl Fields {
         size.ok_or_else(|| self.missing(name, "a size"))
     }
 
-    /// The size in the field of one of several names.
-    pub(super) fn size_of_any(&self, names: &[&str]) -> Result<usize, String> {
-        let mut found = Vec::new();
-        for name in names {
-            found.extend(self.optional_size(name)?.map(|size| (name, size)));
-        }
-        match found[..] {
-            [(name, size), ..] => {
-                let other = found.iter().find(|(_, other)| *other != size);
-                other.map_or(Ok(size), |(other, got)| {
-                    Err(format!(
-                        "`{}{other}`: expected {size}, as `{name}` is the same size, got {got}",
-                        self.path
-                    ))
-                })
-            }
-            [] => Err(self.missing(&names.join("` or `"), "a size")),
-        }
-    }
-
-    /// The one of several names of a field that is there; the first one if none is.
-    pub(super) fn present<'a>(&self, names: &[&'a str]) -> &'a str {
-        let found = names.iter().find(|name| self.value(name).is_some());
-        found.unwrap_or(&names[0])
-    }
-
-    /// The number of layers in the field of one of several names.
-    pub(super) fn num_layers(&self, names: &[&str]) -> Result<usize, String> {
-        let number = self.size_of_any(names)?;
+    /// The number of layers in the field `name`.
+    pub(super) fn num_layers(&self, name: &str) -> Result<usize, String> {
+        let number = self.size(name)?;
         if number > MAX_LAYERS {
             let expected = format!("at most {MAX_LAYERS} layers");
-            return Err(self.wrong(self.present(names), &expected, &number.to_string()));
+            return Err(self.wrong(name, &expected, &number.to_string()));
         }
         Ok(number)
     }
 
+    /// The number of heads, and the size of rows, which they share.
+    pub(super) fn heads_and_hiddens(&self) -> Result<[usize; 2], String> {
+        let [heads, hiddens] = ["num_attention_heads", "hidden_size"];
+        let sizes = [self.size(heads)?, self.size(hiddens)?];
+        self.divides(heads, hiddens, sizes)?;
+        Ok(sizes)
+    }
+
+    /// # Errors
+    /// If the first of the sizes does not divide the second.
+    pub(super) fn divides(
+        &self,
+        name: &str,
+        of: &str,
+        [divisor, size]: [usize; 2],
+    ) -> Result<(), String> {
+        if size.is_multiple_of(divisor) {
+            return Ok(());
+        }
+        let expected = format!("a divisor of `{}`, {size}", self.own(of));
+        Err(self.wrong(name, &expected, &divisor.to_string()))
+    }
+
+    /// # Errors
+    /// If the field `name` has another size than rows.
+    pub(super) fn expect_size_of_hiddens(&self, name: &str) -> Result<(), String> {
+        let num_hiddens = self.size("hidden_size")?;
+        let size = self.optional_size(name)?.unwrap_or(num_hiddens);
+        if size == num_hiddens {
+            return Ok(());
+        }
+        let expected = format!("`hidden_size`, {num_hiddens}");
+        Err(self.wrong(name, &expected, &size.to_string()))
+    }
+
+    /// The size in the field `name`, which a family may have twice, by its own name and the common one.
     pub(super) fn optional_size(&self, name: &str) -> Result<Option<usize>, String> {
-        let size = |value: &Value| match value.as_u64() {
-            Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(size as usize),
-            _ => Err(self.unexpected(name, &format!("a size in 1 ..= {MAX_SIZE}"), value)),
-        };
-        self.value(name).map(size).transpose()
+        let expected = format!("a size in 1 ..= {MAX_SIZE}");
+        let size = self.read_as(name, &expected, |value| {
+            let size = value.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
+            size.map(|size| size as usize)
+        })?;
+        let (own, other) = (self.own(name), self.object.get(name));
+        let other = other.filter(|other| own != name && !other.is_null());
+        match (size, other) {
+            (Some(size), Some(other)) if other.as_u64() != Some(size as u64) => Err(format!(
+                "`{}{name}`: expected {size}, as `{own}` is the same size, got {}",
+                self.path,
+                kind(other)
+            )),
+            _ => Ok(size),
+        }
     }
 
     /// The size in the field `name`, or 0.
@@ -192,12 +230,10 @@ impl Fields {
     }
 
     pub(super) fn optional_positive(&self, name: &str) -> Result<Option<f64>, String> {
-        let number = |value: &Value| {
+        self.read_as(name, "a number above 0", |value| {
             let number = value.as_f64();
-            let number = number.filter(|number| number.is_finite() && *number > 0.0);
-            number.ok_or_else(|| self.unexpected(name, "a number above 0", value))
-        };
-        self.value(name).map(number).transpose()
+            number.filter(|number| number.is_finite() && *number > 0.0)
+        })
     }
 
     /// The number above 0 in a field that must be there and may be null.
@@ -210,35 +246,26 @@ impl Fields {
 
     /// The probability of dropout in the field `name`; 0 if there is none.
     pub(super) fn dropout(&self, name: &str) -> Result<f64, String> {
-        let Some(value) = self.value(name) else {
-            return Ok(0.0);
-        };
-        let probability = value.as_f64().filter(|number| (0.0..1.0).contains(number));
-        probability.ok_or_else(|| self.unexpected(name, "a probability in [0, 1)", value))
+        let probability = self.read_as(name, "a probability in [0, 1)", |value| {
+            value.as_f64().filter(|number| (0.0..1.0).contains(number))
+        })?;
+        Ok(probability.unwrap_or(0.0))
     }
 
     /// The numbers above 0 in the list `name`, one for each of `len`.
     pub(super) fn positives(&self, name: &str, len: usize) -> Result<Vec<f64>, String> {
         let expected = format!("a list of {len} numbers above 0");
-        let Some(value) = self.value(name) else {
-            return Err(self.missing(name, &expected));
-        };
-        let numbers = value.as_array().filter(|list| list.len() == len);
-        let numbers = numbers.and_then(|list| {
-            let numbers = list.iter().map(Value::as_f64);
-            numbers
-                .map(|number| number.filter(|number| *number > 0.0))
-                .collect()
-        });
-        numbers.ok_or_else(|| self.unexpected(name, &expected, value))
+        let numbers = self.read_as(name, &expected, |value| {
+            let numbers = value.as_array().filter(|list| list.len() == len)?.iter();
+            let numbers = numbers.map(|number| number.as_f64().filter(|number| *number > 0.0));
+            numbers.collect()
+        })?;
+        numbers.ok_or_else(|| self.missing(name, &expected))
     }
 
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
-        match self.value(name) {
-            None => Ok(default),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => Err(self.unexpected(name, "true or false", other)),
-        }
+        let flag = self.read_as(name, "true or false", Value::as_bool)?;
+        Ok(flag.unwrap_or(default))
     }
 
     pub(super) fn text(&self, name: &str) -> Result<&str, String> {
@@ -247,24 +274,14 @@ impl Fields {
     }
 
     pub(super) fn optional_text(&self, name: &str) -> Result<Option<&str>, String> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.unexpected(name, "a string", other)),
-        }
+        self.read_as(name, "a string", Value::as_str)
     }
 
     /// The strings in the list `name`; `None` if it is absent or null.
     pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
-        let Some(value) = self.value(name) else {
-            return Ok(None);
-        };
-        let texts = value.as_array().and_then(|list| {
-            let texts = list.iter().map(Value::as_str);
-            texts.collect::<Option<Vec<_>>>()
-        });
-        let texts = texts.ok_or_else(|| self.unexpected(name, "a list of strings", value))?;
-        Ok(Some(texts))
+        self.read_as(name, "a list of strings", |value| {
+            value.as_array()?.iter().map(Value::as_str).collect()
+        })
     }
 
     /// # Errors
@@ -280,15 +297,17 @@ impl Fields {
     /// If a field of [`UNREAD`] has another value than the one that changes nothing.
     pub(super) fn refuse_unread(&self) -> Result<(), String> {
         for (name, neutral) in UNREAD {
-            let number = |value: &Value| match value {
-                Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
-                other => other.as_f64(),
-            };
-            if self
-                .value(name)
-                .is_some_and(|value| number(value) != Some(neutral))
-            {
+            let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
+            let value = self.value(name).map(number);
+            if value.is_some_and(|value| value != Some(neutral)) {
                 self.refuse(name, "the models here do not compute what it changes")?;
+            }
+        }
+        for name in self.texts("architectures")?.unwrap_or_default() {
+            if INTERLEAVED.iter().any(|of| name.starts_with(of)) {
+                let got = format!("\"{}\"", shown(name));
+                let expected = "none with interleaved pairs of features";
+                return Err(self.wrong("architectures", expected, &got));
             }
         }
         Ok(())
@@ -312,7 +331,7 @@ impl Fields {
 
     /// The error of a field that does not fit another.
     pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> String {
-        let (path, name) = (&self.path, self.names.own(name));
+        let (path, name) = (&self.path, self.own(name));
         format!("`{path}{name}`: expected {expected}, got {got}")
     }
 

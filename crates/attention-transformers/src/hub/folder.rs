@@ -26,7 +26,7 @@ pub(super) fn load_model<I, M>(
     model_types: &[&str],
     init: impl FnOnce(&Fields) -> Result<I, String>,
     load: impl FnOnce(I, &StateDict) -> Result<M, String>,
-    is_buffer: fn(&str) -> bool,
+    is_buffer: impl Fn(&str) -> bool,
 ) -> Result<M, ImportError> {
     let init = |fields: &Fields| {
         let reason = "parameters that are packed are not read";

@@ -11,13 +11,11 @@ use serde_json::{Value, json};
 use super::decoder::{Heads, load_decoder};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::gemma::{GEMMA, gemma_config, scale};
-use super::head::FromDecoder;
+use super::head::{FromDecoder, Loaded};
 use super::layer_types::{FULL, SLIDING, has_window, with_windows};
-use super::llama::is_buffer;
-use super::qk_norm::load_qk_norm;
+use super::llama::{GEMMA, gemma_config, is_buffer, scale};
+use super::qwen3::load_qk_norm;
 use super::rotary::rotary_of;
-use crate::language_model::LanguageModel;
 
 /// The base of the angles of layers with a window, where a config has none.
 const LOCAL_THETA: f64 = 10_000.0;
@@ -41,10 +39,7 @@ const OF_PICTURES: [&str; 2] = ["vision_tower.", "multi_modal_projector."];
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_gemma3(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+pub fn load_gemma3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<QkNormScore>> {
     load_with(folder.as_ref(), device)
 }
 

@@ -111,7 +111,7 @@ pub fn load_gpt_oss_attention(
 }
 
 fn init(fields: &Fields, layer: usize, device: &Device) -> Result<GptOssAttention, String> {
-    let num_layers = fields.num_layers(&["num_hidden_layers"])?;
+    let num_layers = fields.num_layers("num_hidden_layers")?;
     if layer >= num_layers {
         let expected = format!("more than {layer}, as layer {layer} is asked for");
         return Err(fields.wrong("num_hidden_layers", &expected, &num_layers.to_string()));

@@ -1,7 +1,7 @@
 //! The layer from rows to logits.
 
 use attention_core::ScoringFunction;
-use attention_core::import::{Place, StateDict};
+use attention_core::import::{ImportError, Place, StateDict};
 use burn::nn::{Embedding, Linear, LinearConfig};
 
 use crate::language_model::LanguageModel;
@@ -12,6 +12,9 @@ pub(super) const IS_TIED: &str = "as `tie_word_embeddings` says";
 
 /// The beginnings of the names of other heads, with classes, spans of answers or values in the place of tokens.
 const OTHER_HEADS: [&str; 5] = ["score.", "classifier.", "qa_outputs.", "v_head.", "pooler."];
+
+/// A model with its head, or the reason for which a folder has none.
+pub(super) type Loaded<S> = Result<LanguageModel<S>, ImportError>;
 
 /// A decoder, as a caller wants it.
 pub(super) trait FromDecoder<S: ScoringFunction>: Sized {

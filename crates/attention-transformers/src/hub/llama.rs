@@ -1,4 +1,4 @@
-//! Llama, and the families that differ from it in a bias, a window, or names.
+//! Llama, and the families that differ from it in a bias, a window, a norm, or names.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::decoder::{Heads, LLAMA, Layout, layer_config, load_decoder, model_con
 use super::fields::Fields;
 use super::folder::load_model;
 use super::fused::Fused;
-use super::gemma::GEMMA;
-use super::head::FromDecoder;
-use super::layer_types::{all_windows, last_windows, no_windows, with_windows};
+use super::head::{FromDecoder, Loaded};
+use super::layer_types::{all_windows, has_window, last_windows, no_windows, with_windows};
 use super::rotary::rotary;
-use crate::language_model::LanguageModel;
+use crate::language_model::{LanguageModel, LanguageModelConfig};
+use crate::residual::NormOrder;
 
 /// The base of the angles, where a config has none.
-const THETA: f64 = 10_000.0;
+pub(super) const THETA: f64 = 10_000.0;
 
 /// Loads a Llama (1 to 3; `model_type` `llama`) from a folder of Hugging Face's: grouped heads, rotation of halves,
 /// RMS norms before the sublayers, a gated feed-forward network.
@@ -46,10 +46,7 @@ const THETA: f64 = 10_000.0;
 /// println!("{:?}", texts[0].tokens);
 /// # Ok::<(), attention_core::import::ImportError>(())
 /// ```
-pub fn load_llama(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+pub fn load_llama(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["llama"])
 }
 
@@ -59,10 +56,7 @@ pub fn load_llama(
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_mistral(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+pub fn load_mistral(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["mistral", "ministral"])
 }
 
@@ -71,10 +65,7 @@ pub fn load_mistral(
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_qwen2(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+pub fn load_qwen2(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["qwen2"])
 }
 
@@ -85,10 +76,7 @@ pub fn load_qwen2(
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_phi3(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+pub fn load_phi3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["phi3"])
 }
 
@@ -98,53 +86,63 @@ pub fn load_phi3(
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_gemma(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, ImportError> {
+pub fn load_gemma(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["gemma"])
+}
+
+/// Loads a Gemma 2 (`model_type` `gemma2`) from a folder of Hugging Face's: a [Gemma](load_gemma) with soft-caps on
+/// scores and logits, a window in every other layer, a scale of scores of its own (`query_pre_attn_scalar`), and
+/// normalizations before and after each sublayer: `input_layernorm`, `post_attention_layernorm` (of what attention
+/// adds), `pre_feedforward_layernorm` and `post_feedforward_layernorm`.
+///
+/// # Errors
+/// As [`hub`](super) says.
+pub fn load_gemma2(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
+    load_with(folder.as_ref(), device, &["gemma2"])
 }
 
 /// The families, as they differ from Llama.
 struct Family {
-    model_type: &'static str,
+    model_types: &'static [&'static str],
     layout: Layout,
+    heads: fn(&Fields) -> Result<Heads, String>,
+    config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, String>,
     /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
     has_input_bias: bool,
-    /// Whether the embedding is scaled, and the head by default.
-    is_scaled_and_tied: bool,
+    /// The factor on scores, if it is not that of the size of a head.
+    scale: fn(&Fields) -> Result<Option<f64>, String>,
     /// Which of so many layers have a window.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
 }
 
 const FAMILY: Family = Family {
-    model_type: "llama",
+    model_types: &["llama"],
     layout: LLAMA,
+    heads: Heads::of_llama,
+    config: |fields, heads| {
+        let layer = layer_config(fields, heads, "hidden_act")?;
+        model_config(fields, layer, false)
+    },
     has_input_bias: false,
-    is_scaled_and_tied: false,
+    scale: |_| Ok(None),
     windows: no_windows,
 };
 
 const FAMILIES: [Family; 6] = [
     FAMILY,
     Family {
-        model_type: "mistral",
+        model_types: &["mistral", "ministral"],
         windows: all_windows,
         ..FAMILY
     },
     Family {
-        model_type: "ministral",
-        windows: all_windows,
-        ..FAMILY
-    },
-    Family {
-        model_type: "qwen2",
+        model_types: &["qwen2"],
         has_input_bias: true,
         windows: last_windows,
         ..FAMILY
     },
     Family {
-        model_type: "phi3",
+        model_types: &["phi3"],
         layout: Layout {
             fused: Fused::Whole,
             ..LLAMA
@@ -153,16 +151,35 @@ const FAMILIES: [Family; 6] = [
         ..FAMILY
     },
     Family {
-        model_type: "gemma",
+        model_types: &["gemma"],
         layout: GEMMA,
-        is_scaled_and_tied: true,
+        config: |fields, heads| {
+            let layer = layer_config(fields, heads, "hidden_act")?;
+            let mut config = model_config(fields, layer, true)?;
+            config.embedding.scaled = true;
+            Ok(config)
+        },
+        ..FAMILY
+    },
+    Family {
+        model_types: &["gemma2"],
+        layout: GEMMA,
+        heads: Heads::of,
+        config: |fields, heads| {
+            let mut config = gemma_config(fields, heads)?;
+            config.stack.layer.soft_cap = fields.positive_or_null("attn_logit_softcapping")?;
+            Ok(config)
+        },
+        scale: |fields| scale(fields).map(Some),
+        windows: |fields, num_layers| has_window(fields, num_layers, |at| at % 2 == 0),
         ..FAMILY
     },
 ];
 
 /// The `model_type`s of the families.
-pub(super) const MODEL_TYPES: [&str; 6] =
-    ["llama", "mistral", "ministral", "qwen2", "phi3", "gemma"];
+pub(super) fn model_types() -> Vec<&'static str> {
+    FAMILIES.map(|family| family.model_types).concat()
+}
 
 /// The model of a folder that is one of `model_types`, with a head or however the file has it.
 pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
@@ -175,9 +192,10 @@ pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
         model_types,
         |fields| {
             let model_type = fields.text("model_type")?;
-            let family = FAMILIES.iter().find(|of| of.model_type == model_type);
+            let mut families = FAMILIES.iter();
+            let family = families.find(|of| of.model_types.contains(&model_type));
             let family =
-                family.ok_or_else(|| fields.unknown("model_type", &MODEL_TYPES, model_type))?;
+                family.ok_or_else(|| fields.unknown("model_type", model_types, model_type))?;
             Ok((init(fields, family, device)?, &family.layout))
         },
         |(model, layout), file| load_decoder(model, file, layout, |score, _| Ok(score)),
@@ -190,14 +208,13 @@ fn init(
     family: &Family,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, String> {
-    let heads = Heads::of_llama(fields)?;
+    let heads = (family.heads)(fields)?;
     let rotary = rotary(fields, heads.head_size, THETA)?;
-    let mut layer = layer_config(fields, &heads, "hidden_act")?;
-    layer.attention_bias |= family.has_input_bias;
-    let mut config = model_config(fields, layer, family.is_scaled_and_tied)?;
-    config.embedding.scaled = family.is_scaled_and_tied;
+    let mut config = (family.config)(fields, &heads)?;
+    config.stack.layer.attention_bias |= family.has_input_bias;
     let has_window = (family.windows)(fields, config.stack.num_layers)?;
-    let rotary = rotary.init_with(DotProductScoreConfig::new().init(), device);
+    let score = DotProductScoreConfig::new().with_scale((family.scale)(fields)?);
+    let rotary = rotary.init_with(score.init(), device);
     let mut model = config.init_with(|_| rotary.clone(), device);
     if family.has_input_bias {
         let layers = model.stack.layers.iter_mut();
@@ -211,4 +228,27 @@ fn init(
 /// The angles, which older files have in each layer, and other heads than the one that is wanted.
 pub(super) fn is_buffer<S: ScoringFunction, M: FromDecoder<S>>(name: &str) -> bool {
     name.ends_with("rotary_emb.inv_freq") || M::leaves_alone(name)
+}
+
+/// Files have the gains of normalizations less 1.
+pub(super) const GEMMA: Layout = Layout {
+    offset: 1.0,
+    ..LLAMA
+};
+
+/// Layers with normalizations before and after their sublayers, below a scaled embedding that is the head, too.
+pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, String> {
+    let reason = "rows attend to those up to themselves";
+    fields.refuse_flag("use_bidirectional_attention", reason)?;
+    let layer = layer_config(fields, heads, "hidden_activation")?;
+    let layer = layer.with_norm_order(NormOrder::Sandwich);
+    let mut config = model_config(fields, layer, true)?;
+    config.embedding.scaled = true;
+    let soft_cap = fields.positive_or_null("final_logit_softcapping")?;
+    Ok(config.with_logit_soft_cap(soft_cap))
+}
+
+/// The factor on scores, `1 / sqrt(query_pre_attn_scalar)`.
+pub(super) fn scale(fields: &Fields) -> Result<f64, String> {
+    Ok(fields.positive("query_pre_attn_scalar")?.sqrt().recip())
 }

@@ -8,16 +8,14 @@ use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
 use burn::tensor::{Device, Int, Tensor};
 
-use super::bart::{MODEL_TYPES as BARTS, load_bart};
+use super::bart::load_bart_encoder;
 use super::bert::load_bert_encoder;
-use super::bloom::load_bloom;
-use super::encoder_families::MODEL_TYPES as ENCODERS;
 use super::fields::Fields;
 use super::folder::CONFIG;
 use super::head::Decoder;
-use super::llama::MODEL_TYPES as LLAMAS;
+use super::layer_norm::{GPT2, OPT, load_bloom};
 use super::t5::load_t5_encoder;
-use super::{gemma2, gemma3, gpt2, llama, opt, qwen3};
+use super::{bart, encoder_families, gemma3, layer_norm, llama, qwen3, t5};
 use crate::language_model::LanguageModel;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
@@ -95,48 +93,31 @@ kinds! {
 
 type Load = fn(&Path, &Device) -> Result<OpenModel, ImportError>;
 
+macro_rules! families {
+    ($($model_types:expr => $load:expr, $kind:expr;)*) => {
+        [$(($model_types.to_vec(), |folder, device| $load(folder, device).map($kind))),*]
+    };
+}
+
 /// The families, by their `model_type`s.
-const FAMILIES: [(&[&str], Load); 10] = [
-    (&LLAMAS, |folder, device| {
-        llama::load_with(folder, device, &LLAMAS).map(Decoder::into)
-    }),
-    (&["gemma2"], |folder, device| {
-        gemma2::load_with(folder, device).map(Decoder::into)
-    }),
-    (&["qwen3"], |folder, device| {
-        qwen3::load_with(folder, device).map(Decoder::into)
-    }),
-    (&["gemma3_text", "gemma3"], |folder, device| {
-        gemma3::load_with(folder, device).map(Decoder::into)
-    }),
-    (&["bloom"], |folder, device| {
-        load_bloom(folder, device).map(OpenModel::Alibi)
-    }),
-    (&["gpt2"], |folder, device| {
-        gpt2::load_with(folder, device).map(Decoder::into)
-    }),
-    (&["opt"], |folder, device| {
-        opt::load_with(folder, device).map(Decoder::into)
-    }),
-    (&ENCODERS, |folder, device| {
-        load_bert_encoder(folder, device).map(OpenModel::Encoder)
-    }),
-    (&["t5", "mt5"], |folder, device| {
-        load_t5_encoder(folder, device).map(OpenModel::Encoder)
-    }),
-    (&BARTS, |folder, device| {
-        let model = load_bart(folder, device)?;
-        Ok(OpenModel::Encoder(TextEncoder {
-            embedding: model.source_embedding.unwrap_or(model.embedding),
-            stack: model.encoder,
-            causal: false,
-        }))
-    }),
-];
+fn families() -> [(Vec<&'static str>, Load); 9] {
+    families! {
+        llama::model_types() => |folder, device| llama::load_with(folder, device, &llama::model_types()), Decoder::into;
+        ["qwen3"] => qwen3::load_with, Decoder::into;
+        ["gemma3_text", "gemma3"] => gemma3::load_with, Decoder::into;
+        ["bloom"] => load_bloom, OpenModel::Alibi;
+        ["gpt2"] => |folder, device| layer_norm::load_with(folder, device, &GPT2), Decoder::into;
+        ["opt"] => |folder, device| layer_norm::load_with(folder, device, &OPT), Decoder::into;
+        encoder_families::model_types() => load_bert_encoder, OpenModel::Encoder;
+        t5::MODEL_TYPES => load_t5_encoder, OpenModel::Encoder;
+        bart::MODEL_TYPES => load_bart_encoder, OpenModel::Encoder;
+    }
+}
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
 /// one: heads for classes, spans of answers or values are left alone. Of T5 and BART, which read one text and write
-/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or [`load_bart`].
+/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or
+/// [`load_bart`](super::load_bart).
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.
@@ -158,9 +139,11 @@ pub fn open(folder: impl AsRef<Path>, device: &Device) -> Result<OpenModel, Impo
     let config = folder.join(CONFIG);
     let load = Fields::read(&config).and_then(|fields| {
         let got = fields.text("model_type")?;
-        let family = FAMILIES.iter().find(|(names, _)| names.contains(&got));
+        let family = families()
+            .into_iter()
+            .find(|(names, _)| names.contains(&got));
         family.map(|(_, load)| load).ok_or_else(|| {
-            let names = FAMILIES.map(|(names, _)| names).concat();
+            let names = families().map(|(names, _)| names).concat();
             fields.unknown("model_type", &names, got)
         })
     });

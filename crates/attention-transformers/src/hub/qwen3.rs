@@ -2,22 +2,17 @@
 
 use std::path::Path;
 
-use attention_core::import::ImportError;
+use attention_core::import::{ImportError, StateDict};
 use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, LLAMA, layer_config, load_decoder, model_config};
 use super::folder::load_model;
-use super::head::FromDecoder;
+use super::head::{FromDecoder, Loaded};
 use super::layer_types::{last_windows, with_windows};
-use super::llama::is_buffer;
-use super::qk_norm::load_qk_norm;
+use super::llama::{THETA, is_buffer};
 use super::rotary::rotary;
-use crate::language_model::LanguageModel;
-
-/// The base of the angles, where a config has none.
-const THETA: f64 = 10_000.0;
 
 /// Loads a dense Qwen 3 (`model_type` `qwen3`) from a folder of Hugging Face's: a Llama whose queries and keys are
 /// normalized in each head before they turn, and whose last layers may attend to a window (`use_sliding_window`).
@@ -27,10 +22,7 @@ const THETA: f64 = 10_000.0;
 ///
 /// # Errors
 /// As [`hub`](super) says.
-pub fn load_qwen3(
-    folder: impl AsRef<Path>,
-    device: &Device,
-) -> Result<LanguageModel<Rotary<QkNormScore>>, ImportError> {
+pub fn load_qwen3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<QkNormScore>> {
     load_with(folder.as_ref(), device)
 }
 
@@ -62,4 +54,19 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
         },
         is_buffer::<_, M>,
     )
+}
+
+/// `rotary` with the gains `q_norm.weight` and `k_norm.weight` after `prefix`, to which `offset` is added.
+pub(super) fn load_qk_norm(
+    mut rotary: Rotary<QkNormScore>,
+    file: &StateDict,
+    prefix: &str,
+    offset: f64,
+) -> Result<Rotary<QkNormScore>, String> {
+    let score = &mut rotary.score;
+    for (gain, name) in [(&mut score.query, "q_norm"), (&mut score.key, "k_norm")] {
+        let name = format!("{prefix}{name}.weight");
+        *gain = file.parameter_of_offset(gain.clone(), &name, offset)?;
+    }
+    Ok(rotary)
 }

@@ -74,6 +74,10 @@ pub(super) fn rotary_of(
             })?;
         }
     }
+    if let Some(parameters) = parameters {
+        let reason = "queries are not scaled by their positions";
+        parameters.refuse("llama_4_scaling_beta", reason)?;
+    }
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
     let theta = own.transpose()?.flatten().unwrap_or(theta);
     let (scaling, limit) = match parameters {

@@ -29,7 +29,7 @@ const EMBEDDING: &str = "shared.weight";
 /// The embedding under the names that each stack has for it, in older files.
 const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
 
-const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
+pub(super) const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
 
 /// The most elements of a table of biases: a config alone may not take all memory.
 const MAX_BIASES: usize = 1 << 24;
@@ -37,44 +37,47 @@ const MAX_BIASES: usize = 1 << 24;
 /// A bias that the first files have and nothing reads.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-/// The names of a layer of the encoder, and of the decoder.
-const ENCODER: Layout = Layout {
-    names: Names(&[
-        ("layers.", "block."),
-        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
-        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
-        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
-        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
-        ("input_layernorm", "layer.0.layer_norm"),
-        ("mlp.gate_proj", "layer.1.DenseReluDense.wi_0"),
-        ("mlp.up_proj", "layer.1.DenseReluDense.wi_1"),
-        ("mlp.fc1", "layer.1.DenseReluDense.wi"),
-        ("mlp.down_proj", "layer.1.DenseReluDense.wo"),
-        ("post_attention_layernorm", "layer.1.layer_norm"),
-    ]),
-    ..LLAMA
-};
-const DECODER: Layout = Layout {
-    names: Names(&[
-        ("layers.", "block."),
-        ("self_attn.q_proj", "layer.0.SelfAttention.q"),
-        ("self_attn.k_proj", "layer.0.SelfAttention.k"),
-        ("self_attn.v_proj", "layer.0.SelfAttention.v"),
-        ("self_attn.o_proj", "layer.0.SelfAttention.o"),
-        ("input_layernorm", "layer.0.layer_norm"),
-        ("cross_attn.q_proj", "layer.1.EncDecAttention.q"),
-        ("cross_attn.k_proj", "layer.1.EncDecAttention.k"),
-        ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
-        ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
-        ("cross_layernorm", "layer.1.layer_norm"),
-        ("mlp.gate_proj", "layer.2.DenseReluDense.wi_0"),
-        ("mlp.up_proj", "layer.2.DenseReluDense.wi_1"),
-        ("mlp.fc1", "layer.2.DenseReluDense.wi"),
-        ("mlp.down_proj", "layer.2.DenseReluDense.wo"),
-        ("post_attention_layernorm", "layer.2.layer_norm"),
-    ]),
-    ..LLAMA
-};
+/// The names of a layer whose feed-forward network is sublayer `at`.
+macro_rules! layout {
+    ($at:literal) => {
+        Layout {
+            names: Names(&[
+                ("layers.", "block."),
+                ("self_attn.q_proj", "layer.0.SelfAttention.q"),
+                ("self_attn.k_proj", "layer.0.SelfAttention.k"),
+                ("self_attn.v_proj", "layer.0.SelfAttention.v"),
+                ("self_attn.o_proj", "layer.0.SelfAttention.o"),
+                ("input_layernorm", "layer.0.layer_norm"),
+                ("cross_attn.q_proj", "layer.1.EncDecAttention.q"),
+                ("cross_attn.k_proj", "layer.1.EncDecAttention.k"),
+                ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
+                ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
+                ("cross_layernorm", "layer.1.layer_norm"),
+                (
+                    "mlp.gate_proj",
+                    concat!("layer.", $at, ".DenseReluDense.wi_0"),
+                ),
+                (
+                    "mlp.up_proj",
+                    concat!("layer.", $at, ".DenseReluDense.wi_1"),
+                ),
+                ("mlp.fc1", concat!("layer.", $at, ".DenseReluDense.wi")),
+                (
+                    "mlp.down_proj",
+                    concat!("layer.", $at, ".DenseReluDense.wo"),
+                ),
+                (
+                    "post_attention_layernorm",
+                    concat!("layer.", $at, ".layer_norm"),
+                ),
+            ]),
+            ..LLAMA
+        }
+    };
+}
+
+const ENCODER: Layout = layout!(1);
+const DECODER: Layout = layout!(2);
 
 /// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
@@ -184,10 +187,11 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
         .with_feed_forward_dropout(dropout);
     let bias = position_bias(fields, num_heads)?;
     let of_decoder = bias.clone().with_bidirectional(false);
-    let num_layers = fields.num_layers(&["num_layers"])?;
-    // Without a number of its own, the decoder has as many.
-    let of_decoder_layers = fields.present(&["num_decoder_layers", "num_layers"]);
-    let num_decoder_layers = fields.num_layers(&[of_decoder_layers])?;
+    let num_layers = fields.num_layers("num_layers")?;
+    let num_decoder_layers = match fields.value("num_decoder_layers") {
+        Some(_) => fields.num_layers("num_decoder_layers")?,
+        None => num_layers,
+    };
     let encoder = TransformerEncoderConfig::new(layer.clone(), num_layers);
     let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
     let is_mt5 = fields.text("model_type")? == "mt5";
@@ -262,14 +266,9 @@ fn load(
     model.head = own_head(file, ["lm_head", EMBEDDING], &model.embedding.tokens)?;
     load_encoder(&mut model.encoder, file)?;
     let decoder = &mut model.decoder;
-    let layers = std::mem::take(&mut decoder.layers);
-    decoder.layers = load_layers_with_memory(layers, file, "decoder.", &DECODER)?;
-    load_ends(
-        &mut decoder.norm,
-        &mut decoder.position_bias,
-        file,
-        "decoder",
-    )?;
+    load_layers_with_memory(&mut decoder.layers, file, "decoder.", &DECODER)?;
+    let ends = (&mut decoder.norm, &mut decoder.position_bias);
+    load_ends(ends, file, "decoder")?;
     Ok(model)
 }
 
@@ -277,20 +276,14 @@ fn load_encoder(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
 ) -> Result<(), String> {
-    let layers = std::mem::take(&mut encoder.layers);
-    encoder.layers = load_layers(layers, file, "encoder.", &ENCODER)?;
-    load_ends(
-        &mut encoder.norm,
-        &mut encoder.position_bias,
-        file,
-        "encoder",
-    )
+    load_layers(&mut encoder.layers, file, "encoder.", &ENCODER)?;
+    let ends = (&mut encoder.norm, &mut encoder.position_bias);
+    load_ends(ends, file, "encoder")
 }
 
 /// The last normalization and the position bias of a stack.
 fn load_ends(
-    norm: &mut Option<Norm>,
-    bias: &mut Option<RelativePositionBias>,
+    (norm, bias): (&mut Option<Norm>, &mut Option<RelativePositionBias>),
     file: &StateDict,
     stack: &str,
 ) -> Result<(), String> {

@@ -10,15 +10,15 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use super::models::{VOCAB, models, tensor, text};
 
 /// A model whose logits are a table by the last token; its state says what it was given.
-struct Table {
-    logits: Vec<Vec<f32>>,
-    device: Device,
+pub(super) struct Table {
+    pub(super) logits: Vec<Vec<f32>>,
+    pub(super) device: Device,
 }
 
 /// The tokens of each example, and how many rows each call had.
 #[derive(Debug, Default)]
-struct Given {
-    tokens: Vec<Vec<u32>>,
+pub(super) struct Given {
+    pub(super) tokens: Vec<Vec<u32>>,
     rows: Vec<usize>,
 }
 

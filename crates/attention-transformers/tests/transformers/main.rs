@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod activations;
+mod beams;
 mod burn_nn;
 mod burn_store;
 mod cached;

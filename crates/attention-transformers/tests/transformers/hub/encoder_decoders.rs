@@ -5,11 +5,12 @@ use std::path::Path;
 use attention_core::import::ImportError;
 use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, device, hugging_face_translation, parameters};
-use attention_transformers::hub::{load_bart, load_t5};
-use attention_transformers::{EncoderDecoder, GenerateConfig};
+use attention_transformers::hub::{load_bart, load_t5, open};
+use attention_transformers::{BeamConfig, EncoderDecoder, GenerateConfig};
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
+use super::encoders::of_tokens;
 use super::folder::{FolderCopy, original};
 use super::references::tensor;
 
@@ -36,6 +37,14 @@ fn check_translator(
         let targets = tensor(&expected.targets, device);
         let logits = model.forward(targets.clone(), NewRows::All, &memory);
         assert_close(family, logits, &expected.logits, TOLERANCE);
+
+        let (lens, tokens) = (&expected.lens, tensor(&expected.tokens, device));
+        let features = open(folder, device)
+            .unwrap()
+            .features(tokens, NewRows::First(lens));
+        let [got, wanted] =
+            [&Array::read(features), &expected.encoded].map(|features| of_tokens(features, lens));
+        assert_close(format!("{family}, opened"), &got, &wanted, TOLERANCE);
 
         let mut state = model.state(memory.clone());
         let parts = [[0, 3], [3, 1], [4, 2]].map(|[start, len]| {
@@ -71,6 +80,30 @@ fn marian_and_bart_translate() {
             load_bart(folder, device)
         });
     }
+}
+
+/// The texts of beam searches, by their settings.
+#[test]
+fn beams_are_those_of_transformers() {
+    let expected = hugging_face_translation("marian_apart");
+    assert!(!expected.beams.is_empty());
+    device::each(|device| {
+        let model = load_bart(original("marian_apart"), device).unwrap();
+        let rows = NewRows::First(&expected.lens);
+        let memory = model.encode(tensor(&expected.tokens, device), rows);
+        for beams in &expected.beams {
+            let config = BeamConfig::new(beams.num_beams, beams.max_new_tokens)
+                .with_stop_tokens(vec![beams.end])
+                .with_excluded_tokens(vec![beams.pad])
+                .with_renormalize(beams.renormalizes)
+                .with_last_token(beams.forces_end.then_some(beams.end))
+                .with_length_penalty(beams.length_penalty)
+                .with_early_stopping(beams.early_stopping);
+            let found = config.generate(&model, model.state(memory.clone()), &[[0], [0]]);
+            let best = found.iter().map(|of| of[0].tokens.clone());
+            assert_eq!(best.collect::<Vec<_>>(), beams.texts, "{beams:?}");
+        }
+    });
 }
 
 /// Names of a model saved without its head, the embedding and positions that older files have several times, and a bias
@@ -171,6 +204,26 @@ fn older_files_of_t5() {
     // A copy is no head of its own.
     let model = load_t5(copy.path(), &device::plain()[0]).unwrap();
     assert!(model.head.is_none());
+}
+
+/// `transformers` 5 ties the head of every T5; the older flag says only that features are not scaled.
+#[test]
+fn a_t5_that_the_config_calls_untied_and_that_has_no_head() {
+    let flag = FolderCopy::with_field("t5", "tie_word_embeddings", json!(false));
+    let scale = FolderCopy::with_field("t5", "scale_decoder_outputs", json!(false));
+    flag.change_json("config.json", |config| {
+        config.remove("scale_decoder_outputs");
+    });
+    let device = &device::plain()[0];
+    let tokens = || tensor(&[vec![3, 1, 4]], device);
+    let [by_flag, by_scale, scaled] = [flag.path(), scale.path(), &original("t5")].map(|folder| {
+        let model = load_t5(folder, device).unwrap();
+        assert!(model.head.is_none());
+        let memory = model.encode(tokens(), NewRows::All);
+        model.forward(tokens(), NewRows::All, &memory).into_data()
+    });
+    assert_eq!(by_flag, by_scale);
+    assert_ne!(by_flag, scaled);
 }
 
 /// `transformers` 5 writes that every head is tied, also of a model whose head has elements of its own.

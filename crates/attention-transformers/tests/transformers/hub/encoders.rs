@@ -14,7 +14,7 @@ use super::references::tensor;
 const TOLERANCE: f64 = 1e-5;
 
 /// The rows of examples that are tokens.
-fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
+pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
     let [_, _, size] = logits.shape[..] else {
         panic!("three axes expected");
     };

@@ -2,7 +2,9 @@
 
 use attention_core::NewRows;
 use attention_tests::{device, hugging_face_logits, parameters};
-use attention_transformers::hub::{load_bloom, load_gemma2, load_gemma3, load_gpt2, load_llama};
+use attention_transformers::hub::{
+    OpenModel, load_bloom, load_gemma2, load_gemma3, load_gpt2, load_llama, open,
+};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -85,6 +87,24 @@ fn names_without_a_prefix() {
                 load_bloom(folder, device)
             }),
         }
+    }
+}
+
+/// A Qwen whose windows begin with layer 0 has one in each.
+#[test]
+fn windows_from_the_first_layer_on() {
+    for family in ["qwen2", "qwen3"] {
+        let folder = FolderCopy::with_field(family, "max_window_layers", json!(0));
+        folder.change_json("config.json", |config| drop(config.remove("layer_types")));
+        let model = open(folder.path(), &device::plain()[0]).unwrap();
+        let windows: Vec<_> = match &model {
+            OpenModel::Rotary(model) => model.stack.layers.iter().map(|of| of.window).collect(),
+            OpenModel::NormalizedRotary(model) => {
+                model.stack.layers.iter().map(|of| of.window).collect()
+            }
+            other => panic!("no Qwen expected: {other:?}"),
+        };
+        assert_eq!(windows, [Some(4); 2], "{family}");
     }
 }
 

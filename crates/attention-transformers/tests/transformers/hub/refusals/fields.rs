@@ -42,6 +42,8 @@ t5 | num_decoder_layers | 10001 | expected at most 10000 layers, got 10001
 t5 | relative_attention_num_buckets | 1000000000 | expected at most 5592405, for 3 heads, got 1000000000
 
 llama | hidden_act | "mish" | expected "relu" or "gelu" or
+llama | hidden_act | "relu2" | expected "relu" or "gelu" or
+bert | hidden_act | "quick_gelu" | expected "relu" or "gelu" or
 bert | hidden_act | "tanh" | expected "relu" or "gelu" or
 t5 | feed_forward_proj | "gated-tanh" | expected "relu" or "gated-gelu" or "gated-silu", got "gated-tanh"
 llama | quantization_config | {} | expected none, since parameters that are packed
@@ -98,6 +100,8 @@ llama | {"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_fa
 gpt_oss | {"rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 2} \
     | beta_fast`: expected at least `beta_slow`, 2, got 1
 qwen3 | {"rope_type": "yarn", "factor": 2, "rope_theta": 1} | rope_theta`: expected a number above 1, got 1
+llama | {"llama_4_scaling_beta": 0.1} \
+    | llama_4_scaling_beta`: expected none, since queries are not scaled by their positions, got 0.1
 qwen3 | {"full_attention": {"rope_type": "default"}} | full_attention`: expected none, since all layers
 gemma3 | {"rope_type": "default"} | rope_type`: expected none, since each kind of layer has its own
 gemma3 | {"sliding_attention": {"rope_type": "mrope"}} | sliding_attention.rope_type`: expected KNOWN, got "mrope"
@@ -164,6 +168,53 @@ fn fields_that_are_refused() {
             "config.json",
             &format!("`{field}`: {expected}"),
         );
+    }
+}
+
+/// Fields of other families, with the values that they have there and those that change nothing.
+#[test]
+fn fields_of_other_families() {
+    for (field, changes, neutral) in [
+        ("alibi", json!(true), json!(false)),
+        ("attention_chunk_size", json!(8192), json!(null)),
+        ("attention_multiplier", json!(0.0156), json!(1)),
+        ("clip_qkv", json!(8.0), json!(null)),
+        ("embedding_multiplier", json!(12.0), json!(1.0)),
+        ("logit_scale", json!(0.0625), json!(1.0)),
+        ("logits_scaling", json!(8.0), json!(1.0)),
+        ("n_routed_experts", json!(64), json!(null)),
+        ("no_rope_layer_interval", json!(4), json!(0)),
+        ("no_rope_layers", json!([1, 1, 1, 0]), json!(null)),
+        ("num_experts", json!(128), json!(0)),
+        ("num_local_experts", json!(8), json!(0)),
+        ("parallel_attn", json!(true), json!(false)),
+        ("qk_layernorm", json!(true), json!(false)),
+        ("residual_multiplier", json!(0.22), json!(1.0)),
+        ("rope_interleave", json!(true), json!(false)),
+        ("rope_interleaved", json!(true), json!(false)),
+        ("rotary_pct", json!(0.25), json!(1.0)),
+        ("scale_depth", json!(1.4), json!(1.0)),
+        ("scale_emb", json!(12), json!(1)),
+        ("use_parallel_residual", json!(true), json!(false)),
+        ("use_qk_norm", json!(true), json!(false)),
+    ] {
+        let copy = FolderCopy::with_field("llama", field, changes);
+        let expected = format!("`{field}`: expected none, since the models here do not compute");
+        refuses("llama", &copy, "config.json", &expected);
+        let copy = FolderCopy::with_field("llama", field, neutral);
+        load("llama", copy.path()).unwrap();
+    }
+}
+
+/// Families whose `model_type` was changed by hand to one that has the same names.
+#[test]
+fn architectures_of_other_families() {
+    for other in ["HeliumForCausalLM", "Ernie4_5ForCausalLM"] {
+        let copy = FolderCopy::with_field("llama", "architectures", json!([other]));
+        let expected = format!(
+            "`architectures`: expected none with interleaved pairs of features, got \"{other}\""
+        );
+        refuses("llama", &copy, "config.json", &expected);
     }
 }
 

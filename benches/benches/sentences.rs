@@ -1,0 +1,87 @@
+//! Embeddings of sentences by a BERT of Hugging Face's, as all-MiniLM-L6-v2: the mean of the tokens of 200 texts, one or
+//! 32 at once. Beside PyTorch, `torch.compile` and ONNX Runtime with the same parameters.
+//!
+//! `ATTENTION_MODEL=/path/to/folder ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench sentences`;
+//! see benches/README.md.
+
+use std::io;
+
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local};
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::Report;
+use attention_benches::tensors::{Call, finish};
+use attention_core::NewRows;
+use attention_transformers::Pooling;
+use attention_transformers::hub::load_bert_encoder;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde_json::json;
+
+const TEXTS: usize = 200;
+const BATCHES: [usize; 2] = [1, 32];
+/// The number of tokens of a text: of short sentences.
+const TOKENS: std::ops::Range<usize> = 7..27;
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let Ok(folder) = std::env::var("ATTENTION_MODEL") else {
+        println!("skipped: set ATTENTION_MODEL to a folder of a BERT");
+        return Ok(());
+    };
+    let options = Options::from_command_line();
+    let mut baselines = Baselines::start("sentences.py", threads);
+    let mut report = Report::start(threads);
+    report.add_baselines(&baselines);
+    for size in BATCHES {
+        let title = format!("{TEXTS} sentences b{size}");
+        if !options.wants(&title) {
+            continue;
+        }
+        println!("{title}");
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+        for (backend, device) in options.devices() {
+            let call = embed(&folder, batches(size), device.clone());
+            let local = Local::new(format!("ours, {backend}"), call);
+            candidates.push(Box::new(local.on(&device)));
+        }
+        if let Ok(baselines) = &mut baselines {
+            for name in ["PyTorch eager", "torch.compile", "ONNX Runtime"] {
+                let setup = json!({"candidate": name, "folder": folder, "batches": batches(size)});
+                baselines.add_to(&mut candidates, name, setup);
+            }
+        }
+        let work = [title.as_str(), "embeddings"];
+        report.measure(work, candidates, &mut baselines, options.rounds)?;
+    }
+    report.write(options.json.as_deref())
+}
+
+/// The tokens of texts in batches of `size`, the shortest first.
+fn batches(size: usize) -> Vec<Vec<Vec<i64>>> {
+    let len = |at: usize| TOKENS.start + at * TOKENS.len() / TEXTS;
+    let text = |at: usize| (0..len(at)).map(move |row| 1000 + ((31 * at + 7 * row) % 9000) as i64);
+    let texts: Vec<Vec<i64>> = (0..TEXTS).map(|at| text(at).collect()).collect();
+    texts.chunks(size).map(<[_]>::to_vec).collect()
+}
+
+fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
+    let model = load_bert_encoder(folder, &device).unwrap_or_else(|error| panic!("{error}"));
+    Box::new(move || {
+        for texts in &batches {
+            let lens: Vec<usize> = texts.iter().map(Vec::len).collect();
+            let longest = lens[lens.len() - 1];
+            let padded = texts.iter().flat_map(|text| {
+                let tokens = text.iter().copied();
+                tokens.chain(std::iter::repeat(0)).take(longest)
+            });
+            let data = TensorData::new(padded.collect::<Vec<_>>(), [texts.len(), longest]);
+            let tokens = Tensor::from_data(data, &device);
+            finish(model.embeddings(tokens, None, NewRows::First(&lens), Pooling::Mean));
+        }
+    })
+}
