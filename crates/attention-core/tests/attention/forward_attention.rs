@@ -82,9 +82,9 @@ fn an_agent_says_how_the_next_step_moves() {
 fn an_agent_learns_from_the_second_step_on() {
     device::each_training(|device| {
         let attention = with_agent(device);
-        let memory = memory(&attention, device);
         let agent = attention.agent.as_ref().expect("made with one");
         let learned = [1, 2].map(|steps| {
+            let memory = memory(&attention, device);
             let mut state = attention.initial_state(&memory);
             let mut first = Tensor::zeros([1], device);
             for step in 0..steps {
