@@ -27,28 +27,30 @@ pub(crate) struct Cost {
     serial: f64,
     /// The work for an example that threads share.
     shared: f64,
-    /// What several processes add on one machine: copies, the sum, the wait for the slower one.
+    /// The sum in memory, and the wait for the slower process.
     exchange: f64,
 }
 
 impl Cost {
-    /// The parts that explain measured steps: of one thread, of one with half the batch, of two threads, and of two
-    /// processes of one.
+    /// The parts that explain measured steps: of one thread, of one with half the batch, of two threads. `exchange` is
+    /// measured as it is.
     pub(crate) fn fit(
         batch: usize,
         bytes: usize,
-        [one_thread, half_batch, two_threads, two_processes]: [f64; 4],
+        [one_thread, half_batch, two_threads]: [f64; 3],
+        exchange: f64,
     ) -> Self {
         let batch = batch as f64;
         let of_example = 2.0 * (one_thread - half_batch) / batch;
-        let shared = (2.0 * (one_thread - two_threads) / batch).min(of_example);
+        let shared = 2.0 * (one_thread - two_threads) / batch;
+        let shared = shared.max(0.0).min(of_example);
         Self {
             batch,
             bytes,
             fixed: (one_thread - of_example * batch).max(0.0),
             serial: of_example - shared,
             shared,
-            exchange: (two_processes - half_batch).max(0.0),
+            exchange,
         }
     }
 

@@ -165,9 +165,10 @@ fn main() -> io::Result<()> {
         let (of_ours, of_pytorch) = candidates.split_at(ours.len());
         print(of_ours, ours);
         print(of_pytorch, pytorch);
-        let [one, two, processes, linked, half] = std::array::from_fn(|index| ours[index].step);
-        let cost = Cost::fit(sizes.batch, ours[2].bytes, [one, half, two, processes]);
-        cost.print(options.link(), linked);
+        let [one, two, processes, linked, half] = std::array::from_fn(|index| ours[index]);
+        let steps = [one, half, two].map(|figures| figures.step);
+        let cost = Cost::fit(sizes.batch, processes.bytes, steps, processes.communication);
+        cost.print(options.link(), linked.step);
     }
     Ok(())
 }
