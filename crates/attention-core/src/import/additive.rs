@@ -50,11 +50,9 @@ fn load(attention: AdditiveAttention, file: &StateDict) -> Result<AdditiveAttent
         return Err(reason.to_string());
     }
     for (bias, has_place) in [("W_k.bias", false), ("W_q.bias", query.bias.is_some())] {
-        if !has_place && file.contains(bias) {
-            return Err(format!(
-                "expected no tensor `{bias}`: the attention has no such bias; add `W_k.bias` to `W_q.bias`, and \
-                 configure `with_bias(true)`"
-            ));
+        if !has_place {
+            let reason = "the attention has no such bias; add `W_k.bias` to `W_q.bias`, and configure `with_bias(true)`";
+            file.refuse(bias, reason)?;
         }
     }
     let score = AdditiveScore {

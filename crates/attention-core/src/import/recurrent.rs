@@ -49,23 +49,13 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
         );
     }
     let count = recurrent.layers.len();
-    let next = format!("weight_ih_l{count}");
-    if file.contains(&next) {
-        return Err(format!(
-            "expected no tensor `{next}`: the number of layers is {count}"
-        ));
-    }
-    let refuse = |name: &str, reason: &str| match file.contains(name) {
-        true => Err(format!("expected no tensor `{name}`: {reason}")),
-        false => Ok(()),
-    };
+    let reason = format!("the number of layers is {count}");
+    file.refuse(&format!("weight_ih_l{count}"), &reason)?;
     if recurrent.reversed.is_empty() {
-        refuse("weight_ih_l0_reverse", "the layers read in one direction")?;
+        file.refuse("weight_ih_l0_reverse", "the layers read in one direction")?;
     }
-    refuse(
-        "weight_hr_l0",
-        "projections of the output are not supported",
-    )?;
+    let reason = "projections of the output are not supported";
+    file.refuse("weight_hr_l0", reason)?;
     // With `bias=False` none of the layers has one: they stay what PyTorch trained.
     let is_bias = |name: &str| name.starts_with("bias_ih_l") || name.starts_with("bias_hh_l");
     let has_biases = file.names().any(is_bias);

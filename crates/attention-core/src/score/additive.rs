@@ -4,10 +4,9 @@ use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
-use super::{ScoreKernel, ScoringFunction};
+use super::{ScoreKernel, ScoringFunction, assert_sizes};
 use crate::functional::project;
 use crate::parameter::{column, normalized_column};
 use crate::position::Positions;
@@ -35,12 +34,8 @@ impl AdditiveScoreConfig {
     /// # Panics
     /// If a size is 0.
     pub fn init(&self, device: &Device) -> AdditiveScore {
-        let sizes = [
-            ("query_size", self.query_size),
-            ("key_size", self.key_size),
-            ("num_hiddens", self.num_hiddens),
-        ];
-        assert_positive("AdditiveScoreConfig", &sizes);
+        let sizes = [self.query_size, self.key_size, self.num_hiddens];
+        assert_sizes("AdditiveScoreConfig", sizes);
         let linear = |from, to| LinearConfig::new(from, to).with_bias(false).init(device);
         let has_bias = self.bias || self.normalize;
         let length = 1.0 / (self.num_hiddens as f64).sqrt();

@@ -4,13 +4,12 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::functional::project;
 use crate::position::Positions;
-use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]

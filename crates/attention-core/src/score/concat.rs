@@ -4,10 +4,9 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
-use super::{ScoreKernel, ScoringFunction};
+use super::{ScoreKernel, ScoringFunction, assert_sizes};
 use crate::functional::project;
 use crate::parameter::column;
 use crate::position::Positions;
@@ -32,12 +31,8 @@ impl ConcatScoreConfig {
     /// # Panics
     /// If a size is 0.
     pub fn init(&self, device: &Device) -> ConcatScore {
-        let sizes = [
-            ("query_size", self.query_size),
-            ("key_size", self.key_size),
-            ("num_hiddens", self.num_hiddens),
-        ];
-        assert_positive("ConcatScoreConfig", &sizes);
+        let sizes = [self.query_size, self.key_size, self.num_hiddens];
+        assert_sizes("ConcatScoreConfig", sizes);
         let hidden = LinearConfig::new(self.query_size + self.key_size, self.num_hiddens);
         let value = LinearConfig::new(self.num_hiddens, 1);
         ConcatScore {

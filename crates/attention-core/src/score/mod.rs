@@ -28,6 +28,7 @@ use std::any::type_name;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
 
 use crate::functional::{self, additive_score, dot_product_score, repeat_key_heads};
 use crate::mask::Mask;
@@ -239,6 +240,17 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
             scores + bias.cast(dtype)
         })
     }
+}
+
+/// # Panics
+/// If a size of an additive score's configuration, or of one like it, is 0.
+pub(crate) fn assert_sizes(config: &str, [query_size, key_size, num_hiddens]: [usize; 3]) {
+    let sizes = [
+        ("query_size", query_size),
+        ("key_size", key_size),
+        ("num_hiddens", num_hiddens),
+    ];
+    assert_positive(config, &sizes);
 }
 
 /// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.

@@ -4,10 +4,10 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
+use burn_fused_layers::harness::checks::assert_finite;
 use burn_fused_layers::harness::parameter::of_linear;
 
-use super::{ScoreKernel, ScoringFunction};
+use super::{ScoreKernel, ScoringFunction, assert_sizes};
 use crate::functional::project;
 use crate::position::Positions;
 
@@ -34,13 +34,9 @@ impl ProjectedScoreConfig {
     /// # Panics
     /// If a size is 0 or `scale` is not finite.
     pub fn init(&self, device: &Device) -> ProjectedScore {
-        let sizes = [
-            ("query_size", self.query_size),
-            ("key_size", self.key_size),
-            ("num_hiddens", self.num_hiddens),
-        ];
         const NAME: &str = "ProjectedScoreConfig";
-        assert_positive(NAME, &sizes);
+        let sizes = [self.query_size, self.key_size, self.num_hiddens];
+        assert_sizes(NAME, sizes);
         if let Some(scale) = self.scale {
             assert_finite(NAME, "scale", scale);
         }

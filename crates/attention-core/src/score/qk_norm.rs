@@ -4,13 +4,14 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor, assert_shape};
-use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn_fused_layers::harness::checks::{
+    Argument, assert_finite, assert_positive, assert_together,
+};
 use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
 use crate::position::Positions;
-use burn_fused_layers::harness::checks::assert_finite;
 
 /// Configuration of [`QkNormScore`].
 #[derive(Config, Debug)]

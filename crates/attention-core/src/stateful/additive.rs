@@ -3,7 +3,6 @@
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
-use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::{of_linear, value};
 
 use super::step;
@@ -11,22 +10,15 @@ use crate::functional::{self, project};
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::parameter::column;
+use crate::score::assert_sizes;
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///
 /// # Panics
 /// If a size is 0.
-pub(super) fn linears(
-    config: &str,
-    [query_size, key_size, num_hiddens]: [usize; 3],
-    device: &Device,
-) -> [Linear; 3] {
-    let sizes = [
-        ("query_size", query_size),
-        ("key_size", key_size),
-        ("num_hiddens", num_hiddens),
-    ];
-    assert_positive(config, &sizes);
+pub(super) fn linears(config: &str, sizes: [usize; 3], device: &Device) -> [Linear; 3] {
+    assert_sizes(config, sizes);
+    let [query_size, key_size, num_hiddens] = sizes;
     let linear = |from, to, bias| LinearConfig::new(from, to).with_bias(bias).init(device);
     [
         linear(query_size, num_hiddens, false),

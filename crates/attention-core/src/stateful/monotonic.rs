@@ -3,6 +3,7 @@
 use burn::config::Config;
 use burn::module::{Flag, Module, Param};
 use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn_fused_layers::harness::checks::assert_finite;
 use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::harness::sigmoid::sigmoid;
 
@@ -14,7 +15,6 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::position::Positions;
 use crate::score::{AdditiveScore, AdditiveScoreConfig, ScoreKernel, ScoringFunction, widened};
-use burn_fused_layers::harness::checks::assert_finite;
 
 const NAME: &str = "MonotonicAttention";
 

@@ -79,11 +79,7 @@ pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     if batch * num_keys == 0 {
         return others;
     }
-    let first = others.clone().narrow(1, 0, 1).ones_like();
-    if num_keys == 1 {
-        return first;
-    }
-    Tensor::cat(vec![first, others.narrow(1, 1, num_keys - 1)], 1)
+    others.slice_fill([0..batch, 0..1], 1.0)
 }
 
 /// `[batch, keys]` of one number, of the memory's type.
