@@ -8,11 +8,14 @@
 //! `pytorch_model.bin`), `source.spm`, and the numbers of pieces: `vocab.json`, and `target_vocab.json` where each
 //! language has its own. A text for a model of several languages begins with the language, as `>>fra<<`.
 //!
-//! Tokens and beams are those of `transformers`, `MarianTokenizer` and `generate`, with these settings:
-//! `num_beams` (here 4, where there is none), `max_length` (512), `length_penalty`, `early_stopping`, `bad_words_ids` of
-//! one token each, `forced_eos_token_id` and `renormalize_logits`. Others, as `no_repeat_ngram_size`, are not read.
-//! Unlike there, a text that is too long is an error, and a `.spm` of pairs of bytes or with symbols of users is
-//! refused. `target.spm` is not needed: pieces of a translation are joined by themselves.
+//! Tokens and beams are those of `MarianTokenizer` and `generate` of `transformers` 5.24, with these settings:
+//! `num_beams` (here 4 where there is none), `max_length` (512), `length_penalty`, `early_stopping`, `bad_words_ids`
+//! of one token each, `forced_eos_token_id` and `renormalize_logits`. Different are
+//!
+//! - other settings, as `no_repeat_ngram_size`: they are not read
+//! - a text that is too long, and a `.spm` of pairs of bytes, or with symbols of users: an error
+//! - names of special tokens within a text, as `</s>`: they are text
+//! - `target.spm`: it is not read, since the pieces of a translation are joined by themselves
 //!
 //! Junczys-Dowmunt et al. 2018, "Marian: Fast Neural Machine Translation in C++"; Tiedemann & Thottingal 2020,
 //! "OPUS-MT: Building open translation services for the World".

@@ -1,4 +1,4 @@
-"""Embeddings of sentences in PyTorch and ONNX Runtime, for `cargo bench --bench sentences`; the protocol is in protocol.py.
+"""Embeddings of sentences, for `cargo bench --bench sentences`; the protocol is in protocol.py.
 
 ONNX Runtime has the model that `torch.onnx` exports, with all of its optimizations.
 """

@@ -181,13 +181,8 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
     let own = |name| format!("{base}{}", layout.names.own(name));
     model.embedding.tokens = file.embedding(model.embedding.tokens, &own("embed_tokens"))?;
-    let positions = own("embed_positions");
-    load_positions(
-        &mut model.embedding,
-        file,
-        &positions,
-        layout.first_position,
-    )?;
+    let first = layout.first_position;
+    load_positions(&mut model.embedding, file, &own("embed_positions"), first)?;
     layout.load_each(&mut model.stack.layers, base, |layer, prefix| {
         let mut layer = load_layer(layer, file, prefix, layout)?;
         let attention = format!("{prefix}self_attn.");

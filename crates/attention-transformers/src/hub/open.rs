@@ -116,8 +116,7 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
 /// one: heads for classes, spans of answers or values are left alone. Of T5 and BART, which read one text and write
-/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or
-/// [`load_bart`](super::load_bart).
+/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.

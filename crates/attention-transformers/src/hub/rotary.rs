@@ -74,10 +74,6 @@ pub(super) fn rotary_of(
             })?;
         }
     }
-    if let Some(parameters) = parameters {
-        let reason = "queries are not scaled by their positions";
-        parameters.refuse("llama_4_scaling_beta", reason)?;
-    }
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
     let theta = own.transpose()?.flatten().unwrap_or(theta);
     let (scaling, limit) = match parameters {
@@ -111,6 +107,8 @@ fn scaling(
     theta: f64,
     rotated_size: usize,
 ) -> Result<(RotaryScaling, Option<usize>), String> {
+    let reason = "queries are not scaled by their positions";
+    parameters.refuse("llama_4_scaling_beta", reason)?;
     // The older name.
     let field = if parameters.has("rope_type") {
         "rope_type"
