@@ -77,7 +77,7 @@ impl dyn Communicator + '_ {
     /// Does work at the first process alone; the others wait for it.
     ///
     /// # Errors
-    /// As [`agree`](Self::agree).
+    /// As for `agree`.
     pub fn at_first<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
         let own = self.is_first().then(work);
         self.agree(own.transpose())
