@@ -65,7 +65,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let memory = model.encode(Tensor::from_data(padded, &device), NewRows::First(&lens));
         let begin = vec![[settings.begin]; texts.len()];
         for beams in settings.beam.generate(&model, model.state(memory), &begin) {
-            println!("{}", tokenizer.decode(&beams[0].tokens));
+            let best = beams.first().ok_or("a text without a translation")?;
+            println!("{}", tokenizer.decode(&best.tokens));
         }
     }
     Ok(())

@@ -33,7 +33,8 @@ def make(setup):
         return torch.no_grad()(lambda: attend(*inputs))
     output_gradient, leaves = torch.randn(batch, queries, units), [*inputs, *parameters]
     # The packages' steps take the keys for values.
-    return lambda: torch.autograd.grad((attend(*inputs) * output_gradient).sum(), leaves, allow_unused=True)
+    unused = setup["kind"] not in ("additive", "dot product", "multi-head", "cached step")
+    return lambda: torch.autograd.grad((attend(*inputs) * output_gradient).sum(), leaves, allow_unused=unused)
 
 
 def additive(units, _heads, _inputs):

@@ -1,7 +1,7 @@
 //! Embeddings of sentences by a BERT of Hugging Face's, as all-MiniLM-L6-v2: the means of the tokens of 200 texts, one
 //! or 32 at once. Beside PyTorch, `torch.compile` and ONNX Runtime with the same parameters.
 //!
-//! `ATTENTION_MODEL=/path/to/folder ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench sentences`
+//! `ATTENTION_MODEL=FOLDER ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench sentences`
 
 use std::io;
 

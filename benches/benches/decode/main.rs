@@ -1,5 +1,5 @@
-//! Beam search over 10,000 words with LSTMs, beside PyTorch with the same weights and outputs: the plain search, and the
-//! search with the same bound. Then with a Transformer, beside CTranslate2.
+//! Beam search over 10,000 words with LSTMs, beside PyTorch with the same weights and outputs: the plain search, and
+//! the search with the same bound. Then with a Transformer, beside CTranslate2.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench decode`; see benches/README.md.
 
@@ -197,6 +197,9 @@ fn print_latency(translator: &Translator, sources: &[Vec<String>]) {
             1e3 * start.elapsed().as_secs_f64()
         })
         .collect();
+    if milliseconds.is_empty() {
+        return;
+    }
     milliseconds.sort_by(f64::total_cmp);
     let at = |share: f64| milliseconds[((milliseconds.len() - 1) as f64 * share) as usize];
     println!(

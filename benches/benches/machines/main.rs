@@ -276,6 +276,14 @@ impl Communicator for Timed {
         self.ranks.size()
     }
 
+    fn local_rank(&self) -> usize {
+        self.ranks.local_rank()
+    }
+
+    fn abort(&self, code: u8) -> ! {
+        self.ranks.abort(code)
+    }
+
     fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()> {
         let bytes = size_of_val(values);
         let started = Instant::now();
@@ -312,7 +320,11 @@ fn work(sizes: &Sizes, options: &Options) -> Result<()> {
         ..*sizes
     };
     let mut ends = Vec::new();
-    among_threads(threads, || train(&sizes, &ranks, &mut ends))?;
+    if let Err(error) = among_threads(threads, || train(&sizes, &ranks, &mut ends)) {
+        eprintln!("{error}");
+        // The others wait for this one.
+        ranks.abort(2);
+    }
     let steps = ends
         .windows(2)
         .map(|pair| 1e3 * (pair[1] - pair[0]).as_secs_f64());

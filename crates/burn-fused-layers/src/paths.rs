@@ -15,13 +15,13 @@ use burn::tensor::Shape;
 /// The environment variable that chooses the paths.
 const VARIABLE: &str = "ATTENTION_KERNELS";
 
-/// The operations, each with the name of its method.
+/// The operations, each with its name in [`VARIABLE`].
 macro_rules! operations {
     ($($operation:ident: $name:literal),+ $(,)?) => {
         /// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
         #[doc(hidden)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "the methods of `LayerOps` and `AttentionOps` say it")]
+        #[allow(missing_docs, reason = "methods of `LayerOps` and `AttentionOps`; attention is two, by its score")]
         pub enum Operation {
             $($operation),+
         }
@@ -30,7 +30,7 @@ macro_rules! operations {
             /// Every one.
             pub const ALL: &[Self] = &[$(Self::$operation),+];
 
-            /// The name of its method.
+            /// The name in `ATTENTION_KERNELS`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$operation => $name),+

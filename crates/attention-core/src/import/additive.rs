@@ -51,7 +51,7 @@ fn load(attention: AdditiveAttention, file: &StateDict) -> Result<AdditiveAttent
     }
     for (bias, has_place) in [("W_k.bias", false), ("W_q.bias", query.bias.is_some())] {
         if !has_place {
-            let reason = "the attention has no such bias; add `W_k.bias` to `W_q.bias`, and configure `with_bias(true)`";
+            let reason = "the attention has no such bias; add `W_k.bias` to `W_q.bias`, with `with_bias(true)`";
             file.refuse(bias, reason)?;
         }
     }

@@ -82,8 +82,8 @@ pub enum KeyValueGradients<'a, E> {
         /// [`accumulate_deferred`](crate::accumulate_deferred) with the queries and, as factor, the scale of dot
         /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys).
         scores: Option<&'a mut [E]>,
-        /// The weights after dropout, `[batch, heads, queries, keys]`. Of them and the gradients of the contexts those of
-        /// the values are made by [`accumulate_deferred`](crate::accumulate_deferred).
+        /// The weights after dropout, `[batch, heads, queries, keys]`. Of them and the gradients of the contexts those
+        /// of the values are made by [`accumulate_deferred`](crate::accumulate_deferred).
         weights: Option<&'a mut [E]>,
     },
 }

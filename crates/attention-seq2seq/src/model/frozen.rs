@@ -1,6 +1,7 @@
 //! A model whose parameters stay as they are.
 
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 use super::recurrent::SearchWeights;
 use super::{AnyModel, Decoding, Seq2SeqModel};
@@ -10,21 +11,20 @@ use crate::data::batch::Source;
 /// size of 1,024. A larger one is projected token by token.
 const PROJECTED_TOKENS: usize = 4096;
 
-/// A model that trains no more, with the weights of its decoder packed once for all searches. It is given out to read
-/// alone, so that they stay those of its parameters.
+/// A model that trains no more, with the weights of its decoder packed once for all searches, at the first. It is given
+/// out to read alone, so that they stay the weights of its parameters.
 pub(crate) struct FrozenModel {
     model: AnyModel,
-    /// None of a Transformer, whose steps read the layers as they are.
-    weights: Option<SearchWeights>,
+    /// Of a recurrent model; the steps of a Transformer read the layers as they are.
+    weights: OnceLock<SearchWeights>,
 }
 
 impl FrozenModel {
     pub(crate) fn new(model: AnyModel) -> Self {
-        let weights = match &model {
-            AnyModel::Rnn(model) => Some(SearchWeights::new(model, PROJECTED_TOKENS)),
-            AnyModel::Transformer(_) => None,
-        };
-        Self { model, weights }
+        Self {
+            model,
+            weights: OnceLock::new(),
+        }
     }
 
     /// As [`Seq2SeqModel::decoding`].
@@ -34,11 +34,13 @@ impl FrozenModel {
         max_len: usize,
         with_weights: bool,
     ) -> Box<dyn Decoding + '_> {
-        match (&self.model, &self.weights) {
-            (AnyModel::Rnn(model), Some(weights)) => {
+        match &self.model {
+            AnyModel::Rnn(model) => {
+                let packed = || SearchWeights::new(model, PROJECTED_TOKENS);
+                let weights = self.weights.get_or_init(packed);
                 model.decoding_with(weights.clone(), source, with_weights)
             }
-            (model, _) => model.decoding(source, max_len, with_weights),
+            model => model.decoding(source, max_len, with_weights),
         }
     }
 }

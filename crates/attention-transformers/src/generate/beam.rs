@@ -77,8 +77,9 @@ impl BeamConfig {
     /// `state` is an empty one, or one that has seen other tokens of the same texts before.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, `length_penalty` is not finite, the model
-    /// panics, or it gives a text no logit that is a number.
+    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, `length_penalty` is not finite,
+    /// `last_token` is none of the model's tokens, the model panics, or it gives a text no finite logit of a token that
+    /// is possible.
     pub fn generate<M: CausalModel>(
         &self,
         model: &M,
@@ -123,21 +124,26 @@ impl BeamConfig {
         const NEVER: f64 = f64::NEG_INFINITY;
         if let Some(last) = self.last_token.filter(|_| len == self.max_tokens) {
             let tokens = 0..logits.len();
+            assert!(
+                tokens.contains(&(last as usize)),
+                "BeamConfig: last_token expected in {tokens:?}, got {last}"
+            );
             return tokens
                 .map(|token| if token == last as usize { 0.0 } else { NEVER })
                 .collect();
         }
         let is_excluded = |token: usize| self.excluded_tokens.contains(&(token as u32));
+        let is_possible = |(token, logit): (usize, &f64)| logit.is_finite() && !is_excluded(token);
+        assert!(
+            logits.iter().enumerate().any(is_possible),
+            "BeamConfig: a finite logit of a token that is not excluded expected, got none"
+        );
         let counts = |token: usize| !(self.renormalize && is_excluded(token));
         let counted = || {
             let logits = logits.iter().enumerate();
             logits.filter(|(token, logit)| counts(*token) && !logit.is_nan())
         };
         let largest = counted().fold(NEVER, |largest, (_, logit)| largest.max(*logit));
-        assert!(
-            largest.is_finite(),
-            "BeamConfig: a token expected whose logit is a number, got none"
-        );
         let total: f64 = counted().map(|(_, logit)| (logit - largest).exp()).sum();
         let log_total = largest + total.ln();
         let log_probability = |(token, logit): (usize, &f64)| {

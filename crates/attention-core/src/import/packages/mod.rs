@@ -135,7 +135,7 @@ impl<A> Package<A> {
 
     /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
     ///
-    /// `prefix` stands before the attention's own names in the file, `"decoder.att.0."`; `""` for a state dict
+    /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
     /// of the attention alone. Tensors that do not begin with it are left alone.
     ///
     /// # Errors

@@ -27,7 +27,8 @@ const MOST_BEAM: usize = 10_000;
 /// beginnings are kept is decided among beginnings of one length.
 ///
 /// With a beam of two or more the greedy output is one of the outputs if it ends, so that none is less likely: a search
-/// for one finds it first, and one for several goes on with its beginning even where others crowd it out of the beam.
+/// for one finds it first, and one for several goes on with its beginning even where others crowd it out of the beam,
+/// unless none of these can be extended.
 /// Outputs that reach `max_len` without an end come after those that ended.
 ///
 /// Once there are `n_best` outputs, a hypothesis is dropped if its *reach*, `log p` over `lp` at `max_len`, passes none
