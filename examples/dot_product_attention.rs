@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let [batch, num_keys, size] = [2, 10, 2];
 
-    // ANCHOR: inputs Keys, values and lengths are as in `additive_attention.rs`; queries have the feature dimension of
-    // the keys.
+    // ANCHOR: inputs
+    // Keys, values and lengths as in `additive_attention.rs`; queries have the feature dimension of the keys.
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([batch, 1, size], normal, &device);
     let keys = Tensor::<3>::ones([batch, num_keys, size], &device);
