@@ -12,8 +12,8 @@ use crate::{AttentionReal, HeadIndex, Rows};
 
 /// Adds to each key or value what its pairs with the queries give its gradient.
 ///
-/// `to[j] += factor * sum_i pairs[i, j] rows[i]`, from what the calls of `backward_deferred` of a decoder's steps have
-/// written, with the queries of all steps concatenated:
+/// `to[j] += factor * sum_i pairs[i, j] rows[i]`, from what a decoder's steps have
+/// [deferred](crate::KeyValueGradients::Deferred), with the queries of all steps concatenated:
 ///
 /// - for values, `pairs` are the weights, `rows` the gradients of the contexts, and the factor is 1;
 /// - for keys of a dot product, `pairs` are the gradients of the scores, `rows` the queries, and the factor is the

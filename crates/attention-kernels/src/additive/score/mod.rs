@@ -44,8 +44,7 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
     }
 
     /// As [`backward`](Self::backward), of the keys alone: for the steps of a decoder, whose gradients of the scores
-    /// [`AdditiveAttentionInputs::backward_deferred`](crate::AdditiveAttentionInputs::backward_deferred) has written,
-    /// with the queries of all steps concatenated.
+    /// were [deferred](crate::KeyValueGradients::Deferred), with the queries of all steps concatenated.
     ///
     /// Where `group` heads share a key head, they may be heads here too. Or the queries of the group are queries of the
     /// key head: without a copy, `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`,
