@@ -15,7 +15,7 @@ use crate::machine::allocator_settings;
 /// The Python that runs the baselines, from the variable `ATTENTION_PYTHON`.
 ///
 /// # Errors
-/// What to do where it is not set, in a line.
+/// The advice where it is not set, in a line.
 pub fn python() -> Result<PathBuf, String> {
     let python = std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from);
     Ok(python.ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?)

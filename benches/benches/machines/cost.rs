@@ -54,7 +54,7 @@ impl Cost {
         }
     }
 
-    /// A step of so many examples on each of several machines.
+    /// A step with this number of examples on each of several machines.
     fn step(&self, examples: f64, machines: usize, cores: usize, link: Link) -> f64 {
         let alone = self.fixed + examples * (self.serial + self.shared / cores as f64);
         match machines {

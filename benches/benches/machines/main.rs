@@ -91,7 +91,7 @@ struct Candidate {
     name: &'static str,
     processes: usize,
     threads: usize,
-    /// The parts into which the batch is divided, one of which is trained on.
+    /// The number of parts of the batch; one part is trained on.
     parts: usize,
     linked: bool,
     is_pytorch: bool,

@@ -32,7 +32,7 @@ impl Machine {
     }
 
     /// Sets the number of threads, which must come before any computation, and opens the device.
-    /// Of several GPUs of CUDA or ROCm it is the one with this number, unless `--device` has one.
+    /// Where CUDA or ROCm has several GPUs, `gpu` is the number of the one to take, unless `--device` has one.
     pub(crate) fn open(&self, gpu: usize) -> Result<Device> {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)

@@ -96,8 +96,8 @@ pub(crate) fn attend(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(inputs))
 }
 
-/// The keys as the kernel of additive scores reads them: made once for many calls, for keys of which `mask`
-/// tells what it can without the queries' positions. `None` if there are no elements.
+/// The keys as the kernel of additive scores reads them, made once for many calls. `mask` is applied as far as it needs
+/// no positions of queries. `None` if there are no elements.
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`

@@ -30,7 +30,7 @@ fn with_constant(mut attention: Forward, logit: f64) -> Forward {
     attention
 }
 
-/// Two examples of four equal keys, of which the second has three.
+/// Two examples of equal keys: the first has four, the second three.
 fn memory(attention: &Forward, device: &Device) -> Memory {
     let keys = Tensor::<3>::ones([2, 4, VALUE], device);
     let lens = Tensor::from_ints([4, 3], device);

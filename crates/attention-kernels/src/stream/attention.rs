@@ -43,7 +43,7 @@ pub struct AttentionGradients<'a, E> {
     pub keys_and_values: KeyValueGradients<'a, E>,
     /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
-    /// Of additive scores, `[size]`.
+    /// The gradient of the weight of additive scores, `[size]`.
     pub weight: Option<&'a mut [E]>,
 }
 
@@ -74,16 +74,15 @@ pub enum KeyValueGradients<'a, E> {
         /// `[batch, key_heads, keys, value_size]`
         values: Option<&'a mut [E]>,
     },
-    /// Of one step of decoding (`is_decode`) of many through the same keys and values: what their gradients are made of
-    /// is written where a query attends to a key, so that all steps can be added at once, with their queries
-    /// concatenated.
+    /// One step of decoding (`is_decode`) of many through the same keys and values writes what their gradients are made
+    /// of, where a query attends to a key, so that all steps can be added at once, with their queries concatenated.
     Deferred {
-        /// The gradients of the scores, `[batch, heads, queries, keys]`. Of them those of the keys are made by
+        /// The gradients of the scores, `[batch, heads, queries, keys]`. The gradients of the keys are made of them, by
         /// [`accumulate_deferred`](crate::accumulate_deferred) with the queries and, as factor, the scale of dot
         /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys).
         scores: Option<&'a mut [E]>,
-        /// The weights after dropout, `[batch, heads, queries, keys]`. Of them and the gradients of the contexts those
-        /// of the values are made by [`accumulate_deferred`](crate::accumulate_deferred).
+        /// The weights after dropout, `[batch, heads, queries, keys]`. The gradients of the values are made of them and
+        /// the gradients of the contexts, by [`accumulate_deferred`](crate::accumulate_deferred).
         weights: Option<&'a mut [E]>,
     },
 }

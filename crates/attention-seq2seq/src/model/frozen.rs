@@ -15,7 +15,7 @@ const PROJECTED_TOKENS: usize = 4096;
 /// out to read alone, so that they stay the weights of its parameters.
 pub(crate) struct FrozenModel {
     model: AnyModel,
-    /// Of a recurrent model; the steps of a Transformer read the layers as they are.
+    /// The weights of a recurrent model's decoder; the steps of a Transformer read the layers as they are.
     weights: OnceLock<SearchWeights>,
 }
 

@@ -71,8 +71,8 @@ impl<B: Backend> AttentionInputs<B> {
         }
     }
 
-    /// The shapes of the context and of the statistics of its rows: two numbers each, of which the backward pass
-    /// computes the weights again.
+    /// The shapes of the context and of its statistics: two numbers of each row, from which the backward pass computes
+    /// the weights again.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {
         let [batch, heads, num_queries, _] = self.queries.shape().dims();
         let [_, _, _, value_size] = self.values.shape().dims();

@@ -76,7 +76,7 @@ fn a_soft_cap_of_a_module_is_a_number_above_0() {
     }
 }
 
-/// Miller's softmax of the module is that of a call: a query may attend to nothing.
+/// A module's zero key does what a call's does: a query may attend to nothing.
 #[test]
 fn a_module_has_a_zero_key_of_its_own() {
     device::each(|device| {

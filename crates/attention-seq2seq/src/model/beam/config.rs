@@ -39,7 +39,7 @@ const MOST_BEAM: usize = 10_000;
 /// - An extension that it, or what would have come of it, crowds out of the beam has the same length and no higher
 ///   log-probability, so that its reach is no higher: it would be dropped, too.
 ///
-/// So the outputs are those of a beam search that drops nothing, together with the greedy output, and the first of
+/// So the outputs are what a beam search that drops nothing finds, and the greedy output, and the first of
 /// `n_best` outputs is the output of the same search for one.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
