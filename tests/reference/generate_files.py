@@ -1,4 +1,4 @@
-"""Writes the files in `import`: D2L's additive attention as PyTorch may hold it (see README.md in this folder).
+"""Writes the files in `import`: parameters as PyTorch may hold them (see README.md in this folder).
 
     pip install torch numpy safetensors && python tests/reference/generate_files.py
 
@@ -98,6 +98,56 @@ class AdditiveAttention(nn.Module):
         self.load_state_dict(plain)
 
 
+def weight_norms():
+    """Weights as lengths and directions, old and new, with a length for each row, for each column and for all; and the
+    weights that they stand for."""
+    normalized = [
+        ("attention", "W_q", "weight", 0), ("attention", "W_k", "weight", 1), ("attention", "w_v", "weight", None),
+        ("heads", "", "in_proj_weight", 0), ("heads", "out_proj", "weight", 0),
+        ("lstm", "", "weight_hh_l0", 0), ("cell", "", "weight_ih", 0), ("espnet", "mlp_enc", "weight", 0),
+    ]
+    tensors = {}
+    for form, norm in {"old": nn.utils.weight_norm, "new": nn.utils.parametrizations.weight_norm}.items():
+        modules = {
+            "attention": AdditiveAttention({n: draw(f"weight_norm/{n}", *shape) for n, shape in SHAPES.items()}),
+            "heads": nn.MultiheadAttention(4, 2),
+            "lstm": nn.LSTM(5, 7),
+            "cell": nn.GRUCell(5, 7),
+            "espnet": nn.ModuleDict({"mlp_enc": nn.Linear(3, 5), "mlp_dec": nn.Linear(2, 5)}),
+        }
+        for name, module in modules.items():
+            for own, parameter in module.named_parameters():
+                parameter.data = draw(f"weight_norm/{name}.{own}", *parameter.shape).float()
+            tensors |= {f"plain.{name}.{own}": t.detach().clone() for own, t in module.named_parameters()}
+        for name, path, own, dim in normalized:
+            norm(modules[name].get_submodule(path), own, dim)
+        for name, module in modules.items():
+            for own, tensor in module.state_dict().items():
+                is_direction = own.endswith(("_v", "original1"))
+                # Directions are of any length.
+                tensors[f"{form}.{name}.{own}"] = tensor * 2 if is_direction else tensor
+    return tensors
+
+
+def cells():
+    """Two cells of each kind, alone and in a list, and the same parameters as layers."""
+    tensors = {}
+    for kind, (cell, layers) in {"gru": (nn.GRUCell, nn.GRU), "lstm": (nn.LSTMCell, nn.LSTM)}.items():
+        layers = layers(5, 7, num_layers=2)
+        listed = nn.ModuleList([cell(5, 7), cell(7, 7)])
+        for index, one in enumerate(listed):
+            for own in one.state_dict():
+                one.get_parameter(own).data.copy_(draw(f"cells/{kind}.{index}.{own}", *one.get_parameter(own).shape))
+                layers.get_parameter(f"{own}_l{index}").data.copy_(one.get_parameter(own).data)
+        one = cell(5, 7, bias=False)
+        one.load_state_dict({own: t for own, t in listed[0].state_dict().items() if "weight" in own})
+        modules = {"layers": layers, "cells": listed, "cell": listed[0], "cell_without_bias": one}
+        for name, module in modules.items():
+            state = module.state_dict()
+            tensors |= {f"{kind}.{name}.{own}": tensor.clone() for own, tensor in state.items()}
+    return tensors
+
+
 def write():
     FOLDER.mkdir(exist_ok=True)
     plain = {name: draw(f"import/{name}", *shape).float() for name, shape in SHAPES.items()}
@@ -112,6 +162,10 @@ def write():
         layer = layer(5, 7, bias=False)
         state = {name: draw(f"gru/{name}", *p.shape, std=0.5).float() for name, p in layer.named_parameters()}
         torch.save(state, FOLDER / f"{kind}_without_bias.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the old weight_norm is deprecated, but in files
+        torch.save(weight_norms(), FOLDER / "weight_norm.pt")
+    save_file(cells(), FOLDER / "cells.safetensors")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@
 //! | D2L's `AdditiveAttention` | [`load_additive_attention`] |
 //! | D2L's `MultiHeadAttention`, `torch.nn.MultiheadAttention` | [`load_multi_head_attention`] |
 //! | attentions of ESPnet, SpeechBrain, OpenNMT-py, Coqui TTS and other packages | [`packages`] |
-//! | `torch.nn.GRU`, `torch.nn.LSTM` | [`load_recurrent`] |
+//! | `torch.nn.GRU`, `torch.nn.LSTM`, `torch.nn.GRUCell`, `torch.nn.LSTMCell` | [`load_recurrent`] |
 //! | layers and stacks of `torch.nn.Transformer` | `attention_transformers::torch` |
 //! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | `attention_transformers::hub` |
 //! | modules of your own | [`StateDict`] |
@@ -31,6 +31,9 @@
 //! 1.5) of `torch.save`, with a state dict, a checkpoint that contains one (its key is part of the prefix), or a whole
 //! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
 //! type. A pickle is read as data: no function that it names is called.
+//!
+//! A weight that `weight_norm` divided into a length and a direction, in PyTorch's old form or its new one, is read as
+//! their product.
 //!
 //! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a
 //! large one: a tensor is read from the file beside it that the index names.
@@ -79,6 +82,7 @@ mod multi_head;
 pub mod packages;
 mod recurrent;
 mod state_dict;
+mod weight_norm;
 
 pub use additive::load_additive_attention;
 pub use checkpoint::Found;

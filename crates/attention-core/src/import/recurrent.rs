@@ -9,8 +9,10 @@ use super::ImportError;
 use super::state_dict::{Place, StateDict};
 
 /// Loads a PyTorch state dict of `torch.nn.GRU` or `torch.nn.LSTM` into `recurrent`: `weight_ih_l0`, `weight_hh_l0`,
-/// `bias_ih_l0`, `bias_hh_l0`, those of the other layers, and those of the other direction (`weight_ih_l0_reverse`,
-/// ..).
+/// `bias_ih_l0`, `bias_hh_l0`, the same of the other layers, and of the other direction (`weight_ih_l0_reverse`, ..).
+///
+/// A `torch.nn.GRUCell` or `torch.nn.LSTMCell` (`weight_ih`, ..) is a layer, too, and a list of cells (`0.weight_ih`,
+/// `1.weight_ih`, ..) is as many.
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the layers alone. Layers of a file
 /// without biases (`bias=False`) have none.
@@ -48,17 +50,13 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                 .into(),
         );
     }
-    let count = recurrent.layers.len();
-    let reason = format!("the number of layers is {count}");
-    file.refuse(&format!("weight_ih_l{count}"), &reason)?;
-    if recurrent.reversed.is_empty() {
-        file.refuse("weight_ih_l0_reverse", "the layers read in one direction")?;
-    }
+    let spelling = Spelling::of(file);
+    spelling.refuse_others(&recurrent, file)?;
     let reason = "projections of the output are not supported";
     file.refuse("weight_hr_l0", reason)?;
     // With `bias=False` none of the layers has one: they stay what PyTorch trained.
-    let is_bias = |name: &str| name.starts_with("bias_ih_l") || name.starts_with("bias_hh_l");
-    let has_biases = file.names().any(is_bias);
+    let has_biases = ["bias_ih", "bias_hh"].map(|kind| file.contains(&spelling.name(kind, 0, "")));
+    let has_biases = has_biases.contains(&true);
     let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
         let layers = layers.into_iter().enumerate();
         let layers = layers.map(|(index, layer)| {
@@ -67,8 +65,11 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                     bias: linear.bias.filter(|_| has_biases),
                     ..linear
                 };
-                let place = |kind| Place::whole(format!("{kind}_{of}_l{index}{suffix}"));
-                file.linear(linear, ["weight", "bias"].map(place))
+                let name = |kind| spelling.name(&format!("{kind}_{of}"), index, suffix);
+                file.linear(
+                    linear,
+                    ["weight", "bias"].map(|kind| Place::whole(name(kind))),
+                )
             };
             Ok::<_, String>(RecurrentLayer {
                 input: load(layer.input, "ih")?,
@@ -83,4 +84,57 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
         reversed: direction(recurrent.reversed, "_reverse")?,
         dropout: recurrent.dropout,
     })
+}
+
+/// How the tensors of a layer are called.
+#[derive(Clone, Copy)]
+enum Spelling {
+    /// `weight_ih_l0` of `nn.GRU` and `nn.LSTM`.
+    Layers,
+    /// `weight_ih` of `nn.GRUCell` and `nn.LSTMCell`.
+    Cell,
+    /// `0.weight_ih`, of a list of cells.
+    Cells,
+}
+
+impl Spelling {
+    fn of(file: &StateDict) -> Self {
+        let is_there = |spelling: &Self| file.contains(&spelling.name("weight_ih", 0, ""));
+        let found = [Self::Layers, Self::Cell, Self::Cells]
+            .into_iter()
+            .find(is_there);
+        found.unwrap_or(Self::Layers)
+    }
+
+    fn name(self, kind: &str, layer: usize, direction: &str) -> String {
+        match self {
+            Self::Layers => format!("{kind}_l{layer}{direction}"),
+            Self::Cell => kind.to_string(),
+            Self::Cells => format!("{layer}.{kind}"),
+        }
+    }
+
+    /// # Errors
+    /// If the file has more layers or directions than `recurrent`, or cells, which read in one direction, and
+    /// `recurrent` reads in both.
+    fn refuse_others(self, recurrent: &Recurrent, file: &StateDict) -> Result<(), String> {
+        let count = recurrent.layers.len();
+        let is_of_both = !recurrent.reversed.is_empty();
+        match self {
+            Self::Cell if count > 1 => Err(format!("expected {count} layers, got one cell")),
+            Self::Cell | Self::Cells if is_of_both => {
+                Err("expected layers that read in both directions, got cells".to_string())
+            }
+            Self::Cell => Ok(()),
+            Self::Layers | Self::Cells => {
+                let reason = format!("the number of layers is {count}");
+                file.refuse(&self.name("weight_ih", count, ""), &reason)?;
+                if is_of_both {
+                    return Ok(());
+                }
+                let reason = "the layers read in one direction";
+                file.refuse("weight_ih_l0_reverse", reason)
+            }
+        }
+    }
 }

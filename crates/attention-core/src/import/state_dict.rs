@@ -73,8 +73,12 @@ impl StateDict {
         Ok(Self { checkpoint, ..self })
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether there is a tensor of this name, or a length and a direction of it (`weight_norm`).
     pub fn contains(&self, name: &str) -> bool {
+        self.is_stored(name) || self.weight_norm(name).is_some()
+    }
+
+    pub(super) fn is_stored(&self, name: &str) -> bool {
         self.checkpoint.contains(&self.full(name))
     }
 
@@ -93,6 +97,9 @@ impl StateDict {
 
     /// The shape of the tensor `name`.
     pub(super) fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
+        if let Some([_, direction]) = self.weight_norm(name) {
+            return self.shape(&direction);
+        }
         let full = self.full(name);
         match self.checkpoint.find(&full) {
             Some(found) => Ok(self.described(&full, found)?.stored.shape().to_vec()),
@@ -107,6 +114,9 @@ impl StateDict {
         shape: &[usize],
         options: (&Device, DType),
     ) -> Result<Tensor<2>, String> {
+        if let Some(pair) = self.weight_norm(name) {
+            return self.normalized_rows(pair, shape, options);
+        }
         let found = self.find(name, shape)?;
         let rows = if shape.len() > 1 { shape[0] } else { 1 };
         let columns = shape.iter().product::<usize>() / rows;
@@ -149,6 +159,17 @@ impl StateDict {
         } else {
             [rows, from]
         };
+        if let Some(pair) = self.weight_norm(&place.name) {
+            let (device, dtype) = target(&param);
+            let stored = self.normalized_rows(pair, &stored_shape, (&device, dtype))?;
+            let weight = if place.is_transposed {
+                stored
+            } else {
+                stored.transpose()
+            };
+            let data = weight.narrow(1, place.start, to).into_data(); // row by row
+            return Ok(with_value(param, Tensor::from_data(data, (&device, dtype))));
+        }
         let found = self.find(&place.name, &stored_shape)?.map(|stored| {
             let rows = if place.is_transposed {
                 stored.transpose()
@@ -261,13 +282,7 @@ impl StateDict {
         make: impl FnOnce(TensorData, &Device, DType) -> Tensor<D>,
     ) -> Result<Param<Tensor<D>>, String> {
         let data = self.read(name, found)?;
-        let device = param.lazy_device();
-        let of_device = device.settings().float_dtype.into();
-        let dtype = match param.is_initialized().then(|| param.dtype()) {
-            // What was quantised is loaded as floats.
-            None | Some(DType::QFloat(_)) => of_device,
-            Some(dtype) => dtype,
-        };
+        let (device, dtype) = target(&param);
         Ok(with_value(param, make(data, &device, dtype)))
     }
 
@@ -283,6 +298,18 @@ impl StateDict {
         let dtype = dtype(found.stored.element_type()).map_err(of_tensor)?;
         Ok(TensorData::from_bytes_vec(elements, shape, dtype))
     }
+}
+
+/// The device and the type of a parameter.
+fn target<const D: usize>(param: &Param<Tensor<D>>) -> (Device, DType) {
+    let device = param.lazy_device();
+    let of_device = device.settings().float_dtype.into();
+    let dtype = match param.is_initialized().then(|| param.dtype()) {
+        // What was quantised is loaded as floats.
+        None | Some(DType::QFloat(_)) => of_device,
+        Some(dtype) => dtype,
+    };
+    (device, dtype)
 }
 
 /// The elements of a tensor, of a type and on a device.

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use attention_core::import::{load_additive_attention, load_recurrent};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_tests::{Array, assert_same, assert_says, device, reference_path};
+use attention_tests::parameters::values;
+use attention_tests::{
+    Array, assert_outcomes_same, assert_same, assert_says, device, reference_path,
+};
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
@@ -322,6 +325,42 @@ fn layers_without_biases_compute_what_layers_with_biases_of_zero_do() {
                 .map(|bias| bias.map(|bias: Tensor<1>| bias.zeros_like()));
         }
         assert_same(name, &run(&loaded), &run(&layer.into()));
+    }
+}
+
+#[test]
+fn cells_are_read_as_layers() {
+    let device = &device::plain()[0];
+    let path = reference_path("import/cells.safetensors");
+    for (name, cell) in [("gru", CellKind::Gru), ("lstm", CellKind::Lstm)] {
+        let config = RecurrentConfig::new(cell, 5, 7);
+        let load = |config: &RecurrentConfig, of: &str| {
+            let loaded = load_recurrent(config.init(device), &path, &format!("{name}.{of}."));
+            loaded.map_err(|error| error.to_string())
+        };
+        let both = config.clone().with_layers(2);
+        let layers = load(&both, "layers").unwrap();
+        let listed = load(&both, "cells").unwrap();
+        assert_outcomes_same(name, &values(&listed), &values(&layers));
+
+        let first = Recurrent::from(layers.layers[0].clone());
+        let one = load(&config, "cell").unwrap();
+        assert_outcomes_same(name, &values(&one), &values(&first));
+        let one = load(&config, "cell_without_bias").unwrap();
+        assert!(one.layers[0].input.bias.is_none() && one.layers[0].hidden.bias.is_none());
+
+        let refused = |config: &RecurrentConfig, of: &str, expected: &str| {
+            assert_says(load(config, of).unwrap_err(), expected);
+        };
+        refused(
+            &config,
+            "cells",
+            "cells.1.weight_ih`, since the number of layers is 1",
+        );
+        refused(&both, "cell", "expected 2 layers, got one cell");
+        let both = config.with_bidirectional(true);
+        let expected = "expected layers that read in both directions, got cells";
+        refused(&both, "cell", expected);
     }
 }
 

@@ -21,6 +21,7 @@ mod half_precision;
 mod import_changed;
 mod import_files;
 mod import_hostile;
+mod import_weight_norm;
 mod kernel_smoothing;
 mod large;
 mod layouts;

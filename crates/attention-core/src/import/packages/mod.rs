@@ -186,7 +186,11 @@ impl Names {
         for (name, ..) in self.entries().filter(|(.., shape)| !shape.ends_with('?')) {
             file.shape(name)?;
         }
-        let is_extra = |name: &&str| self.entries().all(|entry| entry.0 != *name);
+        let is_of = |entry: &str, name: &str| {
+            let pair = file.weight_norm(entry);
+            entry == name || pair.is_some_and(|pair| pair.iter().any(|part| part == name))
+        };
+        let is_extra = |name: &&str| !self.entries().any(|entry| is_of(entry.0, name));
         match file.names().find(is_extra) {
             Some(name) => file.refuse(name, &format!("{} has none of this name", self.class)),
             None => Ok(()),

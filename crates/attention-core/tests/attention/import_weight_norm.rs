@@ -1,0 +1,84 @@
+//! Files of PyTorch's with weights that `weight_norm` divided into a length and a direction.
+
+use std::path::Path;
+
+use attention_core::import::packages::espnet;
+use attention_core::import::{
+    ImportError, load_additive_attention, load_multi_head_attention, load_recurrent,
+};
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, MultiHeadAttentionConfig};
+use attention_tests::{assert_close, assert_says, device, parameters, reference_path};
+use burn::module::Module;
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
+
+const FILE: &str = "import/weight_norm.pt";
+
+/// The old form of `weight_norm` and the new one load as the weights that they stand for.
+fn assert_as_plain<M: Module>(name: &str, load: impl Fn(&Path, &str) -> Result<M, ImportError>) {
+    let read = |form: &str| {
+        let module = load(&reference_path(FILE), &format!("{form}.{name}."));
+        parameters::values(&module.unwrap_or_else(|error| panic!("{form} {name}: {error}")))
+    };
+    let plain = read("plain");
+    for form in ["old", "new"] {
+        let loaded = read(form);
+        assert_eq!(loaded.len(), plain.len(), "{form} {name}");
+        for (parameter, expected) in &plain {
+            let what = format!("{form} {name}: {parameter}");
+            assert_close(what, &loaded[parameter], expected, 1e-6);
+        }
+    }
+}
+
+fn load_additive(
+    query_size: usize,
+    path: &Path,
+    prefix: &str,
+) -> Result<AdditiveAttention, ImportError> {
+    let config = AdditiveAttentionConfig::new(query_size, 3, 5);
+    load_additive_attention(config.init(&device::plain()[0]), path, prefix)
+}
+
+#[test]
+fn a_length_and_a_direction_are_read_as_their_product() {
+    let device = &device::plain()[0];
+    // A length for each row, for each column and for the whole matrix.
+    assert_as_plain("attention", |path, prefix| load_additive(2, path, prefix));
+    assert_as_plain("heads", |path, prefix| {
+        let heads = MultiHeadAttentionConfig::new(4, 2).with_bias(true);
+        load_multi_head_attention(heads.init(device), path, prefix)
+    });
+    for (name, kind) in [("lstm", CellKind::Lstm), ("cell", CellKind::Gru)] {
+        let config = RecurrentConfig::new(kind, 5, 7);
+        assert_as_plain(name, |path, prefix| {
+            load_recurrent(config.init(device), path, prefix)
+        });
+    }
+    assert_as_plain("espnet", |path, prefix| {
+        let attention = espnet::ATT_DOT.load(path, prefix, device)?;
+        Ok(attention.score)
+    });
+}
+
+#[test]
+fn a_length_or_a_direction_of_another_shape_is_an_error() {
+    let error = load_additive(4, &reference_path(FILE), "old.attention.").unwrap_err();
+    let of_direction = "`old.attention.W_q.weight_v`: expected the shape [5, 4], got [5, 2]";
+    assert_says(error, of_direction);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("short.safetensors");
+    let header = r#"{"W_q.weight_g":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+        "W_q.weight_v":{"dtype":"F32","shape":[5,2],"data_offsets":[8,48]}}"#;
+    let elements = [0; 48];
+    let content = [
+        &(header.len() as u64).to_le_bytes()[..],
+        header.as_bytes(),
+        &elements,
+    ]
+    .concat();
+    std::fs::write(&path, content).unwrap();
+    let error = load_additive(2, &path, "").unwrap_err();
+    let of_length = "`W_q.weight_g`: expected the shape [5, 1], [1, 2] or [], got [2]";
+    assert_says(error, of_length);
+}
