@@ -96,7 +96,10 @@ impl StateDict {
     }
 
     /// The shape of the tensor `name`.
-    pub(super) fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
+    ///
+    /// # Errors
+    /// If there is none, or its header cannot be read.
+    pub fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
         if let Some([_, direction]) = self.weight_norm(name) {
             return self.shape(&direction);
         }

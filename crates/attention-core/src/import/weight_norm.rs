@@ -19,6 +19,12 @@ impl StateDict {
         pairs.into_iter().find(is_stored)
     }
 
+    /// Whether the stored tensor `part` is the tensor `name`, or g or v of it.
+    pub(super) fn is_part(&self, part: &str, name: &str) -> bool {
+        let pair = self.weight_norm(name);
+        part == name || pair.is_some_and(|pair| pair.iter().any(|of_pair| of_pair == part))
+    }
+
     /// The weight of g and v, of this shape, as the rows of its first axis. There is one g for each row (`dim=0` of
     /// PyTorch's functions), for each column of a matrix (`dim=1`) or for all (`dim=None`).
     ///

@@ -243,6 +243,13 @@ fn advance(
 ) -> Tensor<2> {
     let flat = |tensor: Tensor<3>| tensor.squeeze_dim::<2>(1);
     let [read, _] = agent.weight.dims();
+    if let Some(output) = &output {
+        let (expected, got) = (context.dims()[0], output.dims()[0]);
+        assert!(
+            got == expected,
+            "{NAME}: expected an output before the step of batch {expected}, got {got}"
+        );
+    }
     let mut parts = vec![flat(context.clone())];
     parts.extend(output);
     parts.push(flat(query));

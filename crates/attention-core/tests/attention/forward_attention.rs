@@ -4,7 +4,7 @@ use attention_core::stateful::{
     AttentionState, ForwardAttention, ForwardAttentionConfig, ForwardState, StatefulAttention,
 };
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, Memory};
-use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use attention_tests::{Array, assert_close, assert_same, device, panic_message, refuses};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor};
 
@@ -98,6 +98,20 @@ fn an_agent_learns_from_the_second_step_on() {
             gradient.is_some_and(|of| Array::read(of).magnitude() > 0.0)
         });
         assert_eq!(learned, [false, true]);
+    });
+}
+
+#[test]
+fn an_output_of_another_batch_is_refused() {
+    let device = &device::plain()[0];
+    let attention = with_agent(device);
+    let memory = memory(&attention, device);
+    let state = attention.initial_state(&memory);
+    let state = state.with_output(Tensor::ones([3, OUTPUT], device));
+    let query = Tensor::ones([2, 1, QUERY], device);
+    let expected = "expected an output before the step of batch 2, got 3";
+    refuses(expected, || {
+        attention.step_with_weights(query, &memory, state)
     });
 }
 

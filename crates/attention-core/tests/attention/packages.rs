@@ -160,7 +160,10 @@ fn a_file_that_does_not_fit_says_why() {
     let extra = espnet::ATT_ADD.load(&location, "dec.att.", device);
     let extra = error(extra.map(drop));
     assert_says(&extra, "ESPnet's AttAdd has none of this name");
-    assert_says(&extra, "the names are those of ESPnet's AttLoc");
+    assert_says(
+        &extra,
+        "the names are those of ESPnet's AttLoc or ESPnet's AttCovLoc or ESPnet's AttForward",
+    );
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
     assert_says(
         error(prefix.map(drop)),

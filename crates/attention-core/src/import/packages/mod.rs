@@ -13,7 +13,8 @@
 //! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att_list.0.", &device)?;
 //! // The same, trained with another factor than ESPnet's 2.0.
 //! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att_list.0.", &device)?;
-//! // Additive attention, `mlp.attention`, with the layer that OpenNMT-py has behind the context, `mlp.output`.
+//! // Additive attention, `mlp.attention`, with the layer that OpenNMT-py has behind the context, `mlp.output`. In a
+//! // checkpoint, `{"model": state_dict, ..}`, its key stands before the names.
 //! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
@@ -26,11 +27,8 @@
 //! # Folded parameters
 //!
 //! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where
-//! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. So a file that is written from the
-//! module here has other numbers in other places, and the same results.
-//!
-//! Faults are not copied. docs/differences.md has a table of classes with their factors and starts, and of what they do
-//! on padding, in their first step and after it: a port has to know it to live with a model that was trained so.
+//! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. Faults are not copied:
+//! docs/differences.md has a table of classes, with factors, starts and what they do on padding.
 
 mod output;
 mod parts;
@@ -116,12 +114,13 @@ enum Role {
     OutputBias,
 }
 
-/// One class for each set of names, for an error that says whose a file is.
+/// The classes, for an error that says whose a file is.
 #[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 23] = [
-    espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV.names,
-    espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names, speechbrain::LOCATION_AWARE.names,
-    speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names, coqui::FORWARD_AGENT.names,
+const CLASSES: [Names; 28] = [
+    espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
+    espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
+    speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
+    coqui::SIGMOID.names, coqui::FORWARD.names, coqui::FORWARD_SIGMOID.names, coqui::FORWARD_AGENT.names,
     opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
     allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
     tensorflow_addons::BAHDANAU.names, texar::BAHDANAU.names, sockeye::MLP.names,
@@ -136,12 +135,13 @@ impl<A> Package<A> {
     /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
     ///
     /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
-    /// of the attention alone. Tensors that do not begin with it are left alone.
+    /// of the attention alone. Tensors that do not begin with it are left alone. Some classes have the same names, as
+    /// `espnet::ATT_LOC` and `ATT_FORWARD`: the caller says which it is.
     ///
     /// # Errors
     /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
-    /// not fit the others, or there is another tensor of this prefix. Where the names fit another class, the error
-    /// names it. If the factor is not finite.
+    /// not fit the others, or there is another tensor of this prefix. Where the names fit other classes, the error
+    /// names them. If the factor is not finite.
     pub fn load(
         &self,
         path: impl AsRef<Path>,
@@ -164,10 +164,11 @@ impl<A> Package<A> {
             return Err(format!("expected a finite factor, got {}", self.factor));
         }
         if let Err(reason) = self.names.fit(file) {
-            let other = CLASSES.iter().find(|names| names.fit(file).is_ok());
-            return Err(match other {
-                Some(other) => format!("{reason}; the names are those of {}", other.class),
-                None => reason,
+            let fitting = CLASSES.iter().filter(|names| names.fit(file).is_ok());
+            let classes: Vec<_> = fitting.map(|names| names.class).collect();
+            return Err(match classes.is_empty() {
+                true => reason,
+                false => format!("{reason}; the names are those of {}", classes.join(" or ")),
             });
         }
         let parts = Parts::read(file, self.names.entries(), self.factor, device)?;
@@ -186,11 +187,7 @@ impl Names {
         for (name, ..) in self.entries().filter(|(.., shape)| !shape.ends_with('?')) {
             file.shape(name)?;
         }
-        let is_of = |entry: &str, name: &str| {
-            let pair = file.weight_norm(entry);
-            entry == name || pair.is_some_and(|pair| pair.iter().any(|part| part == name))
-        };
-        let is_extra = |name: &&str| !self.entries().any(|entry| is_of(entry.0, name));
+        let is_extra = |name: &&str| !self.entries().any(|entry| file.is_part(name, entry.0));
         match file.names().find(is_extra) {
             Some(name) => file.refuse(name, &format!("{} has none of this name", self.class)),
             None => Ok(()),

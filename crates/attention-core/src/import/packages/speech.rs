@@ -56,14 +56,12 @@ pub mod espnet {
         package("ESPnet's AttCov", &[LAYERS, COVERAGE], 2.0, |file| file.coverage(Start::UniformInSum));
 
     /// `AttForward`, "forward": forward attention around location-sensitive attention.
-    ///
     /// ESPnet's `max((prev_j + prev_{j-1}) y_j, 1e-6)` is twice the product here, as its least value is.
     pub const ATT_FORWARD: Package<ForwardAttention<LocationAttention>> =
         package("ESPnet's AttForward", &[LAYERS, FILTERS], 1.0, |file| forward(file, 5e-7, 1.0));
 
     /// `AttForwardTA`, "forward_ta": the same with a transition agent, which reads the decoder's output before: each
     /// step needs [`ForwardState::with_output`](crate::stateful::ForwardState::with_output).
-    ///
     /// ESPnet's probability is to stay, where the paper's is to move on: weights and bias are negated.
     pub const ATT_FORWARD_TA: Package<ForwardAttention<LocationAttention>> =
         package("ESPnet's AttForwardTA", &[LAYERS, FILTERS, AGENT], 1.0, |file| forward(file, 1e-6, -1.0));
@@ -114,7 +112,8 @@ pub mod speechbrain {
 
 /// Coqui TTS 0.28.0 (`coqui-tts`), the `OriginalAttention` of `TTS.tts.layers.tacotron.attentions`, by the options of
 /// `TacotronConfig`, where `attention_norm` is "sigmoid" unless it says "softmax". The prefix of a checkpoint
-/// is `"model.decoder.attention."`. `windowing` and `forward_attn_mask`, which are for inference, are not offered.
+/// is `"model.decoder.attention."`. Not offered are `windowing` and `forward_attn_mask`, which are for inference, and
+/// `location_attn=False` with "sigmoid" or forward attention.
 pub mod coqui {
     use super::*;
 
@@ -152,15 +151,15 @@ pub mod coqui {
 
     /// "sigmoid": weights are sigmoids over their sum.
     pub const SIGMOID: Package<LocationAttention> =
-        package("Coqui's OriginalAttention", &[LAYERS, FILTERS], 1.0, sigmoid);
+        package("Coqui's OriginalAttention with sigmoid", &[LAYERS, FILTERS], 1.0, sigmoid);
 
     /// `use_forward_attn=True`, "softmax": forward attention.
     pub const FORWARD: Package<ForwardAttention<LocationAttention>> =
-        package("Coqui's OriginalAttention", &[LAYERS, FILTERS], 1.0, |file| forward(file, location(file)));
+        package("Coqui's OriginalAttention with forward_attn", &[LAYERS, FILTERS], 1.0, |file| forward(file, location(file)));
 
     /// `use_forward_attn=True`, "sigmoid".
     pub const FORWARD_SIGMOID: Package<ForwardAttention<LocationAttention>> =
-        package("Coqui's OriginalAttention", &[LAYERS, FILTERS], 1.0, |file| forward(file, sigmoid(file)));
+        package("Coqui's OriginalAttention with both", &[LAYERS, FILTERS], 1.0, |file| forward(file, sigmoid(file)));
 
     /// `use_forward_attn=True, transition_agent=True`, "softmax": forward attention with a transition agent.
     pub const FORWARD_AGENT: Package<ForwardAttention<LocationAttention>> =

@@ -95,14 +95,14 @@ pub mod yoyodyne {
     pub const ATTENTION: Package<AdditiveAttention> = package("yoyodyne's Attention", &[ENTRIES], 1.0, Parts::additive);
 }
 
-/// Keras 3.15.1, `keras.layers`, in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`;
-/// the prefix is the layer's path, `"additive_attention/"`.
+/// Keras 3.15.1, `keras.layers`, in a file of `save_file({w.path: w.numpy() for w in model.weights}, ..)` of safetensors,
+/// or of `torch.save` by these names; the prefix is the layer's path, `"additive_attention/"`.
 pub mod keras {
     use super::*;
 
     const ENTRIES: Entries = &[("scale", Energy, "A")];
 
-    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention whose projections are the identity.
+    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention, whose projections are the identity.
     pub const ADDITIVE: Package<AdditiveAttention> =
         package("Keras' AdditiveAttention", &[ENTRIES], 1.0, Parts::additive);
 }
