@@ -104,7 +104,9 @@ def weight_norms():
     normalized = [
         ("attention", "W_q", "weight", 0), ("attention", "W_k", "weight", 1), ("attention", "w_v", "weight", None),
         ("heads", "", "in_proj_weight", 0), ("heads", "out_proj", "weight", 0),
-        ("lstm", "", "weight_hh_l0", 0), ("cell", "", "weight_ih", 0), ("espnet", "mlp_enc", "weight", 0),
+        ("lstm", "", "weight_hh_l0", 0), ("cell", "", "weight_ih", 0),
+        ("espnet", "mlp_enc", "weight", 0), ("espnet", "loc_conv", "weight", 0), ("espnet", "mlp_att", "weight", None),
+        ("espnet", "gvec", "weight", 0),
     ]
     tensors = {}
     for form, norm in {"old": nn.utils.weight_norm, "new": nn.utils.parametrizations.weight_norm}.items():
@@ -113,7 +115,10 @@ def weight_norms():
             "heads": nn.MultiheadAttention(4, 2),
             "lstm": nn.LSTM(5, 7),
             "cell": nn.GRUCell(5, 7),
-            "espnet": nn.ModuleDict({"mlp_enc": nn.Linear(3, 5), "mlp_dec": nn.Linear(2, 5)}),
+            "espnet": nn.ModuleDict({
+                "mlp_enc": nn.Linear(3, 5), "mlp_dec": nn.Linear(2, 5, bias=False), "gvec": nn.Linear(5, 1),
+                "loc_conv": nn.Conv2d(1, 4, (1, 3), bias=False), "mlp_att": nn.Linear(4, 5, bias=False),
+            }),
         }
         for name, module in modules.items():
             for own, parameter in module.named_parameters():

@@ -32,8 +32,8 @@
 //! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
 //! type. A pickle is read as data: no function that it names is called.
 //!
-//! A weight that `weight_norm` divided into a length and a direction, in PyTorch's old form or its new one, is read as
-//! their product.
+//! The weight of a linear layer, of a recurrent layer or of an attention of [`packages`] that `weight_norm` divided
+//! into a length g and a direction v, in PyTorch's old form or its new one, is read as `g v / |v|`.
 //!
 //! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a
 //! large one: a tensor is read from the file beside it that the index names.

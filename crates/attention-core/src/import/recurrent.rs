@@ -1,4 +1,4 @@
-//! Parameters of `torch.nn.GRU` and `torch.nn.LSTM`.
+//! Parameters of `torch.nn.GRU` and `torch.nn.LSTM`, and of their cells.
 
 use std::path::Path;
 
@@ -20,7 +20,8 @@ use super::state_dict::{Place, StateDict};
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
 /// `recurrent` was configured for, or the file has layers, a direction, biases or projections (`proj_size`) that
-/// `recurrent` has not, or the cells of `recurrent` are none of PyTorch's.
+/// `recurrent` has not, or `recurrent` has layers or a direction that the file has not, or its cells are none of
+/// PyTorch's.
 ///
 /// ```no_run
 /// use attention_core::import::load_recurrent;
@@ -50,13 +51,16 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                 .into(),
         );
     }
-    let spelling = Spelling::of(file);
+    let spelling = Spelling::of(file)?;
     spelling.refuse_others(&recurrent, file)?;
     let reason = "projections of the output are not supported";
     file.refuse("weight_hr_l0", reason)?;
     // With `bias=False` none of the layers has one: they stay what PyTorch trained.
-    let has_biases = ["bias_ih", "bias_hh"].map(|kind| file.contains(&spelling.name(kind, 0, "")));
-    let has_biases = has_biases.contains(&true);
+    let is_bias = |name: &str| {
+        let own = name.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        own.starts_with("bias_ih") || own.starts_with("bias_hh")
+    };
+    let has_biases = file.names().any(is_bias);
     let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
         let layers = layers.into_iter().enumerate();
         let layers = layers.map(|(index, layer)| {
@@ -98,12 +102,21 @@ enum Spelling {
 }
 
 impl Spelling {
-    fn of(file: &StateDict) -> Self {
+    /// # Errors
+    /// If the file has no first layer.
+    fn of(file: &StateDict) -> Result<Self, String> {
         let is_there = |spelling: &Self| file.contains(&spelling.name("weight_ih", 0, ""));
-        let found = [Self::Layers, Self::Cell, Self::Cells]
-            .into_iter()
-            .find(is_there);
-        found.unwrap_or(Self::Layers)
+        let mut spellings = [Self::Layers, Self::Cell, Self::Cells].into_iter();
+        if let Some(found) = spellings.find(is_there) {
+            return Ok(found);
+        }
+        // No file of layers has a name that ends so.
+        let nearest = match file.any_ends_with("weight_ih") {
+            true => Self::Cell,
+            false => Self::Layers,
+        };
+        file.shape(&nearest.name("weight_ih", 0, ""))
+            .map(|_| nearest)
     }
 
     fn name(self, kind: &str, layer: usize, direction: &str) -> String {
@@ -121,7 +134,10 @@ impl Spelling {
         let count = recurrent.layers.len();
         let is_of_both = !recurrent.reversed.is_empty();
         match self {
-            Self::Cell if count > 1 => Err(format!("expected {count} layers, got one cell")),
+            Self::Cell if count > 1 => {
+                let cell = file.full("weight_ih");
+                Err(format!("expected {count} layers, got one cell, `{cell}`"))
+            }
             Self::Cell | Self::Cells if is_of_both => {
                 Err("expected layers that read in both directions, got cells".to_string())
             }

@@ -82,6 +82,11 @@ impl StateDict {
         self.checkpoint.contains(&self.full(name))
     }
 
+    /// Whether a tensor of the file, whatever its prefix, has a name that ends so.
+    pub(super) fn any_ends_with(&self, end: &str) -> bool {
+        self.checkpoint.names().any(|name| name.ends_with(end))
+    }
+
     /// The names after the prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let names = self.checkpoint.names_from(&self.prefix);
@@ -95,14 +100,18 @@ impl StateDict {
         self.names().filter(is_unread).collect()
     }
 
-    /// The shape of the tensor `name`.
+    /// The shape of the tensor `name`, or of the weight whose length and direction are there.
     ///
     /// # Errors
     /// If there is none, or its header cannot be read.
     pub fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
-        if let Some([_, direction]) = self.weight_norm(name) {
-            return self.shape(&direction);
+        match self.weight_norm(name) {
+            Some([_, direction]) => self.stored_shape(&direction),
+            None => self.stored_shape(name),
         }
+    }
+
+    pub(super) fn stored_shape(&self, name: &str) -> Result<Vec<usize>, String> {
         let full = self.full(name);
         match self.checkpoint.find(&full) {
             Some(found) => Ok(self.described(&full, found)?.stored.shape().to_vec()),
@@ -117,9 +126,18 @@ impl StateDict {
         shape: &[usize],
         options: (&Device, DType),
     ) -> Result<Tensor<2>, String> {
-        if let Some(pair) = self.weight_norm(name) {
-            return self.normalized_rows(pair, shape, options);
+        match self.weight_norm(name) {
+            Some(pair) => self.normalized_rows(pair, shape, options),
+            None => self.stored_rows(name, shape, options),
         }
+    }
+
+    pub(super) fn stored_rows(
+        &self,
+        name: &str,
+        shape: &[usize],
+        options: (&Device, DType),
+    ) -> Result<Tensor<2>, String> {
         let found = self.find(name, shape)?;
         let rows = if shape.len() > 1 { shape[0] } else { 1 };
         let columns = shape.iter().product::<usize>() / rows;
@@ -149,7 +167,7 @@ impl StateDict {
         Ok(Linear { weight, bias })
     }
 
-    /// The weight of a linear layer, `[in, out]`, with the elements at `place`.
+    /// The weight of a linear layer, `[in, out]`, with the elements at `place`, or as `weight_norm` divided them.
     pub fn weight(
         &self,
         param: Param<Tensor<2>>,
@@ -170,7 +188,8 @@ impl StateDict {
             } else {
                 stored.transpose()
             };
-            let data = weight.narrow(1, place.start, to).into_data(); // row by row
+            // Through the host: its elements then lie row by row.
+            let data = weight.narrow(1, place.start, to).into_data();
             return Ok(with_value(param, Tensor::from_data(data, (&device, dtype))));
         }
         let found = self.find(&place.name, &stored_shape)?.map(|stored| {

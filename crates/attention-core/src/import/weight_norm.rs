@@ -7,16 +7,25 @@ use super::state_dict::StateDict;
 
 impl StateDict {
     /// The names of g and v of the weight `name`, as `torch.nn.utils.weight_norm` writes them or
-    /// `torch.nn.utils.parametrizations.weight_norm`; `None` if the file has no such two tensors.
+    /// `torch.nn.utils.parametrizations.weight_norm`. `None` if the file has the weight itself or no such two tensors,
+    /// if v is a vector, or if another parametrization follows.
     pub(super) fn weight_norm(&self, name: &str) -> Option<[String; 2]> {
         let start = name.rfind('.').map_or(0, |dot| dot + 1);
         let (module, own) = name.split_at(start);
+        let parametrized = format!("{module}parametrizations.{own}.");
         let pairs = [
             ["_g", "_v"].map(|end| format!("{name}{end}")),
-            [0, 1].map(|index| format!("{module}parametrizations.{own}.original{index}")),
+            [0, 1].map(|index| format!("{parametrized}original{index}")),
         ];
-        let is_stored = |pair: &[String; 2]| pair.iter().all(|name| self.is_stored(name));
-        pairs.into_iter().find(is_stored)
+        let is_pair = |[length, direction]: &[String; 2]| {
+            let axes = self.stored_shape(direction).map_or(0, |shape| shape.len());
+            self.is_stored(length) && axes > 1
+        };
+        let pair = pairs.into_iter().find(is_pair)?;
+        let is_whole = !self
+            .names()
+            .any(|name| name.starts_with(&format!("{parametrized}1.")));
+        (is_whole && !self.is_stored(name)).then_some(pair)
     }
 
     /// Whether the stored tensor `part` is the tensor `name`, or g or v of it.
@@ -37,27 +46,25 @@ impl StateDict {
         (device, dtype): (&Device, DType),
     ) -> Result<Tensor<2>, String> {
         let options = (device, wide(dtype));
-        let direction = self.rows(&direction, shape, options)?;
+        let direction = self.stored_rows(&direction, shape, options)?;
         let [rows, columns] = direction.dims();
-
         let mut of_rows = vec![1; shape.len()];
         of_rows[0] = rows;
-        let mut of_columns = shape.to_vec();
-        of_columns[0] = 1;
-        let got = self.shape(&length)?;
-        let of_length = if got == of_rows {
-            [rows, 1]
-        } else if got == of_columns && shape.len() == 2 {
-            [1, columns]
-        } else if got.is_empty() {
-            [1, 1]
-        } else {
-            let full = self.full(&length);
-            return Err(format!(
-                "`{full}`: expected the shape {of_rows:?}, {of_columns:?} or [], got {got:?}"
-            ));
+        let expected = [of_rows, vec![1, columns]];
+        let expected = &expected[..if shape.len() == 2 { 2 } else { 1 }];
+        let got = self.stored_shape(&length)?;
+        let of_length = match expected.iter().position(|shape| *shape == got) {
+            Some(0) => [rows, 1],
+            Some(_) => [1, columns],
+            None if got.iter().product::<usize>() == 1 => [1, 1],
+            None => {
+                let full = self.full(&length);
+                return Err(format!(
+                    "`{full}`: expected one of the shapes {expected:?}, or one element, got {got:?}"
+                ));
+            }
         };
-        let length = self.rows(&length, &got, options)?.reshape(of_length);
+        let length = self.stored_rows(&length, &got, options)?.reshape(of_length);
         let mut squares = direction.clone().square();
         for (axis, size) in of_length.into_iter().enumerate() {
             if size == 1 {

@@ -179,7 +179,8 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
     }
 
     /// # Panics
-    /// Besides, if the transition agent reads another size than context, output and query have together.
+    /// Besides, if the transition agent reads another size than context, output and query have together, or the output
+    /// is of another batch.
     fn step_with_weights(
         &self,
         query: Tensor<3>,
@@ -247,7 +248,7 @@ fn advance(
         let (expected, got) = (context.dims()[0], output.dims()[0]);
         assert!(
             got == expected,
-            "{NAME}: expected an output before the step of batch {expected}, got {got}"
+            "{NAME}: expected an output of batch {expected} before the step, got {got}"
         );
     }
     let mut parts = vec![flat(context.clone())];

@@ -109,7 +109,7 @@ fn an_output_of_another_batch_is_refused() {
     let state = attention.initial_state(&memory);
     let state = state.with_output(Tensor::ones([3, OUTPUT], device));
     let query = Tensor::ones([2, 1, QUERY], device);
-    let expected = "expected an output before the step of batch 2, got 3";
+    let expected = "expected an output of batch 2 before the step, got 3";
     refuses(expected, || {
         attention.step_with_weights(query, &memory, state)
     });

@@ -361,6 +361,8 @@ fn cells_are_read_as_layers() {
         let both = config.with_bidirectional(true);
         let expected = "expected layers that read in both directions, got cells";
         refused(&both, "cell", expected);
+        let expected = format!("`{name}.encoder.weight_ih`");
+        refused(&both, "encoder", &expected);
     }
 }
 

@@ -55,9 +55,23 @@ fn a_length_and_a_direction_are_read_as_their_product() {
         });
     }
     assert_as_plain("espnet", |path, prefix| {
-        let attention = espnet::ATT_DOT.load(path, prefix, device)?;
-        Ok(attention.score)
+        espnet::ATT_LOC.load(path, prefix, device)
     });
+}
+
+/// A file of these tensors, each named and of a shape, with elements of 1.
+fn ones(path: &Path, tensors: &[(&str, &[usize])]) {
+    let mut end = 0;
+    let entries = tensors.iter().map(|(name, shape)| {
+        let start = end;
+        end += 4 * shape.iter().product::<usize>();
+        format!(r#""{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
+    });
+    let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
+    let elements = 1_f32.to_le_bytes().repeat(end / 4);
+    let header_len = (header.len() as u64).to_le_bytes();
+    let content = [&header_len[..], header.as_bytes(), &elements].concat();
+    std::fs::write(path, content).unwrap();
 }
 
 #[test]
@@ -67,18 +81,48 @@ fn a_length_or_a_direction_of_another_shape_is_an_error() {
     assert_says(error, of_direction);
 
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("short.safetensors");
-    let header = r#"{"W_q.weight_g":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
-        "W_q.weight_v":{"dtype":"F32","shape":[5,2],"data_offsets":[8,48]}}"#;
-    let elements = [0; 48];
-    let content = [
-        &(header.len() as u64).to_le_bytes()[..],
-        header.as_bytes(),
-        &elements,
-    ]
-    .concat();
-    std::fs::write(&path, content).unwrap();
-    let error = load_additive(2, &path, "").unwrap_err();
-    let of_length = "`W_q.weight_g`: expected the shape [5, 1], [1, 2] or [], got [2]";
-    assert_says(error, of_length);
+    let path = folder.path().join("changed.safetensors");
+    let refused = |tensors: &[(&str, &[usize])], expected: &str| {
+        ones(&path, tensors);
+        assert_says(load_additive(2, &path, "").unwrap_err(), expected);
+    };
+    refused(
+        &[("W_q.weight_g", &[2]), ("W_q.weight_v", &[5, 2])],
+        "`W_q.weight_g`: expected one of the shapes [[5, 1], [1, 2]], or one element, got [2]",
+    );
+    // A length that has a length and a direction itself, of a number.
+    let of_length: [(&str, &[usize]); 3] = [
+        ("W_q.weight_v", &[5, 2]),
+        ("W_q.weight_g_g", &[]),
+        ("W_q.weight_g_v", &[]),
+    ];
+    refused(&of_length, "expected a tensor `W_q.weight`");
+    let spectral = "W_q.parametrizations.weight.1._u";
+    let both: [(&str, &[usize]); 3] = [
+        ("W_q.parametrizations.weight.original0", &[5, 1]),
+        ("W_q.parametrizations.weight.original1", &[5, 2]),
+        (spectral, &[5]),
+    ];
+    refused(&both, "expected a tensor `W_q.weight`");
+}
+
+#[test]
+fn a_weight_itself_comes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both.safetensors");
+    let plain: [(&str, &[usize]); 5] = [
+        ("W_q.weight", &[5, 2]),
+        ("W_q.weight_g", &[5, 1]),
+        ("W_q.weight_v", &[5, 2]),
+        ("W_k.weight", &[5, 3]),
+        ("w_v.weight", &[1, 5]),
+    ];
+    ones(&path, &plain);
+    let attention = load_additive(2, &path, "").unwrap();
+    for (name, parameter) in parameters::values(&attention) {
+        assert!(
+            parameter.data.iter().all(|&element| element == 1.0),
+            "{name}"
+        );
+    }
 }

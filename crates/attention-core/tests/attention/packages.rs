@@ -151,10 +151,7 @@ fn a_file_that_does_not_fit_says_why() {
     let other = espnet::ATT_ADD.load(&content, "decoder.attn.", device);
     let other = error(other.map(drop));
     assert_says(&other, "expected a tensor `decoder.attn.gvec.weight`");
-    assert_says(
-        &other,
-        "the names are those of SpeechBrain's ContentBasedAttention",
-    );
+    assert_says(&other, "the names fit SpeechBrain's ContentBasedAttention");
     // More than there should be: the filters of another attention.
     let location = file("espnet_att_loc_cumulative.safetensors");
     let extra = espnet::ATT_ADD.load(&location, "dec.att.", device);
@@ -162,7 +159,7 @@ fn a_file_that_does_not_fit_says_why() {
     assert_says(&extra, "ESPnet's AttAdd has none of this name");
     assert_says(
         &extra,
-        "the names are those of ESPnet's AttLoc or ESPnet's AttCovLoc or ESPnet's AttForward",
+        "the names fit ESPnet's AttLoc or ESPnet's AttCovLoc or ESPnet's AttForward",
     );
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
     assert_says(

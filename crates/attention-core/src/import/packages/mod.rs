@@ -116,14 +116,14 @@ enum Role {
 
 /// The classes, for an error that says whose a file is.
 #[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 28] = [
+const CLASSES: [Names; 29] = [
     espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
     espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
     speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
     coqui::SIGMOID.names, coqui::FORWARD.names, coqui::FORWARD_SIGMOID.names, coqui::FORWARD_AGENT.names,
     opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
     allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
-    tensorflow_addons::BAHDANAU.names, texar::BAHDANAU.names, sockeye::MLP.names,
+    tensorflow_addons::BAHDANAU.names, texar::BAHDANAU.names, sockeye::MLP.names, keras::ADDITIVE.names,
 ];
 
 impl<A> Package<A> {
@@ -168,7 +168,7 @@ impl<A> Package<A> {
             let classes: Vec<_> = fitting.map(|names| names.class).collect();
             return Err(match classes.is_empty() {
                 true => reason,
-                false => format!("{reason}; the names are those of {}", classes.join(" or ")),
+                false => format!("{reason}; the names fit {}", classes.join(" or ")),
             });
         }
         let parts = Parts::read(file, self.names.entries(), self.factor, device)?;

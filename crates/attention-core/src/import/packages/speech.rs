@@ -151,15 +151,15 @@ pub mod coqui {
 
     /// "sigmoid": weights are sigmoids over their sum.
     pub const SIGMOID: Package<LocationAttention> =
-        package("Coqui's OriginalAttention with sigmoid", &[LAYERS, FILTERS], 1.0, sigmoid);
+        package("Coqui's with sigmoid", &[LAYERS, FILTERS], 1.0, sigmoid);
 
     /// `use_forward_attn=True`, "softmax": forward attention.
     pub const FORWARD: Package<ForwardAttention<LocationAttention>> =
-        package("Coqui's OriginalAttention with forward_attn", &[LAYERS, FILTERS], 1.0, |file| forward(file, location(file)));
+        package("Coqui's with forward_attn", &[LAYERS, FILTERS], 1.0, |file| forward(file, location(file)));
 
     /// `use_forward_attn=True`, "sigmoid".
     pub const FORWARD_SIGMOID: Package<ForwardAttention<LocationAttention>> =
-        package("Coqui's OriginalAttention with both", &[LAYERS, FILTERS], 1.0, |file| forward(file, sigmoid(file)));
+        package("Coqui's with forward_attn, sigmoid", &[LAYERS, FILTERS], 1.0, |file| forward(file, sigmoid(file)));
 
     /// `use_forward_attn=True, transition_agent=True`, "softmax": forward attention with a transition agent.
     pub const FORWARD_AGENT: Package<ForwardAttention<LocationAttention>> =

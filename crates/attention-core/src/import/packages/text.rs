@@ -95,7 +95,7 @@ pub mod yoyodyne {
     pub const ATTENTION: Package<AdditiveAttention> = package("yoyodyne's Attention", &[ENTRIES], 1.0, Parts::additive);
 }
 
-/// Keras 3.15.1, `keras.layers`, in a file of `save_file({w.path: w.numpy() for w in model.weights}, ..)` of safetensors,
+/// Keras 3.15.1, `keras.layers`, in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`,
 /// or of `torch.save` by these names; the prefix is the layer's path, `"additive_attention/"`.
 pub mod keras {
     use super::*;
