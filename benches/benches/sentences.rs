@@ -15,6 +15,7 @@ use attention_core::NewRows;
 use attention_transformers::Pooling;
 use attention_transformers::hub::load_bert_encoder;
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_fused_layers::PackedWeights;
 use serde_json::json;
 
 const TEXTS: usize = 200;
@@ -70,6 +71,7 @@ fn batches(size: usize) -> Vec<Vec<Vec<i64>>> {
 
 fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
     let model = load_bert_encoder(folder, &device).unwrap_or_else(|error| panic!("{error}"));
+    let packed = PackedWeights::of(&model);
     Box::new(move || {
         for texts in &batches {
             let lens: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -80,7 +82,8 @@ fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
             });
             let data = TensorData::new(padded.collect::<Vec<_>>(), [texts.len(), longest]);
             let tokens = Tensor::from_data(data, &device);
-            finish(model.embeddings(tokens, None, NewRows::First(&lens), Pooling::Mean));
+            let rows = NewRows::First(&lens);
+            finish(packed.scope(|| model.embeddings(tokens, None, rows, Pooling::Mean)));
         }
     })
 }

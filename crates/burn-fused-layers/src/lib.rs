@@ -21,6 +21,7 @@ mod linear_cross_entropy;
 mod normalize;
 mod ops;
 mod packed_linear;
+mod packed_weights;
 pub mod paths;
 mod read_shared;
 pub mod recurrent;
@@ -33,6 +34,7 @@ pub use linear::linear;
 pub use linear_cross_entropy::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};
 pub use normalize::{layer_norm, rms_norm};
 pub use packed_linear::PackedLinear;
+pub use packed_weights::PackedWeights;
 pub use read_shared::read_shared;
 
 pub use cpu_kernels::{Activation, release_memory};

@@ -7,6 +7,7 @@ use attention_core::position::{Alibi, Biased, Rotary};
 use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
 use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::PackedWeights;
 
 use super::bart::load_bart_encoder;
 use super::bert::load_bert_encoder;
@@ -68,6 +69,19 @@ impl OpenModel {
     /// As [`features`](Self::features), or if a text has no token.
     pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
         pooled(self.features(tokens, rows), rows, pooling)
+    }
+
+    /// The weights of the model's linear layers, to be packed once for all texts in a scope.
+    pub fn packed_weights(&self) -> PackedWeights {
+        match self {
+            Self::Rotary(model) => PackedWeights::of(model),
+            Self::RotaryEncoder(model) => PackedWeights::of(model),
+            Self::NormalizedRotary(model) => PackedWeights::of(model),
+            Self::NormalizedRotaryEncoder(model) => PackedWeights::of(model),
+            Self::Alibi(model) => PackedWeights::of(model),
+            Self::Learned(model) => PackedWeights::of(model),
+            Self::Encoder(model) => PackedWeights::of(model),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub use dropout_factors::DropoutFactorsInputs;
 pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;
 pub use linear::LinearInputs;
+pub(crate) use linear::kept_weights;
 pub use linear_cross_entropy::LinearCrossEntropyInputs;
 pub use normalize::NormalizeInputs;
 pub use recurrent::states::StepsRead;

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use attention_core::NewRows;
-use attention_tests::{Array, assert_close, device, hugging_face_masked};
+use attention_tests::{Array, assert_close, assert_same, device, hugging_face_masked};
 use attention_transformers::Pooling;
 use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
+use burn_fused_layers::paths::Operation;
+use burn_fused_layers::{PackedWeights, is_in_host_memory};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -59,7 +61,20 @@ fn bert_without_a_head_embeds_texts() {
         let [tokens, types] = inputs();
         let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
-        assert_close("means", means, wanted, TOLERANCE);
+        assert_close("means", means.clone(), wanted, TOLERANCE);
+        let packed = PackedWeights::of(&model);
+        for _ in 0..2 {
+            let [tokens, types] = inputs();
+            let run = || model.embeddings(tokens, Some(types), rows, Pooling::Mean);
+            assert_same("packed", packed.scope(run), &Array::read(means.clone()));
+        }
+        // The weights lie contiguous as they are loaded.
+        if Operation::Linear.is_on() && is_in_host_memory(device) {
+            assert!(packed.weights() > 0);
+            assert_eq!(packed.packed(), packed.weights());
+            let opened = open(&folder, device).unwrap().packed_weights();
+            assert_eq!(opened.weights(), packed.weights());
+        }
         // A model with a head gives the same features when loaded without it.
         let folder = original("bert");
         let expected = hugging_face_masked("bert");

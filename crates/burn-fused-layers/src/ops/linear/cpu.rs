@@ -2,15 +2,15 @@
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
-use cpu_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
+use cpu_kernels::{Level, Matrix, Packing, ProductStart, column_sums, product, product_packed};
 
 use super::LinearInputs;
+use super::kept_weights::kept;
 use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::{
     CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_compiled,
 };
 use crate::harness::kernel::{Asked, Gradient};
-use crate::harness::shared_weight::SharedWeight;
 use crate::ops::deferred_rows::DeferredRows;
 
 /// The result, and the inputs for the backward pass.
@@ -30,7 +30,12 @@ pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>
             None => ProductStart::Zero,
         };
         let [left, right] = [input, weight].map(matrix::<B, E>);
-        multiply(left, right, shared, false, start, &mut output);
+        let kept = kept::<B, E>(weight, rows);
+        let packing = match shared {
+            Some(shared) => Some(&shared.packings()[0]),
+            None => kept.as_deref().and_then(|kept| kept.packing()),
+        };
+        multiply(left, (right, packing), start, &mut output);
         tensor::<B, E>(output, [rows, columns], E::DTYPE, input)
     });
     (output, inputs)
@@ -56,7 +61,8 @@ pub(crate) fn backward<B: CpuBackend>(
         let of_input = of_input.then(|| {
             let mut elements = unwritten::<E>(&input.shape());
             let weight = matrix::<B, E>(&weight).transposed();
-            multiply(of_output, weight, &shared, true, ProductStart::Zero, &mut elements);
+            let packing = shared.as_ref().map(|shared| &shared.packings()[1]);
+            multiply(of_output, (weight, packing), ProductStart::Zero, &mut elements);
             whole::<B, E>(elements, E::DTYPE, &input)
         });
         let of_bias = of_bias.then(|| {
@@ -78,21 +84,16 @@ pub(crate) fn backward<B: CpuBackend>(
     })
 }
 
-/// A product with a weight, or its transpose, which may be packed.
+/// A product with a weight, or its transpose, and the packing of it, if there is one.
 fn multiply<E: CpuReal>(
     left: Matrix<E>,
-    weight: Matrix<E>,
-    shared: &Option<SharedWeight>,
-    is_transposed: bool,
+    (weight, packing): (Matrix<E>, Option<&Packing<E>>),
     start: ProductStart<E>,
     out: &mut [E],
 ) {
     let level = Level::current();
-    match shared {
-        Some(shared) => {
-            let packing = &shared.packings()[usize::from(is_transposed)];
-            product_packed(level, left, (weight, packing), start, out);
-        }
+    match packing {
+        Some(packing) => product_packed(level, left, (weight, packing), start, out),
         None => product(level, left, weight, start, out),
     }
 }

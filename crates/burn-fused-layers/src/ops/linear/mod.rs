@@ -2,6 +2,7 @@
 
 pub(super) mod composed;
 pub(super) mod cpu;
+pub(crate) mod kept_weights;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
