@@ -13,8 +13,8 @@ use crate::ops::is_in_host_memory;
 use crate::ops::kept_weights::{Found, KeptWeights, Scope, within};
 
 /// The weights of a module's linear layers, packed once for all passes in a [`scope`](Self::scope): for inference with
-/// few rows at a time, as of one sentence, which takes about as long to pack a weight as to multiply it. Results are the
-/// same to the bit.
+/// few rows at a time, as of one sentence, where packing a weight takes about as long as multiplying it. Results are
+/// the same to the bit.
 ///
 /// It has the weights that [`Linear`](burn::nn::Linear) holds in `f32` or `f64` on the CPU, contiguous and not
 /// quantised; all others are multiplied as without it. So is a weight that the module has from later on: make another

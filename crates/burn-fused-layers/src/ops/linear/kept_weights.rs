@@ -1,7 +1,7 @@
 //! Weights whose packings are kept between products, see [`PackedWeights`](crate::PackedWeights).
 //!
-//! A product gets a tensor, and finds the packing by where its elements lie. What is kept holds these elements: while it
-//! does, nothing else lies there, and they are not written in place.
+//! A product gets a tensor, and finds the packing by where its elements lie. A kept weight holds these elements: while
+//! it does, nothing else lies there, and they are not written in place.
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
