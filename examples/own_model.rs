@@ -7,6 +7,8 @@
 //! ```text
 //! cargo run -p attention-examples --example own_model
 //! ```
+//!
+//! A copy needs `attention-plot` beside `attention-core`, and the standard `println!` in place of `common`.
 
 use std::error::Error;
 

@@ -19,6 +19,9 @@ mod pairs;
 mod score;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(not(feature = "serve"))]
+#[path = "without_server.rs"]
+mod serve;
 mod train;
 mod translate;
 mod unknown;
@@ -54,8 +57,7 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
     Attend(attend::AttendArgs),
-    /// Serve a page that explains what is typed, and answer requests for translations, over HTTP.
-    #[cfg(feature = "serve")]
+    /// Serve a page that explains what is typed, and answer requests for translations, over HTTP (feature `serve`).
     Serve(serve::ServeArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
@@ -89,7 +91,6 @@ fn run() -> Result<ExitCode> {
         Command::Score(args) => return args.run(),
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
-        #[cfg(feature = "serve")]
         Command::Serve(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,

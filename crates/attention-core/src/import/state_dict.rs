@@ -275,6 +275,13 @@ impl StateDict {
     }
 
     fn missing(&self, full: &str) -> String {
+        let dotted = format!("{}.{}", self.prefix, &full[self.prefix.len()..]);
+        if self.checkpoint.names().any(|name| *name == dotted) {
+            let (expected, found) = (shown(full), shown(&dotted));
+            return format!(
+                "expected a tensor `{expected}`, found `{found}`: a prefix ends in its dot"
+            );
+        }
         let mut names: Vec<&String> = self.checkpoint.names().collect();
         // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
         names.sort_by_cached_key(|name| {

@@ -203,6 +203,9 @@ fn a_whole_module_is_read_as_its_state_dict() {
     let expected = "expected a tensor `W_q.weight`, found only `model.W_q.weight`, `model.W_k.weight`, \
                     `model.w_v.weight`";
     assert_says(&error, expected);
+    let error = load(&path, "model").unwrap_err();
+    let expected = "found `model.W_q.weight`: a prefix ends in its dot";
+    assert_says(&error, expected);
 }
 
 #[test]

@@ -15,8 +15,8 @@ pub(crate) struct TrainArgs {
     #[arg(conflicts_with = "data")]
     pub(super) task: Option<String>,
     /// A file of pairs instead: source TAB target, one pair a line, or another --input-format; `-` is the standard
-    /// input. Spaces and carriage returns around a text are no part of it; other white space, such as a no-break space,
-    /// is.
+    /// input. Spaces and carriage returns around a text are cut off; other white space, such as a no-break space, is a
+    /// part of the text.
     #[arg(long, value_name = "FILE")]
     pub(super) data: Option<PathBuf>,
     // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.

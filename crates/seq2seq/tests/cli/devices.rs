@@ -29,6 +29,14 @@ fn a_build_that_cannot_check_says_so() {
     fail(folder.path(), "devices --check", expected);
 }
 
+#[cfg(not(feature = "serve"))]
+#[test]
+fn a_build_that_cannot_serve_says_so() {
+    let folder = tempdir().expect("a folder for the test");
+    let expected = "expected a program that is built with the feature serve";
+    fail(folder.path(), "serve --listen 127.0.0.1:0", expected);
+}
+
 #[test]
 fn an_unknown_device_is_an_error() {
     let folder = tempdir().expect("a folder for the test");

@@ -1,0 +1,20 @@
+//! `seq2seq serve` of a program that is built without its feature: says so.
+
+use std::ffi::OsString;
+
+use attention_seq2seq::{Error, Result};
+use clap::Args;
+
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct ServeArgs {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _any: Vec<OsString>,
+}
+
+impl ServeArgs {
+    pub(super) fn run(self) -> Result<()> {
+        let expected = "a program that is built with the feature serve (--features serve)";
+        Err(Error::config("serve", expected, "one without it"))
+    }
+}
