@@ -100,7 +100,6 @@ fn embed(
     let encodings = encodings.map_err(|error| error.to_string())?;
     let mut order: Vec<usize> = (0..sentences.len()).collect();
     order.sort_by_key(|at| encodings[*at].len());
-    let packed = model.packed_weights();
     let batches = order.chunks(BATCH).map(|batch| {
         let batch: Vec<&Encoding> = batch.iter().map(|at| &encodings[*at]).collect();
         let lens: Vec<usize> = batch.iter().map(|text| text.len()).collect();
@@ -112,7 +111,7 @@ fn embed(
         });
         let tokens = TensorData::new(tokens.collect::<Vec<_>>(), [batch.len(), longest]);
         let tokens = Tensor::from_data(tokens, device);
-        packed.scope(|| model.embeddings(tokens, NewRows::First(&lens), pooling))
+        model.embeddings(tokens, NewRows::First(&lens), pooling)
     });
     let sorted = Tensor::cat(batches.collect(), 0);
     let mut places = vec![0_i64; order.len()];

@@ -10,16 +10,18 @@ use burn::tensor::{DType, Tensor};
 
 use crate::linear;
 use crate::ops::is_in_host_memory;
-use crate::ops::kept_weights::{Found, KeptWeights, Scope, within};
+use crate::ops::kept_weights::{Found, KeptWeights, Place, Scope, within};
 
 /// The weights of a module's linear layers, packed once for all passes in a [`scope`](Self::scope): for inference with
 /// few rows at a time, as of one sentence, where packing a weight takes about as long as multiplying it. Results are
 /// the same to the bit.
 ///
-/// It has the weights that [`Linear`](burn::nn::Linear) holds in `f32` or `f64` on the CPU, contiguous and not
-/// quantised; all others are multiplied as without it. So is a weight that the module has from later on: make another
-/// `PackedWeights` of the module then. A packing takes as much memory as its weight, so that each weight is held a
-/// second time once a product has packed it. An optimizer cannot write in place what this holds, and copies it first.
+/// It has the weights of modules called `Linear`, as [Burn's](burn::nn::Linear), in `f32` or (feature `f64`) `f64` on
+/// the CPU, whose rows are contiguous, which are neither quantised nor reparameterized, and which no clone copies, as
+/// ndarray's clones do what it read from a file. All others are multiplied as without it. So is a weight that is
+/// replaced or changed later: make another `PackedWeights` then. This one holds the former weights and their packings
+/// until it is dropped, each packing about as large as its weight, in columns of 64. An optimizer cannot write in place
+/// what this holds, and copies it first.
 ///
 /// ```
 /// use burn_fused_layers::{PackedWeights, linear};
@@ -34,13 +36,13 @@ use crate::ops::kept_weights::{Found, KeptWeights, Scope, within};
 ///     let output = packed.scope(|| linear(input, layer.weight.val(), None));
 ///     assert_eq!(output.dims(), [8, 7]);
 /// }
-/// assert_eq!([packed.weights(), packed.packed()], [1, 1]);
+/// assert_eq!([packed.num_weights(), packed.num_packed()], [1, 1]);
 /// ```
 #[derive(Clone)]
 pub struct PackedWeights(Arc<KeptWeights>);
 
 impl PackedWeights {
-    /// The weights of the linear layers in `module`, none of them packed yet.
+    /// The weights of the linear layers in `module`, none of them packed yet. Reads each of them.
     pub fn of(module: &impl Module) -> Self {
         let mut visitor = Visitor::default();
         module.visit(&mut visitor);
@@ -49,7 +51,7 @@ impl PackedWeights {
 
     /// Runs `call`, whose products on this thread read and fill the packings: in [`linear`],
     /// [`activate_linear`](crate::activate_linear), [`activate_gated_linear`](crate::activate_gated_linear), and the
-    /// layers made of them, for 6 to 127 rows. Products on other threads are as without it. Scopes may be nested; the
+    /// layers made of them, for 7 to 127 rows. Products on other threads are as without it. Scopes may be nested; the
     /// weights of all of them are packed.
     ///
     /// # Panics
@@ -59,12 +61,12 @@ impl PackedWeights {
     }
 
     /// The number of weights.
-    pub fn weights(&self) -> usize {
+    pub fn num_weights(&self) -> usize {
         self.0.len()
     }
 
     /// The number of weights that products have packed so far.
-    pub fn packed(&self) -> usize {
+    pub fn num_packed(&self) -> usize {
         self.0.values().filter(|weight| weight.is_packed()).count()
     }
 }
@@ -72,8 +74,8 @@ impl PackedWeights {
 impl fmt::Debug for PackedWeights {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = formatter.debug_struct("PackedWeights");
-        fields.field("weights", &self.weights());
-        fields.field("packed", &self.packed()).finish()
+        fields.field("weights", &self.num_weights());
+        fields.field("packed", &self.num_packed()).finish()
     }
 }
 
@@ -82,10 +84,18 @@ struct Visitor {
     /// The types of the modules around the parameter.
     containers: Vec<String>,
     weights: KeptWeights,
+    /// The last parameter's weight, if it is one of them and was not there before.
+    last: Option<Place>,
 }
 
 impl ModuleVisitor for Visitor {
     fn enter_module(&mut self, _name: &str, container_type: &str) {
+        // A reparameterized weight is computed anew for each product; its base was visited just before.
+        if container_type == "Reparameterization"
+            && let Some(base) = self.last.take()
+        {
+            self.weights.remove(&base);
+        }
         self.containers.push(container_type.into());
     }
 
@@ -94,7 +104,7 @@ impl ModuleVisitor for Visitor {
     }
 
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
-        // A reparameterized weight is computed anew for each product, and its base has another container.
+        self.last = None;
         if D != 2
             || self
                 .containers
@@ -112,23 +122,25 @@ impl ModuleVisitor for Visitor {
             && let (Some((place, kept)), Some((again, _))) = (first.get(), second.get())
             && place == again
         {
-            self.weights.insert(*place, kept.clone());
+            let before = self.weights.insert(*place, kept.clone());
+            self.last = before.is_none().then_some(*place);
         }
     }
 }
 
 /// The weight as a product reads it, if a kernel does: there is no other way from a tensor to its elements' place.
 fn find(weight: &Tensor<2>) -> Option<Found> {
-    let device = weight.device();
-    let dtype = weight.dtype();
+    let weight = match weight.device().is_autodiff() {
+        true => weight.clone().inner(),
+        false => weight.clone(),
+    };
+    let (device, dtype) = (weight.device(), weight.dtype());
     if !(is_in_host_memory(&device) && matches!(dtype, DType::F32 | DType::F64)) {
         return None;
     }
     let [from, _] = weight.dims();
     let found = Found::default();
     let row = Tensor::<2>::zeros([1, from], (&device, dtype));
-    within(Scope::Find(Rc::clone(&found)), || {
-        linear(row, weight.clone(), None)
-    });
+    within(Scope::Find(Rc::clone(&found)), || linear(row, weight, None));
     Some(found)
 }

@@ -71,7 +71,8 @@ impl OpenModel {
         pooled(self.features(tokens, rows), rows, pooling)
     }
 
-    /// The weights of the model's linear layers, to be packed once for all texts in a scope.
+    /// The weights of the model's linear layers, to be packed once for all texts in a scope: for texts that come one by
+    /// one, of 7 to 127 tokens.
     pub fn packed_weights(&self) -> PackedWeights {
         match self {
             Self::Rotary(model) => PackedWeights::of(model),

@@ -5,7 +5,7 @@ mod activate;
 mod linear;
 mod linear_cross_entropy;
 mod normalize;
-mod packed_modules;
+mod packed_layers;
 mod packed_weights;
 mod parameters;
 mod recurrent;

@@ -1,230 +1,282 @@
-//! Layers for many calls in one pass: the same results and gradients as in single calls.
+//! Modules whose weights stay packed: the same results and gradients, to the bit.
 
-use attention_tests::{Array, assert_close, device};
-use burn::nn::Linear;
-use burn::tensor::{DType, Device, Gradients, Int, Tensor};
-use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
-use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::cells;
+use attention_tests::{Array, assert_same, device};
+use burn::module::{Lora, Module, ModuleMapper, Param, Quantizer};
+use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
+use burn::tensor::quantization::{Calibration, QuantValue};
+use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::paths::Operation;
+use burn_fused_layers::{Activation, PackedWeights, activate_linear, is_in_host_memory, linear};
 
-fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tensor<D> {
-    let tensor = Array::draw(seed, &shape).tensor::<D>(device, DType::F32);
-    tensor.require_grad()
+const SIZES: [usize; 3] = [37, 128, 70];
+
+#[derive(Module, Debug)]
+struct Network {
+    words: Embedding,
+    hidden: Linear,
+    output: Linear,
 }
 
-fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Array {
-    Array::read(tensor.grad(gradients).unwrap())
-}
-
-fn of_parameters(layer: &Linear, gradients: &Gradients) -> [Array; 2] {
-    let bias = layer.bias.as_ref().unwrap().val();
-    [
-        gradient(&layer.weight.val(), gradients),
-        gradient(&bias, gradients),
-    ]
-}
-
-/// Few rows, and many.
-const BATCHES: [usize; 2] = [3, 70];
-
-#[test]
-fn cells_are_the_layer() {
-    device::each_training(|device| {
-        let (steps, size) = (4, 19);
-        for config in cells([2, size]) {
-            let (kind, recurrent) = (config.cell, config.init(device));
-            let layer = &recurrent.layers[0];
-            for batch in BATCHES {
-                let gates = leaf(1, [batch, steps, kind.gates() * size], device);
-                let parts = [2, 3].map(|seed| leaf(seed, [batch, size], device));
-                let parts = &parts[..kind.states()];
-                let initial = RecurrentState {
-                    hidden: parts[0].clone(),
-                    cell: parts.get(1).cloned(),
-                };
-                let weights = Array::draw(4, &[batch, steps, size]).f32::<3>(device);
-                let run = |is_cell: bool| {
-                    let (outputs, last) = if is_cell {
-                        let cell = layer.cell();
-                        let mut state = initial.clone();
-                        let step = |step| {
-                            let gates = gates.clone().narrow(1, step, 1).squeeze_dim(1);
-                            state = cell.forward(gates, state.clone());
-                            state.hidden.clone()
-                        };
-                        let outputs = Tensor::stack((0..steps).map(step).collect(), 1);
-                        (outputs, state)
-                    } else {
-                        let initial = Some(initial.clone());
-                        layer.forward_gates(gates.clone(), initial, &Steps::all())
-                    };
-                    let mut loss = (outputs.clone() * weights.clone()).sum();
-                    let mut results = vec![Array::read(outputs)];
-                    if let Some(cell) = last.cell {
-                        loss = loss + cell.clone().sum();
-                        results.push(Array::read(cell));
-                    }
-                    let gradients = loss.backward();
-                    results.extend(of_parameters(&layer.hidden, &gradients));
-                    let peepholes = layer.peepholes.iter();
-                    results.extend(peepholes.map(|of| gradient(&of.val(), &gradients)));
-                    results.push(gradient(&gates, &gradients));
-                    results.extend(parts.iter().map(|of| gradient(of, &gradients)));
-                    results
-                };
-                for (got, expected) in run(true).iter().zip(&run(false)) {
-                    assert_close(format!("{config} by steps"), got, expected, 2e-6);
-                }
-            }
+impl Network {
+    fn new(device: &Device) -> Self {
+        let [from, hidden, to] = SIZES;
+        Self {
+            words: EmbeddingConfig::new(11, from).init(device),
+            hidden: LinearConfig::new(from, hidden).init(device),
+            output: LinearConfig::new(hidden, to).init(device),
         }
-    });
-}
+    }
 
-#[test]
-fn packed_linear_layers_are_linear_layers() {
-    device::each_training(|device| {
-        for [from, to] in [[21, 70], [1, 1]] {
-            let weight = leaf(1, [from, to], device);
-            let bias = leaf(2, [to], device);
-            let inputs = [(3, 64), (4, 1), (5, 530), (6, 13)]
-                .map(|(seed, rows)| leaf(seed, [1, rows, from], device));
-            let run = |is_packed: bool| {
-                let packed = PackedLinear::new(weight.clone(), Some(bias.clone()));
-                let mut loss = weight.clone().square().sum();
-                let mut results = Vec::new();
-                for input in &inputs {
-                    let output = match is_packed {
-                        true => packed.forward(input.clone()),
-                        false => linear(input.clone(), weight.clone(), Some(bias.clone())),
-                    };
-                    results.push(Array::read(output.clone()));
-                    loss = loss + output.square().sum();
-                }
-                let gradients = loss.backward();
-                results.push(gradient(&weight, &gradients));
-                results.push(gradient(&bias, &gradients));
-                results.extend(inputs.iter().map(|input| gradient(input, &gradients)));
-                results
-            };
-            for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close("packed", got, expected, 2e-6);
-            }
-        }
-    });
-}
-
-/// A weight that changes between two passes is packed anew for each.
-#[test]
-fn each_pass_packs_the_weight_of_its_time() {
-    device::each_training(|device| {
-        let input = leaf(1, [20, 5], device);
-        let mut weight = leaf(2, [5, 7], device);
-        for _ in 0..2 {
-            let packed = PackedLinear::new(weight.clone(), None);
-            let outputs = packed.forward(input.clone()) + packed.forward(input.clone());
-            let expected = linear(input.clone(), weight.clone(), None) * 2.0;
-            let got = Array::read(outputs.clone());
-            assert_close("outputs", &got, expected, 1e-6);
-            let gradients = outputs.square().sum().backward();
-            weight = (weight.clone() - weight.grad(&gradients).unwrap()).detach();
-            weight = weight.require_grad();
-        }
-    });
-}
-
-/// One layer in two graphs, each with a backward pass of its own.
-#[test]
-fn a_layer_takes_any_number_of_passes() {
-    device::each_training(|device| {
-        let (input, weight) = (leaf(1, [20, 5], device), leaf(2, [5, 7], device));
-        let packed = PackedLinear::new(weight.clone(), None);
-        let run = || {
-            let outputs = packed.forward(input.clone()) + packed.forward(input.clone());
-            gradient(&weight, &outputs.square().sum().backward())
+    fn forward(&self, input: Tensor<2>) -> Tensor<2> {
+        let parameters = |layer: &Linear| {
+            let bias = layer.bias.as_ref().map(|bias| bias.val());
+            (layer.weight.val(), bias)
         };
-        let first = run();
-        assert!(first.magnitude() > 0.0);
-        assert_eq!(run(), first);
-    });
+        let (weight, bias) = parameters(&self.hidden);
+        let hidden = linear(input, weight, bias);
+        let (weight, bias) = parameters(&self.output);
+        activate_linear(hidden, Activation::Relu, weight, bias)
+    }
 }
 
-/// Without gradients, and in half precision, where nothing is deposited.
+fn input(rows: usize, device: &Device) -> Tensor<2> {
+    Array::draw(rows as u64, &[rows, SIZES[0]]).f32(device)
+}
+
+/// What a store counts where kernels run; it has nothing where they do not.
+fn assert_counts(packed: &PackedWeights, expected: [usize; 2], device: &Device) {
+    let is_on = Operation::Linear.is_on() && Operation::ActivateLinear.is_on();
+    let expected = match is_on && is_in_host_memory(device) {
+        true => expected,
+        false => [0, 0],
+    };
+    assert_eq!([packed.num_weights(), packed.num_packed()], expected);
+}
+
 #[test]
-fn packed_weights_of_other_types() {
-    device::each(|device| {
-        for dtype in device::all_types(device) {
-            let draw =
-                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
-            let (input, weight) = (draw(1, [20, 5]), draw(2, [5, 7]));
-            let packed = PackedLinear::new(weight.clone(), None);
-            let expected = Array::read(linear(input.clone(), weight, None));
+fn packings_change_no_bit() {
+    device::each_both_ways(device::in_each_type(|(device, dtype)| {
+        let network = Network::new(device).map(&mut Cast(dtype));
+        let packed = PackedWeights::of(&network);
+        assert_counts(&packed, [2, 0], device);
+        for (rows, count) in [
+            (1, 0),
+            (6, 0),
+            (128, 0),
+            (7, 2),
+            (17, 2),
+            (127, 2),
+            (200, 2),
+        ] {
+            let input = || input(rows, device).cast(dtype);
+            let expected = Array::read(network.forward(input()));
+            assert!(expected.magnitude() > 0.0);
             for _ in 0..2 {
-                let got = Array::read(packed.forward(input.clone()));
-                let tolerance = 4.0 * device::epsilon(dtype);
-                assert_close(format!("{dtype:?}"), &got, &expected, tolerance);
+                let got = packed.scope(|| network.forward(input()));
+                assert_same(format!("{rows} rows"), got, &expected);
             }
+            assert_counts(&packed, [2, count], device);
         }
-    });
+    }));
 }
 
 #[test]
-fn a_cell_of_no_examples() {
+fn packings_change_no_gradient() {
     device::each_training(|device| {
-        let gru = RecurrentConfig::new(CellKind::Gru, 2, 3).init(device);
-        let state = RecurrentState::of_hidden(Tensor::zeros([0, 3], device));
-        let state = gru.layers[0]
-            .cell()
-            .forward(Tensor::zeros([0, 9], device), state);
-        assert_eq!(state.hidden.dims(), [0, 3]);
-    });
-}
-
-#[test]
-fn no_rows_and_no_features() {
-    device::each_training(|device| {
-        for [rows, from, to] in [[0, 3, 2], [4, 0, 2], [4, 3, 0]] {
-            let (input, weight) = (
-                leaf(1, [1, rows, from], device),
-                leaf(2, [from, to], device),
-            );
-            let bias = leaf(3, [to], device);
-            let packed = PackedLinear::new(weight, Some(bias.clone()));
-            let output = packed.forward(input);
-            assert_eq!(output.dims(), [1, rows, to]);
-            let elements = Array::read(output).data;
-            let expected: Vec<f64> = (0..rows)
-                .flat_map(|_| Array::read(bias.clone()).data)
-                .collect();
-            assert_eq!(elements, expected);
-        }
-    });
-}
-
-/// Calls with many indices and few, with repeated ones, beside a reader of the table itself.
-#[test]
-fn rows_of_a_table() {
-    device::each_training(|device| {
-        let table = leaf(1, [37, 19], device);
-        let calls: [&[i32]; 3] = [&[3, 36, 3, 0, 3, 17], &[5], &[36; 40]];
-        let run = |is_shared: bool| {
-            let shared = EmbeddingTable::new(table.clone());
-            let mut loss = table.clone().square().sum();
-            let mut results = Vec::new();
-            for indices in calls {
-                let indices = Tensor::<1, Int>::from_data(indices, device);
-                let rows = match is_shared {
-                    true => shared.rows(indices),
-                    false => table.clone().select(0, indices),
-                };
-                results.push(Array::read(rows.clone()));
-                loss = loss + rows.powi_scalar(3).sum();
-            }
-            results.push(gradient(&table, &loss.backward()));
-            results
+        let network = Network::new(device);
+        let packed = PackedWeights::of(&network);
+        let run = || {
+            let input = input(17, device).require_grad();
+            let gradients = network.forward(input.clone()).square().sum().backward();
+            let weights = [&network.hidden, &network.output].map(|layer| layer.weight.val());
+            [input, weights[0].clone(), weights[1].clone()]
+                .map(|tensor| Array::read(tensor.grad(&gradients).unwrap()))
         };
-        for (got, expected) in run(true).iter().zip(&run(false)) {
-            assert_close("rows", got, expected, 2e-6);
+        for (got, expected) in packed.scope(run).iter().zip(&run()) {
+            assert_same("gradient", got, expected);
         }
+        assert_counts(&packed, [2, 2], device);
+    });
+}
+
+struct Cast(DType);
+
+impl ModuleMapper for Cast {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        parameter.map(|tensor| tensor.cast(self.0))
+    }
+}
+
+/// Adds 1 to each matrix, in place if nobody else has it.
+struct Add;
+
+impl ModuleMapper for Add {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        parameter.map(|tensor| tensor.add_scalar(1.0))
+    }
+}
+
+#[test]
+fn a_weight_that_changes_is_read_anew() {
+    device::each(|device| {
+        let mut network = Network::new(device);
+        let packed = PackedWeights::of(&network);
+        let input = || input(17, device);
+        let mut last = Array::read(packed.scope(|| network.forward(input())));
+        for _ in 0..3 {
+            network = network.map(&mut Add);
+            let expected = Array::read(network.forward(input()));
+            assert_ne!(expected, last);
+            let got = packed.scope(|| network.forward(input()));
+            assert_same("changed", got, &expected);
+            last = expected;
+        }
+    });
+}
+
+/// Tensors that begin where a weight does, and are not the weight.
+#[test]
+fn views_of_a_weight_are_other_weights() {
+    device::each(|device| {
+        let network = Network::new(device);
+        let packed = PackedWeights::of(&network);
+        let weight = || network.hidden.weight.val();
+        let [from, hidden, _] = SIZES;
+        packed.scope(|| network.forward(input(17, device)));
+        assert_counts(&packed, [2, 2], device);
+        let views: [(&str, Tensor<2>); 5] = [
+            ("first columns", weight().slice([0..from, 0..70])),
+            ("first rows", weight().slice([0..20, 0..hidden])),
+            (
+                "one row",
+                weight().slice([0..1, 0..hidden]).expand([from, hidden]),
+            ),
+            ("transposed", weight().transpose()),
+            ("another shape", weight().reshape([hidden, from])),
+        ];
+        for (name, view) in views {
+            let [from, _] = view.dims();
+            let input = Array::draw(1, &[17, from]).f32::<2>(device);
+            let expected = linear(input.clone(), view.clone(), None);
+            let got = packed.scope(|| linear(input, view, None));
+            assert_same(name, got, &Array::read(expected));
+        }
+    });
+}
+
+#[test]
+fn scopes_may_be_nested() {
+    device::each(|device| {
+        let networks = [(); 2].map(|()| Network::new(device));
+        let [outer, inner] = networks.each_ref().map(PackedWeights::of);
+        let run = |network: &Network| Array::read(network.forward(input(17, device)));
+        let expected = networks.each_ref().map(run);
+        let got = outer.scope(|| {
+            let second = inner.scope(|| run(&networks[1]));
+            assert_counts(&outer, [2, 0], device);
+            [run(&networks[0]), second]
+        });
+        assert_eq!(got, expected);
+        assert_counts(&outer, [2, 2], device);
+        assert_counts(&inner, [2, 2], device);
+        let [outer, inner] = networks.each_ref().map(PackedWeights::of);
+        let got = outer.scope(|| inner.scope(|| networks.each_ref().map(run)));
+        assert_eq!(got, expected);
+        assert_counts(&outer, [2, 2], device);
+        assert_counts(&inner, [2, 2], device);
+    });
+}
+
+#[test]
+fn a_scope_ends_with_its_call() {
+    device::each(|device| {
+        let network = Network::new(device);
+        let packed = PackedWeights::of(&network);
+        packed.scope(|| ());
+        let panics = || packed.scope(|| panic!("a call that panics"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        network.forward(input(17, device));
+        assert_counts(&packed, [2, 0], device);
+    });
+}
+
+/// On ndarray, clones of what was read from a file are copies: a weight lies where another one lay.
+#[test]
+fn weights_from_a_file_are_read_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("layers.bpk");
+    device::each(|device| {
+        let layers = || [(); 8].map(|()| LinearConfig::new(64, 64).init(device));
+        layers().to_vec().save_file(&file).unwrap();
+        let layers = layers().to_vec().load_file(&file);
+        let run = || {
+            let input = Array::draw(1, &[17, 64]).f32::<2>(device);
+            let output = layers.iter().fold(input, |input, layer: &Linear| {
+                linear(input, layer.weight.val(), None)
+            });
+            Array::read(output)
+        };
+        let packed = PackedWeights::of(&layers);
+        let expected = run();
+        for _ in 0..20 {
+            assert_same("loaded", &packed.scope(run), &expected);
+        }
+        assert!([0, 8].contains(&packed.num_weights()));
+    });
+}
+
+#[test]
+fn reparameterized_weights_are_not_packed() {
+    device::each(|device| {
+        let network = Network::new(device).apply_lora(Lora::new(2, 4.0));
+        let packed = PackedWeights::of(&network);
+        assert_eq!(packed.num_weights(), 0);
+        let expected = Array::read(network.forward(input(17, device)));
+        let got = packed.scope(|| network.forward(input(17, device)));
+        assert_same("LoRA", got, &expected);
+    });
+}
+
+#[test]
+fn threads_share_packings() {
+    device::each(|device| {
+        let network = Network::new(device);
+        let packed = PackedWeights::of(&network);
+        let expected = Array::read(network.forward(input(17, device)));
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let got = packed.scope(|| network.forward(input(17, device)));
+                    assert_same("thread", got, &expected);
+                });
+            }
+            // In another thread's scope, outside of ours.
+            network.forward(input(17, device));
+        });
+        assert_counts(&packed, [2, 2], device);
+    });
+}
+
+/// Weights that a product would copy or dequantise first are not packed.
+#[test]
+fn contiguous_floats_are_packed_alone() {
+    device::each(|device| {
+        let mut transposed = LinearConfig::new(20, 20).init(device);
+        transposed.weight = transposed.weight.map(|weight| weight.transpose());
+        let half = LinearConfig::new(20, 20).init(device);
+        let types = device::half_types(device);
+        let halves = types.map(|dtype| {
+            let mut half = half.clone();
+            half.weight = half.weight.map(|weight| weight.cast(dtype));
+            half
+        });
+        let scheme = device.settings().quantization.scheme;
+        let mut quantizer = Quantizer::new(Calibration::MinMax, scheme.with_value(QuantValue::Q8S));
+        let quantised = half.clone().quantize_weights(&mut quantizer);
+        assert!(matches!(quantised.weight.dtype(), DType::QFloat(_)));
+        let layers: Vec<Linear> = halves.chain([transposed, quantised]).collect();
+        assert_eq!(PackedWeights::of(&layers).num_weights(), 0);
     });
 }

@@ -1,7 +1,8 @@
 //! Weights whose packings are kept between products, see [`PackedWeights`](crate::PackedWeights).
 //!
 //! A product gets a tensor, and finds the packing by where its elements lie. A kept weight holds these elements: while
-//! it does, nothing else lies there, and they are not written in place.
+//! it does, nothing else lies there, and they are not written in place. A weight that no clone can hold is not kept:
+//! ndarray copies what it read from a file with each clone.
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
@@ -16,9 +17,9 @@ use cpu_kernels::Packing;
 
 use crate::harness::host::{CpuBackend, CpuReal, strided};
 
-/// The rows of products that read a kept packing. Fewer read the weight once, packed or not. More take much longer than
-/// packing, which tasks do on their own, each for its columns.
-const ROWS: Range<usize> = 6..128;
+/// The rows of products that read a kept packing. Fewer read the weight once, packed or not. With more, packing is a
+/// small part, which tasks share.
+const ROWS: Range<usize> = 7..128;
 
 /// Weights by where their elements lie.
 pub(crate) type KeptWeights = HashMap<Place, Arc<KeptWeight>>;
@@ -56,12 +57,13 @@ pub(crate) struct KeptWeight {
 }
 
 impl KeptWeight {
-    /// The packing, if it is of this type.
-    pub(crate) fn packing<E: CpuReal>(&self) -> Option<&Packing<E>> {
+    /// The packing, filled by the first product.
+    pub(crate) fn packing<E: CpuReal>(&self) -> &Packing<E> {
         let packing = self
             .packing
             .get_or_init(|| Box::new(Packing::<E>::default()));
-        packing.downcast_ref()
+        let packing = packing.downcast_ref();
+        packing.expect("elements at one place are of one type")
     }
 
     pub(crate) fn is_packed(&self) -> bool {
@@ -95,20 +97,15 @@ pub(crate) fn within<R>(scope: Scope, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// The weight of a product of so many rows as the scopes have it, the innermost first.
+/// The weight of a product of so many rows as the scopes have it, the innermost first. Where the innermost only looks
+/// for a weight, it gets this one.
 pub(super) fn kept<B: CpuBackend, E: CpuReal>(
     weight: &FloatTensor<B>,
     rows: usize,
 ) -> Option<Arc<KeptWeight>> {
     SCOPES.with_borrow(|scopes| {
         if let Scope::Find(found) = scopes.last()? {
-            found.get_or_init(|| {
-                let kept = KeptWeight {
-                    _weight: Box::new(weight.clone()),
-                    packing: OnceLock::new(),
-                };
-                (Place::new::<B, E>(weight), Arc::new(kept))
-            });
+            leave::<B, E>(found, weight);
             return None;
         }
         if !ROWS.contains(&rows) {
@@ -121,4 +118,18 @@ pub(super) fn kept<B: CpuBackend, E: CpuReal>(
         });
         kept.cloned()
     })
+}
+
+/// Leaves a weight in `found`, if a clone of it holds the same elements.
+fn leave<B: CpuBackend, E: CpuReal>(found: &Found, weight: &FloatTensor<B>) {
+    let (held, place) = (weight.clone(), Place::new::<B, E>(weight));
+    if Place::new::<B, E>(&held) == place {
+        found.get_or_init(|| {
+            let kept = KeptWeight {
+                _weight: Box::new(held),
+                packing: OnceLock::new(),
+            };
+            (place, Arc::new(kept))
+        });
+    }
 }
