@@ -1,6 +1,6 @@
 //! Embeddings of sentences by a BERT of Hugging Face's, as all-MiniLM-L6-v2: the means of the tokens of 200 texts, one
-//! or 32 at once; one by one with weights that are packed once (`PackedWeights`). Beside PyTorch, `torch.compile` and ONNX
-//! Runtime with the same parameters.
+//! or 32 at once; one by one with weights that are packed once (`PackedWeights`).
+//! Beside PyTorch, `torch.compile` and ONNX Runtime with the same parameters.
 //!
 //! `ATTENTION_MODEL=FOLDER ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench sentences`
 

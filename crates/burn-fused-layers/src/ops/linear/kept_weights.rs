@@ -2,7 +2,7 @@
 //!
 //! A product gets a tensor, and finds the packing by where its elements lie. A kept weight holds these elements: while
 //! it does, nothing else lies there, and they are not written in place. A weight that no clone can hold is not kept:
-//! ndarray copies what it read from a file with each clone.
+//! ndarray (Burn 0.22.1) copies what it read from a file with each clone.
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
