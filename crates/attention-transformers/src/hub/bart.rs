@@ -101,7 +101,7 @@ pub fn load_bart(
             Ok((config.init(device), is_shared))
         },
         |(model, is_shared), file| load(model, file, is_shared),
-        |name| name.ends_with("embed_positions.weight"),
+        |name| name.ends_with("embed_positions.weight") || name.ends_with("coder.version"),
     )
 }
 

@@ -87,12 +87,16 @@ pub(super) fn layer_config(
         .with_attention_dropout(fields.dropout("attention_dropout")?))
 }
 
+/// The reason for which rows may not attend to those after themselves.
+pub(super) const IS_CAUSAL: &str = "since rows attend to those up to themselves";
+
 /// The configuration of a model of these layers, whose head is the embedding by default if `is_tied` says so.
 pub(super) fn model_config(
     fields: &Fields,
     layer: TransformerLayerConfig,
     is_tied: bool,
 ) -> Result<LanguageModelConfig, String> {
+    fields.expect_flag("is_causal", IS_CAUSAL)?;
     let vocab_size = fields.size("vocab_size")?;
     let embedding = TokenEmbeddingConfig::new(vocab_size, layer.num_hiddens);
     let num_layers = fields.num_layers("num_hidden_layers")?;

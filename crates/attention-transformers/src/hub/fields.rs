@@ -55,15 +55,17 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's: the first
-    /// files have none.
+    /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's, if no other
+    /// family's class stands in them: the first files have none.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let fields = Self {
             path: String::new(),
             object: read_object(path)?,
             names: Names(&[]),
         };
-        Ok(if fields.has("type_vocab_size") {
+        let classes = fields.texts("architectures")?.unwrap_or_default();
+        let is_bert = classes.iter().all(|class| class.starts_with("Bert"));
+        Ok(if is_bert && fields.has("type_vocab_size") {
             fields.or("model_type", "bert".into())
         } else {
             fields
@@ -320,6 +322,15 @@ impl Fields {
             return Err(self.wrong(name, &format!("false, since {reason}"), "true"));
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// If the flag `name` is there and not set.
+    pub(super) fn expect_flag(&self, name: &str, reason: &str) -> Result<(), String> {
+        if self.flag(name, true)? {
+            return Ok(());
+        }
+        Err(self.wrong(name, &format!("true, {reason}"), "false"))
     }
 
     /// The error of a text that is none of those that are known.

@@ -9,7 +9,7 @@ use attention_core::{DotProductScore, ScoringFunction};
 use burn::tensor::Device;
 
 use super::activation::activation;
-use super::decoder::{LLAMA, Layout, load_decoder};
+use super::decoder::{IS_CAUSAL, LLAMA, Layout, load_decoder};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::fused::Fused;
@@ -181,9 +181,7 @@ fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, String> {
         "enable_bias",
         "layer_norm_elementwise_affine",
     ] {
-        if !fields.flag(name, true)? {
-            return Err(fields.wrong(name, "true, as most models of the family have it", "false"));
-        }
+        fields.expect_flag(name, "as most models of the family have it")?;
     }
     let reason = "a normalization follows the last layer";
     fields.refuse_flag("_remove_final_layer_norm", reason)?;
@@ -289,6 +287,7 @@ fn model_config(
     layer: TransformerLayerConfig,
     positions: PositionEmbeddingConfig,
 ) -> Result<LanguageModelConfig, String> {
+    fields.expect_flag("is_causal", IS_CAUSAL)?;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, layer.num_hiddens)
         .with_positions(positions);
     let stack = TransformerEncoderConfig::new(layer, fields.num_layers("num_hidden_layers")?);

@@ -14,7 +14,8 @@ use super::folder::load_model;
 use super::fused::Fused;
 use super::head::{FromDecoder, Loaded};
 use super::layer_types::{all_windows, has_window, last_windows, no_windows, with_windows};
-use super::rotary::rotary;
+use super::rotary::{ORIGINAL, rotary};
+use crate::feed_forward::FeedForwardActivation;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::residual::NormOrder;
 
@@ -113,6 +114,8 @@ struct Family {
     scale: fn(&Fields) -> Result<Option<f64>, String>,
     /// Which of so many layers have a window.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
+    /// A field and the value that it has where it is absent, rather than null.
+    default: Option<(&'static str, usize)>,
 }
 
 const FAMILY: Family = Family {
@@ -126,6 +129,7 @@ const FAMILY: Family = Family {
     has_input_bias: false,
     scale: |_| Ok(None),
     windows: no_windows,
+    default: None,
 };
 
 const FAMILIES: [Family; 6] = [
@@ -133,6 +137,7 @@ const FAMILIES: [Family; 6] = [
     Family {
         model_types: &["mistral", "ministral"],
         windows: all_windows,
+        default: Some(("sliding_window", 4096)),
         ..FAMILY
     },
     Family {
@@ -147,14 +152,22 @@ const FAMILIES: [Family; 6] = [
             fused: Fused::Whole,
             ..LLAMA
         },
-        windows: all_windows,
+        // It has no `layer_types`.
+        windows: |fields, num_layers| {
+            Ok(vec![fields.value("sliding_window").is_some(); num_layers])
+        },
+        default: Some((ORIGINAL, 4096)),
         ..FAMILY
     },
     Family {
         model_types: &["gemma"],
         layout: GEMMA,
         config: |fields, heads| {
-            let layer = layer_config(fields, heads, "hidden_act")?;
+            let mut layer = layer_config(fields, heads, "hidden_act")?;
+            // The first releases say `gelu` and mean its approximation.
+            if layer.activation == FeedForwardActivation::GeGlu {
+                layer.activation = FeedForwardActivation::GeGluTanh;
+            }
             let mut config = model_config(fields, layer, true)?;
             config.embedding.scaled = true;
             Ok(config)
@@ -208,6 +221,10 @@ fn init(
     family: &Family,
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, String> {
+    let fields = &match family.default {
+        Some((name, value)) if !fields.has(name) => fields.clone().or(name, value.into()),
+        _ => fields.clone(),
+    };
     let heads = (family.heads)(fields)?;
     let rotary = rotary(fields, heads.head_size, THETA)?;
     let mut config = (family.config)(fields, &heads)?;

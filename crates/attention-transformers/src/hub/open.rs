@@ -6,8 +6,8 @@ use attention_core::import::ImportError;
 use attention_core::position::{Alibi, Biased, Rotary};
 use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
-use burn_fused_layers::PackedWeights;
 
 use super::bart::load_bart_encoder;
 use super::bert::load_bert_encoder;
@@ -21,8 +21,9 @@ use crate::language_model::LanguageModel;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
 /// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved
-/// alone or for classes, is a [`TextEncoder`].
-#[derive(Debug)]
+/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, `PackedWeights` of `burn_fused_layers` packs
+/// its weights once.
+#[derive(Module, Debug)]
 pub enum OpenModel {
     /// Llama, Mistral, Qwen 2, Phi-3, Gemma and Gemma 2.
     Rotary(LanguageModel<Rotary<DotProductScore>>),
@@ -69,20 +70,6 @@ impl OpenModel {
     /// As [`features`](Self::features), or if a text has no token.
     pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
         pooled(self.features(tokens, rows), rows, pooling)
-    }
-
-    /// The weights of the model's linear layers, to be packed once for all texts in a scope: for texts that come one by
-    /// one, of 7 to 127 tokens.
-    pub fn packed_weights(&self) -> PackedWeights {
-        match self {
-            Self::Rotary(model) => PackedWeights::of(model),
-            Self::RotaryEncoder(model) => PackedWeights::of(model),
-            Self::NormalizedRotary(model) => PackedWeights::of(model),
-            Self::NormalizedRotaryEncoder(model) => PackedWeights::of(model),
-            Self::Alibi(model) => PackedWeights::of(model),
-            Self::Learned(model) => PackedWeights::of(model),
-            Self::Encoder(model) => PackedWeights::of(model),
-        }
     }
 }
 

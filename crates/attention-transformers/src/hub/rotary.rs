@@ -17,7 +17,7 @@ const PARTIAL: [&str; 1] = ["phi3"];
 const MIN_ANGLES: usize = 1 << 27;
 
 /// The length of texts in training, where it is another one than `max_position_embeddings`.
-const ORIGINAL: &str = "original_max_position_embeddings";
+pub(super) const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
 fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {

@@ -74,7 +74,7 @@ fn bert_without_a_head_embeds_texts() {
         // The weights lie contiguous as they are loaded.
         if Operation::Linear.is_on() && is_in_host_memory(device) {
             assert_eq!([packed.num_weights(), packed.num_packed()], [LINEAR; 2]);
-            let opened = open(&folder, device).unwrap().packed_weights();
+            let opened = PackedWeights::of(&open(&folder, device).unwrap());
             assert_eq!(opened.num_weights(), LINEAR);
         }
         // A model with a head gives the same features when loaded without it.
@@ -226,6 +226,16 @@ fn a_bert_without_a_model_type() {
     let copy = FolderCopy::of("bert");
     copy.change_json("config.json", |config| drop(config.remove("model_type")));
     check_bert("bert", copy.path());
+    // The class of another family is no BERT.
+    copy.change_json("config.json", |config| {
+        config.insert("architectures".into(), json!(["RobertaModel"]));
+    });
+    let error = open(copy.path(), &device::plain()[0]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`model_type`: expected a string, got none")
+    );
 }
 
 /// `transformers` 5 keeps a head with elements of its own, though the config calls it tied.

@@ -3,7 +3,7 @@
 use attention_core::NewRows;
 use attention_tests::{device, hugging_face_logits, parameters};
 use attention_transformers::hub::{
-    OpenModel, load_bloom, load_gemma2, load_gemma3, load_gpt2, load_llama, open,
+    OpenModel, load_bloom, load_gemma, load_gemma2, load_gemma3, load_gpt2, load_llama, open,
 };
 use serde_json::json;
 
@@ -106,6 +106,35 @@ fn windows_from_the_first_layer_on() {
         };
         assert_eq!(windows, [Some(4); 2], "{family}");
     }
+}
+
+/// An absent window is one of 4,096 tokens in a Mistral, and none in a Phi-3; null is none.
+#[test]
+fn windows_without_a_field() {
+    for (family, expected) in [("mistral", Some(4096)), ("phi3", None)] {
+        let absent = FolderCopy::of(family);
+        absent.change_json("config.json", |config| {
+            drop(config.remove("sliding_window"))
+        });
+        let null = FolderCopy::with_field(family, "sliding_window", json!(null));
+        for (folder, expected) in [(absent, expected), (null, None)] {
+            let model = open(folder.path(), &device::plain()[0]).unwrap();
+            let OpenModel::Rotary(model) = model else {
+                panic!("expected a decoder, got {model:?}");
+            };
+            let windows: Vec<_> = model.stack.layers.iter().map(|of| of.window).collect();
+            assert_eq!(windows, [expected; 2], "{family}");
+        }
+    }
+}
+
+/// The first releases of Gemma name the exact GELU and mean its approximation.
+#[test]
+fn the_gelu_of_a_first_gemma() {
+    let copy = FolderCopy::with_field("gemma", "hidden_act", json!("gelu"));
+    check_logits("gemma", copy.path(), |folder, device| {
+        load_gemma(folder, device)
+    });
 }
 
 #[test]

@@ -65,6 +65,8 @@ bert | is_decoder | true | expected false, since rows attend to all rows
 bert | position_embedding_type | "relative_key" | expected "absolute", got "relative_key"
 bloom | apply_residual_connection_post_layernorm | true | expected false, since the rows themselves go around
 gemma2 | use_bidirectional_attention | true | expected false, since rows attend to those up to themselves
+qwen3 | is_causal | false | expected true, since rows attend to those up to themselves, got false
+gpt2 | is_causal | false | expected true, since rows attend to those up to themselves, got false
 gemma3 | attn_logit_softcapping | 50.0 | expected none, since the family has no soft-cap on scores, got 50.0
 llama | partial_rotary_factor | 0.5 | expected 1, as the family has it, got 0.5
 qwen3 | layer_types | ["full_attention"] | expected one for each of 2 layers, got 1
