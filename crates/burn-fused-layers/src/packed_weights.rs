@@ -18,10 +18,10 @@ use crate::ops::kept_weights::{Found, KeptWeights, Place, Scope, within};
 ///
 /// It has the weights of modules called `Linear`, as [Burn's](burn::nn::Linear), in `f32` or (feature `f64`) `f64` on
 /// the CPU, whose rows are contiguous, which are neither quantised nor reparameterized, and which no clone copies, as
-/// ndarray's clones do (Burn 0.22.1) what it read from a file. All others are multiplied as without it. So is a weight that is
-/// replaced or changed later: make another `PackedWeights` then. This one holds the former weights and their packings
-/// until it is dropped, each packing about as large as its weight, in columns of 64. An optimizer cannot write in place
-/// what this holds, and copies it first.
+/// ndarray's clones do (Burn 0.22.1) what it read from a file. All others are multiplied as without it. So is a weight
+/// that is replaced or changed later: make another `PackedWeights` then. This one holds the former weights and their
+/// packings until it is dropped, each packing about as large as its weight, in columns of 64. An optimizer cannot write
+/// in place what this holds, and copies it first.
 ///
 /// ```
 /// use burn_fused_layers::{PackedWeights, linear};
@@ -90,8 +90,8 @@ struct Visitor {
 
 impl ModuleVisitor for Visitor {
     fn enter_module(&mut self, _name: &str, container_type: &str) {
-        // A reparameterized weight is computed anew for each product; its base was visited just before
-        // (Burn 0.22.1).
+        // A reparameterized weight is computed anew for each product; Burn 0.22.1 visits its base just
+        // before.
         if container_type == "Reparameterization"
             && let Some(base) = self.last.take()
         {

@@ -222,7 +222,7 @@ fn init(
     device: &Device,
 ) -> Result<LanguageModel<Rotary<DotProductScore>>, String> {
     let fields = &match family.default {
-        Some((name, value)) if !fields.has(name) => fields.clone().or(name, value.into()),
+        Some((name, value)) if !fields.has(name) => fields.clone().with(name, Some(value.into())),
         _ => fields.clone(),
     };
     let heads = (family.heads)(fields)?;

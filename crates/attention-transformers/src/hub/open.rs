@@ -21,8 +21,8 @@ use crate::language_model::LanguageModel;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
 /// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved
-/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, `PackedWeights` of `burn_fused_layers` packs
-/// its weights once.
+/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, `PackedWeights` of `burn_fused_layers`
+/// packs its weights once.
 #[derive(Module, Debug)]
 pub enum OpenModel {
     /// Llama, Mistral, Qwen 2, Phi-3, Gemma and Gemma 2.
@@ -117,8 +117,9 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
 }
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
-/// one: heads for classes, spans of answers or values are left alone. Of T5 and BART, which read one text and write
-/// another, it is the encoder; the whole is [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
+/// one: heads of decoders and of BERTs for classes, spans of answers or values are left alone. Of T5 and BART, which
+/// read one text and write another, and have no such head here, it is the encoder; the whole is
+/// [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
 ///
 /// # Errors
 /// As [`hub`](super) says. For another `model_type` all that there are are named.

@@ -45,7 +45,7 @@ fn input(rows: usize, device: &Device) -> Tensor<2> {
     Array::draw(rows as u64, &[rows, SIZES[0]]).f32(device)
 }
 
-/// What a store counts where kernels run; it has nothing where they do not.
+/// A store counts `expected` where kernels run, and has nothing where they do not.
 fn assert_counts(packed: &PackedWeights, expected: [usize; 2], device: &Device) {
     let is_on = Operation::Linear.is_on() && Operation::ActivateLinear.is_on();
     let expected = match is_on && is_in_host_memory(device) {

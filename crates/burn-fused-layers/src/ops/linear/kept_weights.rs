@@ -97,7 +97,7 @@ pub(crate) fn within<R>(scope: Scope, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// The weight of a product of so many rows as the scopes have it, the innermost first. Where the innermost only looks
+/// The weight of a product of `rows` rows as the scopes have it, the innermost first. Where the innermost only looks
 /// for a weight, it gets this one.
 pub(super) fn kept<B: CpuBackend, E: CpuReal>(
     weight: &FloatTensor<B>,
