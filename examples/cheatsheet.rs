@@ -11,11 +11,11 @@ use std::error::Error;
 use std::path::Path;
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
-use attention_core::import::load_additive_attention;
 use attention_core::{
     AdditiveAttentionConfig, AttentionOutput, DotProductAttentionConfig, KeyValueCache, Mask,
     MultiHeadAttentionConfig, NewRows, drop_in, masked_softmax,
 };
+use attention_import::load_additive_attention;
 use attention_plot::HeatmapGrid;
 use attention_transformers::{
     GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
@@ -214,13 +214,13 @@ fn decoding(device: &Device) -> Result<(), Box<dyn Error>> {
     let mask = Mask::valid_lens(Tensor::from_ints([7, 4], device));
     let expected = attention.forward(query.clone(), keys.clone(), values.clone(), &mask);
     let memory = attention.prepare(keys, values, mask);
-    let context = attention.attend(query, &memory);
+    let context = attention.attend(query, &memory, Mask::none());
     assert_same(expected, context)?;
 
     let attention = MultiHeadAttentionConfig::new(16, 4).init(device);
     let mut cache = KeyValueCache::new();
     let [q, k, v] = [1, 2, 3].map(|_| random([2, 1, 16], device));
-    let context = attention.forward_cached(q, k, v, NewRows::All, &mut cache);
+    let context = attention.forward_cached(q, k, v, NewRows::All, &mut cache, Mask::none());
     assert_eq!(context.dims(), [2, 1, 16]);
 
     let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(16, 4, 32), 2);

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
-use attention_plot::Heatmap;
+use attention_plot::HeatmapGrid;
 use attention_seq2seq::Task;
 use burn::module::{Module, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
@@ -328,13 +328,13 @@ fn show(
     let alone = Texts::new([text], vocab, device);
     let weights = model.weights(&alone).try_into_vec_as::<f32>()?;
     let class = classify(model, [text], vocab, device)?.remove(0);
-    let heatmap = Heatmap::new(weights.clone(), [1, weights.len()])?
+    let heatmap = HeatmapGrid::single(weights.clone(), [1, weights.len()])?
         .with_axis_titles(text, "")
         .with_query_labels([format!("month {class}")])?
         .with_key_labels(text.chars().map(String::from))?;
     print!("\n{}", heatmap.to_terminal(common::terminal_color()));
     let file = folder()?.join("classifier.svg");
-    heatmap.save(&file)?;
+    std::fs::write(&file, heatmap.to_file(&file)?)?;
     println!("saved {}", file.display());
 
     // Beside a longer text it is padded, with the same weights, and none on the padding.

@@ -4,7 +4,7 @@
 //! `cargo build -p attention-examples --features mpi --example data_parallel`, then
 //! `mpirun -n 2 target/debug/examples/data_parallel`
 
-use attention_seq2seq::train::{Adam, Communicator, launched_processes, sum_gradients};
+use attention_seq2seq::train::{Adam, Communicator, sum_gradients, with_launched};
 use attention_seq2seq::{Result, open_device};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -24,13 +24,10 @@ fn loss(model: &Linear, share: usize, device: &Device) -> Tensor<1> {
 }
 
 fn main() -> Result<()> {
-    let ranks = launched_processes()?;
-    if let Err(error) = train(&*ranks) {
-        eprintln!("rank {}: {error}", ranks.rank());
-        // The other processes may wait for this one.
-        ranks.abort(2);
-    }
-    Ok(())
+    with_launched(train, |_, line| {
+        eprintln!("{line}");
+        2
+    })
 }
 
 fn train(ranks: &dyn Communicator) -> Result<()> {

@@ -193,7 +193,9 @@ impl Numerals {
 
     /// The logits of the next letter, `[batch, LETTER_TOKENS]`, after the letters `[batch, 1]`.
     fn step(&self, letters: Tensor<2, Int>, state: &mut State) -> Tensor<2> {
-        let context = self.attention.attend(state.query(), &state.memory);
+        let context = self
+            .attention
+            .attend(state.query(), &state.memory, Mask::none());
         let letters = self.letters.forward(letters);
         let input = Tensor::cat(vec![letters, context.clone()], 2);
         let gates = self.decoder.layers[0].gates(input).squeeze_dim(1);
@@ -338,7 +340,8 @@ fn show(model: &Numerals, number: u32, device: &Device) -> Result<(), Box<dyn Er
     let mut weights = Vec::new();
     let written = letters(&numeral);
     for letter in [BEGIN].iter().chain(&written) {
-        let output = (model.attention).attend_with_weights(state.query(), &state.memory);
+        let output =
+            (model.attention).attend_with_weights(state.query(), &state.memory, Mask::none());
         weights.extend(output.weights.try_into_vec_as::<f32>()?);
         model.step(padded(&[vec![*letter]], device), &mut state);
     }

@@ -9,19 +9,20 @@
 //! ```
 //!
 //! The folder has `config.json`, `tokenizer.json` and the parameters. Without a file of sentences, one a line, it
-//! compares seven. The second argument says which features of a text are its embedding: the mean of all tokens (MiniLM,
-//! E5), the first one (BGE), or the last one (Qwen3-Embedding).
+//! compares seven. A folder of sentence-transformers, with a `modules.json`, says how a text becomes a vector and to
+//! how many tokens it is cut. For other folders the second argument says which features of a text are its embedding:
+//! the mean of all tokens (without the argument), the first one, or the last one.
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
 use attention_core::NewRows;
-use attention_plot::Heatmap;
-use attention_transformers::Pooling;
-use attention_transformers::hub::{self, OpenModel};
+use attention_plot::HeatmapGrid;
+use attention_transformers::hub::{self, OpenModel, SentenceEncoder};
+use attention_transformers::{Pooling, PositionLimit};
 use burn::prelude::*;
-use tokenizers::{Encoding, Tokenizer};
+use tokenizers::{Encoding, Tokenizer, TruncationParams};
 
 mod common;
 use common::println;
@@ -48,25 +49,45 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("arguments: FOLDER [mean|first|last] [FILE]");
         return Ok(());
     };
-    let pooling = match arguments.next().as_deref() {
-        None | Some("mean") => Pooling::Mean,
-        Some("first") => Pooling::First,
-        Some("last") => Pooling::Last,
-        Some(other) => return Err(format!("mean, first or last expected, got {other:?}").into()),
+    let folder = Path::new(&folder);
+    let is_of_library = folder.join("modules.json").exists();
+    let mut file = arguments.next();
+    let pooling = match file.as_deref() {
+        Some("mean") => Some(Pooling::Mean),
+        Some("first") => Some(Pooling::First),
+        Some("last") => Some(Pooling::Last),
+        _ => None,
     };
-    let sentences = match arguments.next() {
-        Some(file) => std::fs::read_to_string(file)?
-            .lines()
-            .map(String::from)
-            .collect(),
+    if pooling.is_some() {
+        file = arguments.next();
+    }
+    let sentences: Vec<String> = match file {
+        Some(file) => {
+            let text = std::fs::read_to_string(&file);
+            let text = text.map_err(|error| {
+                format!("mean, first, last or a file expected: `{file}`: {error}")
+            })?;
+            text.lines().map(String::from).collect()
+        }
         None => SENTENCES.map(String::from).to_vec(),
     };
 
     let device = Device::default();
-    let tokenizer = tokenizer(Path::new(&folder))?;
-    let model = hub::open(&folder, &device)?;
+    let model = match pooling {
+        None if is_of_library => Model::Sentences(hub::open_sentences(folder, &device)?),
+        Some(_) if is_of_library => {
+            return Err(
+                "no pooling expected, as `modules.json` of the folder says it, got one".into(),
+            );
+        }
+        _ => Model::Pooled(
+            hub::open(folder, &device)?,
+            pooling.unwrap_or(Pooling::Mean),
+        ),
+    };
+    let tokenizer = tokenizer(folder, model.max_tokens())?;
     let start = Instant::now();
-    let embeddings = embed(&model, &tokenizer, &sentences, pooling, &device)?;
+    let embeddings = embed(&model, &tokenizer, &sentences, &device)?;
     let seconds = start.elapsed().as_secs_f64();
     // Vectors of length 1: their products are the cosines of the angles between them.
     let similarities = embeddings.clone().matmul(embeddings.transpose());
@@ -76,28 +97,87 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The tokenizer of a folder. It neither pads texts nor cuts them off.
-fn tokenizer(folder: &Path) -> Result<Tokenizer, Box<dyn Error>> {
-    let file = folder.join("tokenizer.json");
-    let tokenizer = Tokenizer::from_file(&file);
+/// A model, and how a text becomes a vector.
+enum Model {
+    /// As the folder says.
+    Sentences(SentenceEncoder),
+    /// By a pooling of features.
+    Pooled(OpenModel, Pooling),
+}
+
+impl Model {
+    /// The number of tokens to which a text is cut.
+    fn max_tokens(&self) -> Option<usize> {
+        match self {
+            Self::Sentences(model) => model.max_tokens,
+            Self::Pooled(..) => None,
+        }
+    }
+
+    fn position_limit(&self) -> Option<PositionLimit> {
+        match self {
+            Self::Sentences(model) => model.encoder.position_limit(),
+            Self::Pooled(model, _) => model.position_limit(),
+        }
+    }
+
+    /// The text that the tokenizer reads.
+    fn prepared(&self, sentence: &str) -> String {
+        let Self::Sentences(model) = self else {
+            return sentence.to_string();
+        };
+        let prompt = model.prompt.as_deref().unwrap_or("");
+        let text = format!("{prompt}{sentence}");
+        if model.lower_case {
+            text.to_lowercase()
+        } else {
+            text
+        }
+    }
+
+    fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2> {
+        match self {
+            Self::Sentences(model) => model.embeddings(tokens, rows),
+            Self::Pooled(model, pooling) => model.embeddings(tokens, rows, *pooling),
+        }
+    }
+}
+
+/// The tokenizer of a folder, which does not pad texts, and cuts them to `max_tokens`.
+fn tokenizer(folder: &Path, max_tokens: Option<usize>) -> Result<Tokenizer, Box<dyn Error>> {
+    // Older folders of sentence-transformers have the model in a folder of its own.
+    let files = ["tokenizer.json", "0_Transformer/tokenizer.json"].map(|name| folder.join(name));
+    let [first, _] = &files;
+    let file = files.iter().find(|file| file.exists()).unwrap_or(first);
+    let tokenizer = Tokenizer::from_file(file);
     let mut tokenizer = tokenizer.map_err(|error| format!("`{}`: {error}", file.display()))?;
     tokenizer.with_padding(None);
+    let truncation = max_tokens.map(|max_length| TruncationParams {
+        max_length,
+        ..tokenizer.get_truncation().cloned().unwrap_or_default()
+    });
     tokenizer
-        .with_truncation(None)
+        .with_truncation(truncation)
         .map_err(|error| error.to_string())?;
     Ok(tokenizer)
 }
 
 /// The embeddings of sentences, `[sentences, num_hiddens]`, in batches of similar lengths.
 fn embed(
-    model: &OpenModel,
+    model: &Model,
     tokenizer: &Tokenizer,
     sentences: &[String],
-    pooling: Pooling,
     device: &Device,
 ) -> Result<Tensor<2>, Box<dyn Error>> {
-    let encodings = tokenizer.encode_batch_fast(sentences.to_vec(), true);
+    if sentences.is_empty() {
+        return Err("at least one sentence expected, got none".into());
+    }
+    let texts: Vec<String> = sentences.iter().map(|of| model.prepared(of)).collect();
+    let encodings = tokenizer.encode_batch_fast(texts, true);
     let encodings = encodings.map_err(|error| error.to_string())?;
+    for (at, (text, encoding)) in sentences.iter().zip(&encodings).enumerate() {
+        check(at + 1, text, encoding, model)?;
+    }
     let mut order: Vec<usize> = (0..sentences.len()).collect();
     order.sort_by_key(|at| encodings[*at].len());
     let batches = order.chunks(BATCH).map(|batch| {
@@ -111,7 +191,7 @@ fn embed(
         });
         let tokens = TensorData::new(tokens.collect::<Vec<_>>(), [batch.len(), longest]);
         let tokens = Tensor::from_data(tokens, device);
-        model.embeddings(tokens, NewRows::First(&lens), pooling)
+        model.embeddings(tokens, NewRows::First(&lens))
     });
     let sorted = Tensor::cat(batches.collect(), 0);
     let mut places = vec![0_i64; order.len()];
@@ -119,6 +199,40 @@ fn embed(
         places[at] = place as i64;
     }
     Ok(sorted.select(0, Tensor::from_data(places.as_slice(), device)))
+}
+
+/// Says where a text is cut.
+///
+/// # Errors
+/// If it has no token, or more than the model has positions.
+fn check(
+    number: usize,
+    text: &str,
+    encoding: &Encoding,
+    model: &Model,
+) -> Result<(), Box<dyn Error>> {
+    let len = encoding.len();
+    let text: String = text.chars().take(40).collect();
+    if len == 0 {
+        return Err(
+            format!("sentence {number}, {text:?}: at least one token expected, got none").into(),
+        );
+    }
+    if let Some(limit) = model
+        .position_limit()
+        .filter(|limit| len > limit.max_positions)
+    {
+        let most = limit.max_positions;
+        return Err(format!(
+            "sentence {number}, {text:?}: at most {most} tokens expected, since {}, got {len}",
+            limit.reason
+        )
+        .into());
+    }
+    if !encoding.get_overflowing().is_empty() {
+        println!("sentence {number}, {text:?}: cut to {len} tokens");
+    }
+    Ok(())
 }
 
 /// The similarities of the first sentences, as numbers, and as a heatmap in a file.
@@ -130,13 +244,13 @@ fn show(sentences: &[String], similarities: Tensor<2>) -> Result<(), Box<dyn Err
         let row: Vec<_> = row.iter().map(|element| format!("{element:5.2}")).collect();
         println!("{}  {sentence}", row.join(" "));
     }
-    let heatmap = Heatmap::new(similarities, [shown, shown])?
+    let heatmap = HeatmapGrid::single(similarities, [shown, shown])?
         .with_query_labels(&sentences[..shown])?
         .with_range(-1.0, 1.0)?;
     let folder = Path::new("target/pictures");
     std::fs::create_dir_all(folder)?;
     let file = folder.join("embed_sentences.svg");
-    heatmap.save(&file)?;
+    std::fs::write(&file, heatmap.to_file(&file)?)?;
     println!("saved {}", file.display());
     Ok(())
 }

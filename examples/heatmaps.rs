@@ -11,7 +11,7 @@ use std::error::Error;
 
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{Mask, MultiHeadAttentionConfig};
-use attention_plot::{Heatmap, HeatmapGrid};
+use attention_plot::HeatmapGrid;
 use burn::prelude::*;
 use burn::tensor::Distribution;
 
@@ -60,17 +60,17 @@ fn heads(device: &Device) -> Result<(), Box<dyn Error>> {
 // ANCHOR_END: heads
 
 // ANCHOR: page
-/// The ending of the name says in which format a heatmap is saved; HTML shows the weight under the pointer.
+/// The ending of the name says which format a file has; HTML shows the weight under the pointer.
 fn page() -> Result<(), Box<dyn Error>> {
     let weights = vec![
         0.9, 0.1, 0.0, //
         0.1, 0.2, 0.7,
     ];
-    let heatmap = Heatmap::new(weights, [2, 3])?
+    let heatmap = HeatmapGrid::single(weights, [2, 3])?
         .with_query_labels(["il", "fait"])?
         .with_key_labels(["he", "is", "calm"])?;
     let file = folder()?.join("heatmaps.html");
-    heatmap.save(&file)?;
+    std::fs::write(&file, heatmap.to_file(&file)?)?;
     println!("saved {}", file.display());
     assert!(std::fs::read_to_string(file)?.contains("calm"));
     Ok(())

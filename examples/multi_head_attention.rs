@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The last word as the only query, with prepared keys, gives the last row of the context.
     let memory = attention.prepare(text.clone(), text.clone(), Mask::causal());
-    let last = attention.attend(text.clone().narrow(1, words - 1, 1), &memory);
+    let last = attention.attend(text.clone().narrow(1, words - 1, 1), &memory, Mask::none());
     assert!(difference(last, context.narrow(1, words - 1, 1))? < 1e-5);
 
     // Other positions and another normalizer: ALiBi lowers a score in proportion to the distance of two words, and

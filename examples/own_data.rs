@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_seq2seq::data::{PairFileOptions, Source};
 use attention_seq2seq::{
-    Batch, Example, Seq2Seq, Seq2SeqConfig, Tokenization, Trainee, Vocabs, load_pairs,
-    split_holdout,
+    Batch, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Tokenization, Trainee, Vocabs,
+    load_pairs, split_holdout,
 };
 use burn::module::Module;
 use burn::optim::AdamConfig;

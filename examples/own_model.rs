@@ -13,7 +13,7 @@
 use std::error::Error;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
-use attention_plot::Heatmap;
+use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -138,7 +138,7 @@ fn show_one_question(model: &Recall, device: &Device) -> Result<(), Box<dyn Erro
     let len = question.lens.try_into_scalar::<u8>()?;
 
     let pairs = names.iter().zip(&numbers);
-    let heatmap = Heatmap::new(weights.clone(), [1, MAX_PAIRS])?
+    let heatmap = HeatmapGrid::single(weights.clone(), [1, MAX_PAIRS])?
         .with_axis_titles(format!("pairs, of which {len} count"), "question")
         .with_query_labels([format!("{asked}=?")])?
         .with_key_labels(pairs.map(|(name, number)| format!("{name}={number}")))?;

@@ -9,7 +9,7 @@ use attention_core::position::Positions;
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
+use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee, Vocab};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
@@ -81,7 +81,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     // Keys are projected once, for queries that come one at a time.
     let memory = attention.prepare(keys.clone(), values.clone(), mask);
     for step in 0..4 {
-        let one = attention.attend(queries.clone().narrow(1, step, 1), &memory);
+        let one = attention.attend(queries.clone().narrow(1, step, 1), &memory, Mask::none());
         let difference = one - context.clone().narrow(1, step, 1);
         assert!(scalar(difference.abs().max())? < 1e-6);
     }

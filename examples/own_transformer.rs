@@ -115,7 +115,8 @@ impl Layer {
     fn forward_cached(&self, x: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
         let rows = self.attention_norm.forward(x.clone());
         let (queries, keys, values) = (rows.clone(), rows.clone(), rows);
-        let context = (self.attention).forward_cached(queries, keys, values, new, cache);
+        let context =
+            (self.attention).forward_cached(queries, keys, values, new, cache, Mask::none());
         self.feed_forward(x + context)
     }
 

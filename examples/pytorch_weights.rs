@@ -11,8 +11,8 @@
 use std::error::Error;
 use std::path::Path;
 
-use attention_core::import::load_additive_attention;
 use attention_core::{AdditiveAttentionConfig, AttentionOutput, Mask};
+use attention_import::load_additive_attention;
 use burn::prelude::*;
 use serde_json::Value;
 

@@ -33,7 +33,8 @@ fn devices() -> Vec<Device> {
     ]
 }
 
-/// Runs on any backend: the attention moves to `device`, and everything else is made there.
+/// Runs on any backend: the attention moves to `device`, and everything else is made there. Once a parameter was read,
+/// Burn 0.22.1's `to_device` ends training (no gradient, no error); `fork` moves a model that trains.
 fn run(attention: AdditiveAttention, device: &Device) -> Tensor<3> {
     let attention = attention.to_device(device);
     // The same inputs on every backend; their random generators differ.

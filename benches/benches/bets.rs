@@ -20,7 +20,8 @@ use attention_benches::tensors::{Call, call_of, random};
 use attention_core::{AdditiveAttentionConfig, Mask};
 use attention_kernels::tuning as forms;
 use burn::tensor::Device;
-use burn_fused_layers::paths::{self, Operation};
+use burn_fused_layers::backend::OPERATIONS;
+use burn_fused_layers::paths;
 use cpu_kernels::tuning;
 
 use sizes::Sizes;
@@ -35,13 +36,13 @@ const BETS: [(&str, Switch); 9] = [
     ("deferred gradients", paths::set_defers),
     // Burn's matrix product is the crate `gemm`.
     ("own products", |on| {
-        paths::set_kernel(Operation::Linear, on)
+        paths::set_kernel(OPERATIONS.named("linear"), on)
     }),
     ("own rows", |on| {
-        paths::set_kernel(Operation::SelectRows, on)
+        paths::set_kernel(OPERATIONS.named("select_rows"), on)
     }),
     ("own loss", |on| {
-        paths::set_kernel(Operation::LinearCrossEntropy, on)
+        paths::set_kernel(OPERATIONS.named("linear_cross_entropy"), on)
     }),
     ("tanh of near elements", forms::set_near_tanh),
     ("bounded tanh", forms::set_bounded_tanh),
@@ -110,7 +111,9 @@ fn decode(device: &Device, scale: f64) -> Call {
     let [keys, values] = [(); 2].map(|()| random([BATCH, KEYS, SIZE], device));
     let queries = random([BATCH, 1, SIZE], device);
     let memory = module.prepare(keys * scale, values, Mask::none());
-    call_of(device, move || module.attend(queries.clone(), &memory))
+    call_of(device, move || {
+        module.attend(queries.clone(), &memory, Mask::none())
+    })
 }
 
 /// Additive attention of many queries.

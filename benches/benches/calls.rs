@@ -225,7 +225,7 @@ fn step_of_batch([token, keys, _]: &[Tensor<3>; 3], lengths: &[usize]) -> Call {
     let mut cache = KeyValueCache::with_capacity(KEYS + 1);
     let step = move |rows: &Tensor<3>, new: NewRows, cache: &mut KeyValueCache| {
         let [q, k, v] = [(); 3].map(|()| rows.clone());
-        finish(heads.forward_cached(q, k, v, new, cache));
+        finish(heads.forward_cached(q, k, v, new, cache, Mask::none()));
     };
     step(keys, NewRows::First(lengths), &mut cache);
     let (token, lengths) = (token.clone(), lengths.to_vec());
@@ -245,7 +245,7 @@ fn steps([token, keys, _]: [Tensor<3>; 3], device: &Device) -> Vec<(&'static str
     let mut cache = KeyValueCache::with_capacity(KEYS + 1);
     let step = move |rows: &Tensor<3>, cache: &mut KeyValueCache| {
         let [q, k, v] = [(); 3].map(|()| rows.clone());
-        finish(ours.forward_cached(q, k, v, NewRows::All, cache));
+        finish(ours.forward_cached(q, k, v, NewRows::All, cache, Mask::none()));
     };
     step(&keys, &mut cache);
     let lengths = vec![KEYS; batch];

@@ -81,12 +81,20 @@ fn by_cache(device: &Device, batch: usize, len: usize) -> Call {
     let attention = attention();
     let mut cache = KeyValueCache::with_capacity(2 * len);
     let [keys, values] = prompt(device, batch, len);
-    attention.forward_cached(keys.clone(), keys, values, NewRows::All, &mut cache);
+    attention.forward_cached(
+        keys.clone(),
+        keys,
+        values,
+        NewRows::All,
+        &mut cache,
+        Mask::none(),
+    );
     let [query, key, value] = token(device, batch);
     let lengths = vec![len; batch];
     Box::new(move || {
         let (query, key, value) = (query.clone(), key.clone(), value.clone());
-        let context = attention.forward_cached(query, key, value, NewRows::All, &mut cache);
+        let context =
+            attention.forward_cached(query, key, value, NewRows::All, &mut cache, Mask::none());
         cache.truncate(&lengths);
         finish(context);
     })
@@ -108,7 +116,7 @@ fn by_hand(device: &Device, batch: usize, len: usize) -> Call {
             .each_ref()
             .map(|rows| rows.clone().narrow(2, 0, len + 1));
         let memory = Memory::of_projected(keys, values, Mask::none());
-        finish(attention.attend(query.clone(), &memory));
+        finish(attention.attend(query.clone(), &memory, Mask::none()));
     })
 }
 

@@ -183,7 +183,9 @@ fn layer_by_hand(
         .each_ref()
         .map(|rows| rows.clone().narrow(2, 0, at + 1));
     let memory = Memory::of_projected(keys, values, Mask::none());
-    let context = attention.attention.attend(heads(&attention.query), &memory);
+    let context = attention
+        .attention
+        .attend(heads(&attention.query), &memory, Mask::none());
     let context = context.reshape([batch, 1, SIZE]);
     let output = attention.output.as_ref().expect("an output projection");
     let rows = rows + apply(output, context);

@@ -1,5 +1,5 @@
 //! Embeddings of sentences by a BERT of Hugging Face's, as all-MiniLM-L6-v2: the means of the tokens of 200 texts, one
-//! or 32 at once; one by one with weights that are packed once (`PackedWeights`).
+//! or 32 at once; one by one with weights that are packed once (`TextEncoder::pack`).
 //! Beside PyTorch, `torch.compile` and ONNX Runtime with the same parameters.
 //!
 //! `ATTENTION_MODEL=FOLDER ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench sentences`
@@ -16,7 +16,6 @@ use attention_core::NewRows;
 use attention_transformers::Pooling;
 use attention_transformers::hub::load_bert_encoder;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_fused_layers::PackedWeights;
 use serde_json::json;
 
 const TEXTS: usize = 200;
@@ -71,8 +70,8 @@ fn batches(size: usize) -> Vec<Vec<Vec<i64>>> {
 }
 
 fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
-    let model = load_bert_encoder(folder, &device).unwrap_or_else(|error| panic!("{error}"));
-    let packed = PackedWeights::of(&model);
+    let mut model = load_bert_encoder(folder, &device).unwrap_or_else(|error| panic!("{error}"));
+    model.pack();
     Box::new(move || {
         for texts in &batches {
             let lens: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -84,7 +83,7 @@ fn embed(folder: &str, batches: Vec<Vec<Vec<i64>>>, device: Device) -> Call {
             let data = TensorData::new(padded.collect::<Vec<_>>(), [texts.len(), longest]);
             let tokens = Tensor::from_data(data, &device);
             let rows = NewRows::First(&lens);
-            finish(packed.scope(|| model.embeddings(tokens, None, rows, Pooling::Mean)));
+            finish(model.embeddings(tokens, None, rows, Pooling::Mean));
         }
     })
 }

@@ -61,9 +61,11 @@ fn half_precision_is_not_copied(name: &str, device: &Device) {
         ];
         let steps: [(&str, &dyn Fn() -> Tensor<3>); 2] = [
             ("dot product", &|| {
-                dot_product.attend(query.clone(), &memories[0])
+                dot_product.attend(query.clone(), &memories[0], Mask::none())
             }),
-            ("additive", &|| additive.attend(query.clone(), &memories[1])),
+            ("additive", &|| {
+                additive.attend(query.clone(), &memories[1], Mask::none())
+            }),
         ];
         for (attention, step) in steps {
             finish(step());
@@ -94,7 +96,7 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
         .sum::<usize>() as u64;
     let works: [(&str, u64, &dyn Fn()); 2] = [
         ("a step", bytes / 2, &|| {
-            finish(module.attend(numbers([2, 1, 64], device), &memory));
+            finish(module.attend(numbers([2, 1, 64], device), &memory, Mask::none()));
         }),
         // The memory itself, and the products of the linear layers before they are split into heads.
         ("preparing", 4 * bytes, &|| {
@@ -122,7 +124,14 @@ fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
     let [query, key] = [32, KEY_HEADS].map(|heads| numbers([2, heads, 1, SIZE], device));
     let step = |cache: &mut KeyValueCache| {
         let (query, key) = (query.clone(), key.clone());
-        finish(attention.forward_cached(query, key.clone(), key, NewRows::All, cache));
+        finish(attention.forward_cached(
+            query,
+            key.clone(),
+            key,
+            NewRows::All,
+            cache,
+            Mask::none(),
+        ));
     };
     let bytes = (2 * 2 * KEY_HEADS * CAPACITY * SIZE * size_of::<f32>()) as u64;
     step(&mut KeyValueCache::with_capacity(CAPACITY));

@@ -58,7 +58,7 @@ pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dy
 pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     for extension in ["svg", "png"] {
         let file = folder()?.join(name).with_extension(extension);
-        heatmaps.save(&file)?;
+        std::fs::write(&file, heatmaps.to_file(&file)?)?;
         println!("saved {}", file.display());
     }
     Ok(())

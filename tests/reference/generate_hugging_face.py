@@ -1,7 +1,8 @@
 """Writes tiny language models of Hugging Face's `transformers`, and their logits, for the Rust tests to compare against
 (see README.md).
 
-    pip install torch==2.15.0 transformers==5.24.0 numpy safetensors && python tests/reference/generate_hugging_face.py
+    pip install torch==2.15.0 transformers==5.24.0 sentence-transformers==6.2.0 numpy safetensors
+    python tests/reference/generate_hugging_face.py
 
 Parameters are drawn as in generate.py, so that attention is neither uniform nor on one key. Each of the settings that a
 family is known for is changed once, to see that the logits tell.
@@ -9,20 +10,25 @@ family is known for is changed once, to see that the logits tell.
 
 import json
 import shutil
+from tempfile import TemporaryDirectory
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (BartConfig, BartForConditionalGeneration, BertConfig, BertForMaskedLM, BertModel,
                           BloomConfig, BloomForCausalLM, DistilBertConfig, DistilBertForMaskedLM, ElectraConfig,
                           ElectraForMaskedLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config, Gemma3ForCausalLM,
                           Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPT2Config,
-                          GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, LlamaModel,
-                          MarianConfig, MarianMTModel, MBartConfig, MBartForConditionalGeneration, MinistralConfig,
-                          MinistralForCausalLM, MistralConfig, MistralForCausalLM, MT5Config,
-                          MT5ForConditionalGeneration, OPTConfig, OPTForCausalLM, Phi3Config, Phi3ForCausalLM,
-                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig,
-                          RobertaForMaskedLM, T5Config, T5EncoderModel, T5ForConditionalGeneration)
-from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+                          GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LlamaModel, MarianConfig, MarianMTModel,
+                          MBartConfig, MBartForConditionalGeneration, MinistralConfig, MinistralForCausalLM,
+                          MistralConfig, MistralForCausalLM, MT5Config, MT5ForConditionalGeneration, OPTConfig,
+                          OPTForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedTokenizerFast, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM, T5Config,
+                          T5EncoderModel, T5ForConditionalGeneration)
 
 from generate import HERE, draw, to_json
 
@@ -215,59 +221,6 @@ bloom = {"vocab_size": 59, "hidden_size": 18, "n_head": 3, "n_layer": 2, "layer_
 language_model("bloom", BloomForCausalLM, BloomConfig, bloom, [{"layer_norm_epsilon": 0.5}])
 
 
-# ---- gpt-oss: the attention of each layer, within its residual connection
-
-YARN = {"rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5, "truncate": False,
-        "original_max_position_embeddings": 8}
-gpt_oss = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 8, "num_local_experts": 2,
-           "num_experts_per_tok": 1, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-           "head_dim": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-3, "sliding_window": 4,
-           "rope_parameters": YARN}
-
-
-def attention_of(model, rows):
-    """The rows after the attention of each layer."""
-    model = model.model
-    positions = torch.arange(TOKENS)[None]
-    masks = {"config": model.config, "inputs_embeds": rows, "attention_mask": None, "cache": None,
-             "position_ids": positions}
-    masks = {"full_attention": create_causal_mask(**masks),
-             "sliding_attention": create_sliding_window_causal_mask(**masks)}
-    angles = model.rotary_emb(rows, positions)
-
-    def of_layer(at, layer):
-        mask = masks[model.config.layer_types[at]]
-        added, _ = layer.self_attn(layer.input_layernorm(rows), position_embeddings=angles, attention_mask=mask)
-        return rows + added
-
-    with torch.no_grad():
-        return torch.stack([of_layer(*layer) for layer in enumerate(model.layers)])
-
-
-def gpt_oss_of(settings, parameters):
-    model = GptOssForCausalLM(config_of(GptOssConfig, settings)).double().eval()
-    model.load_state_dict(parameters)
-    return model
-
-
-def attention_of_gpt_oss():
-    folder = FOLDER / "gpt_oss"
-    model = filled(GptOssForCausalLM(config_of(GptOssConfig, gpt_oss)), "gpt_oss", 1.0)
-    save(model, folder)
-    parameters = model.double().state_dict()
-    rows = draw("gpt_oss/rows", TEXTS, TOKENS, gpt_oss["hidden_size"])
-    outputs = attention_of(gpt_oss_of(gpt_oss, parameters), rows)
-    no_sinks = {n: torch.full_like(p, -1e4) if n.endswith("sinks") else p for n, p in parameters.items()}
-    for settings, given in [(gpt_oss | {"sliding_window": 5}, parameters), (gpt_oss, no_sinks),
-                            (gpt_oss | {"rope_parameters": YARN | {"rope_type": "default"}}, parameters)]:
-        change = (attention_of(gpt_oss_of(settings, given), rows) - outputs).abs().max() / outputs.abs().max()
-        assert change > SEEN, f"gpt_oss: {settings} is not seen"
-    write(folder, rows=to_json(rows, exact=True), outputs=to_json(outputs, exact=False))
-
-
-attention_of_gpt_oss()
-
-
 # ---- BERT, T5 and BART: padded texts, whose rows of padding are not compared
 
 LENS = [11, 6]
@@ -293,13 +246,17 @@ def seen(family, logits, changed, what):
     assert change > SEEN, f"{family}: {what} changes the logits by {change}"
 
 
-def bert_model(family, settings, others, kinds=(BertForMaskedLM, BertConfig), num_types=2, first_token=0):
-    """An encoder with the head of its masked language model; no token is below `first_token`, as that of padding is."""
+def bert_model(family, settings, others, kinds=(BertForMaskedLM, BertConfig), num_types=2, first_token=0,
+               padding=None):
+    """An encoder with the head of its masked language model; no token is below `first_token`, as that of padding is,
+    but for two tokens of `padding` within the first text, which are seen to be no positions."""
     model_kind, config_kind = kinds
     folder = FOLDER / family
     model = filled(model_kind(config_of(config_kind, settings)), family, 1.0)
     save(model, folder)
     tokens = tokens_of(family, settings["vocab_size"] - first_token) + first_token
+    if padding is not None:
+        tokens[0, [3, 7]] = padding
     types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long() % max(num_types, 1)
     inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS)}
     if num_types:
@@ -316,7 +273,9 @@ def bert_model(family, settings, others, kinds=(BertForMaskedLM, BertConfig), nu
         changed.load_state_dict(parameters)
         seen(family, logits, logits_of(changed), other)
     changed_types = [{"token_type_ids": 1 - types}] if num_types == 2 else []
-    for changes in [*changed_types, {"attention_mask": None}]:
+    numbers = (torch.arange(TOKENS) + padding + 1).expand(TEXTS, -1) if padding is not None else None
+    changed_positions = [{"position_ids": numbers}] if padding is not None else []
+    for changes in [*changed_types, *changed_positions, {"attention_mask": None}]:
         seen(family, logits, logits_of(model, **changes), changes)
     write(folder, tokens=tokens.tolist(), types=types.tolist(), lens=LENS, logits=to_json(logits, exact=False))
 
@@ -330,7 +289,7 @@ bert_model("bert_untied", bert | {"vocab_size": 31, "hidden_act": "gelu_new", "t
 
 bert_model("roberta", bert | {"vocab_size": 39, "type_vocab_size": 1, "pad_token_id": 1, "hidden_act": "relu",
                               "max_position_embeddings": 15}, [{"layer_norm_eps": 0.5}, {"hidden_act": "gelu"}],
-           (RobertaForMaskedLM, RobertaConfig), num_types=1, first_token=2)
+           (RobertaForMaskedLM, RobertaConfig), num_types=1, first_token=2, padding=1)
 bert_model("distilbert", {"vocab_size": 37, "dim": 20, "n_layers": 2, "n_heads": 4, "hidden_dim": 28,
                           "max_position_embeddings": 13}, [{"activation": "relu"}],
            (DistilBertForMaskedLM, DistilBertConfig), num_types=0)
@@ -378,11 +337,13 @@ TARGET_ROWS, GENERATED = 6, 5
 
 
 def filled_translator(model, family, factors):
-    """The model with drawn parameters, those that have a part of a name multiplied, and a drawn bias of the logits."""
+    """The model with drawn parameters, those that have a part of a name multiplied, and a drawn bias of the logits. The
+    tables of positions of `marian` are drawn, too, and in its file."""
     model = scaled(filled(model, family, 1.0), **factors)
     with torch.no_grad():
         for module in model.modules():
-            if hasattr(module, "create_weight"):  # Sines and cosines, which are no parameters.
+            # Sines and cosines, which are no parameters.
+            if hasattr(module, "create_weight") and family != "marian":
                 module.weight.copy_(module.create_weight())
         if hasattr(model, "final_logits_bias"):
             bias = model.final_logits_bias
@@ -434,6 +395,10 @@ def translator(family, settings, others, kinds, factors, has_own_head=False):
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     model = filled_translator(model, family, factors)
     save(model, folder)
+    if family == "marian":  # The tables of positions, as in the files of OPUS-MT; version 5 leaves them out.
+        tables = {name: table for name, table in model.state_dict().items() if "embed_positions" in name}
+        file = folder / "model.safetensors"
+        save_file(load_file(file) | tables, file, metadata={"format": "pt"})
     if has_own_head:
         config = json.loads((folder / "config.json").read_text())
         config.pop("scale_decoder_outputs", None)
@@ -507,3 +472,58 @@ translator("marian", marian, [{"activation_function": "relu"}, {"scale_embedding
 # Each language has its tokens.
 translator("marian_apart", marian | {"decoder_vocab_size": 35, "share_encoder_decoder_embeddings": False}, [],
            MARIAN_KINDS, OF_BART | {"fc": 1.0, "encoder_attn.v": 3.0})
+
+
+# ---- sentence-transformers: modules after a BERT, and the vectors that `encode` makes of texts
+
+MAX_TOKENS = 9
+WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"] + [f"w{number}" for number in range(25)]
+# The last one is longer than `MAX_TOKENS`.
+SENTENCES = ["w3 w1 w4", "w1 w5 w9 w2 w6", "w20", " ".join(f"w{number}" for number in range(11))]
+MODES = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+
+
+def tokenizer():
+    """A tokenizer of words."""
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
+                                   unk_token="[UNK]")
+
+
+def sentences():
+    """Two layers after the concatenation of all poolings, with `Normalize` between them and at the end; beside the
+    vectors those of each pooling alone, without other modules."""
+    folder = FOLDER / "sentences"
+    settings = bert | {"vocab_size": len(WORDS), "hidden_size": 12, "intermediate_size": 14}
+    with TemporaryDirectory() as base:
+        filled(BertModel(config_of(BertConfig, settings)), "sentences", 1.0).save_pretrained(base)
+        tokenizer().save_pretrained(base)
+        transformer = Transformer(base, max_seq_length=MAX_TOKENS)
+    size = settings["hidden_size"]
+    first = filled(Dense(size * len(MODES), 10), "sentences/first", 1.0)
+    second = filled(Dense(10, 7, bias=False, activation_function=torch.nn.GELU()), "sentences/second", 1.0)
+    model = SentenceTransformer(modules=[transformer, Pooling(size, pooling_mode=MODES), first, Normalize(), second,
+                                         Normalize()], device="cpu", prompts={"greeting": "w7 w8 "})
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save(str(folder), create_model_card=False)
+    for path in folder.rglob("*"):  # Its files are read by their owner alone.
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    model = SentenceTransformer(str(folder), device="cpu").double()
+    tokens = [tokenizer()(text, truncation=True, max_length=MAX_TOKENS)["input_ids"] for text in SENTENCES]
+    vectors = torch.tensor(model.encode(SENTENCES))
+
+    def of(*modules):
+        alone = SentenceTransformer(modules=[model[0], *modules], device="cpu").double()
+        return torch.tensor(alone.encode(SENTENCES))
+
+    poolings = {mode: of(Pooling(size, pooling_mode=mode)) for mode in MODES}
+    for other in [of(*list(model)[1:3], *list(model)[4:]), of(*list(model)[1:-1])]:
+        assert (other - vectors).abs().max() > SEEN, "sentences: a Normalize is not seen"
+    write(folder, tokens=tokens, vectors=to_json(vectors, exact=False),
+          poolings={mode: to_json(vectors, exact=False) for mode, vectors in poolings.items()})
+
+
+sentences()

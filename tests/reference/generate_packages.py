@@ -372,6 +372,7 @@ def torch_cases():
     yield one("recipe_coverage", "decoder.attn.", onmt.GlobalAttention(D, coverage=True, attn_type="mlp"), of_coverage,
               (D, D), detached=True)
     yield one("texar", "decoder.", texar.BahdanauAttention(A, Q, D, normalize=True), of_texar)
+    yield one("texar_luong", "decoder.", texar.LuongAttention(Q, D, scale=True), of_texar)
 
 
 def tensorflow_case():

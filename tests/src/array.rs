@@ -118,6 +118,13 @@ impl Array {
         Self::new(&self.shape, data)
     }
 
+    /// `number` where `is_masked` of the index, the element elsewhere.
+    pub fn masked_fill(&self, number: f64, is_masked: impl Fn(&[usize]) -> bool) -> Self {
+        Self::from_fn(&self.shape, |at| {
+            [self.at(at), number][usize::from(is_masked(at))]
+        })
+    }
+
     /// The axes in the order `order`.
     pub fn permute(&self, order: &[usize]) -> Self {
         let shape: Vec<usize> = order.iter().map(|&axis| self.shape[axis]).collect();

@@ -45,12 +45,9 @@ pub fn assert_close(
     let bound = tolerance * (0.1 + expected.magnitude());
     for (at, (&a, &e)) in actual.data.iter().zip(&expected.data).enumerate() {
         // Not `>`: a NaN must fail.
-        let close = (a - e).abs() <= bound;
-        let shape = &actual.shape;
-        assert!(
-            close,
-            "{what}: element {at} of {shape:?}: {a} is not {e} within {bound:e}"
-        );
+        let (close, shape) = ((a - e).abs() <= bound, &actual.shape);
+        let what = || format!("{what}: element {at} of {shape:?}");
+        assert!(close, "{}: {a} is not {e} within {bound:e}", what());
     }
 }
 
@@ -60,10 +57,8 @@ pub fn assert_same(what: impl Display, actual: impl Elements, expected: impl Ele
     assert_eq!(actual.shape, expected.shape, "{what}: shape");
     for (at, (a, e)) in actual.data.iter().zip(&expected.data).enumerate() {
         let (is_same, shape) = (a.to_bits() == e.to_bits(), &actual.shape);
-        assert!(
-            is_same,
-            "{what}: element {at} of {shape:?}: {a:?} is not bit for bit {e:?}"
-        );
+        let what = || format!("{what}: element {at} of {shape:?}");
+        assert!(is_same, "{}: {a:?} is not bit for bit {e:?}", what());
     }
 }
 
@@ -100,12 +95,8 @@ pub fn assert_outcomes_close(
     let magnitude = expected["context"].magnitude();
     assert!(magnitude > 0.0, "{what}: a reference of zeros");
     for (name, expected) in expected {
-        assert_close(
-            format!("{what}: {name}"),
-            &actual[name],
-            expected,
-            tolerance,
-        );
+        let what = format!("{what}: {name}");
+        assert_close(what, &actual[name], expected, tolerance);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attention_core::{MultiHeadAttention, ScoringFunction};
+use attention_core::{Mask, MultiHeadAttention, ScoringFunction};
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -73,18 +73,21 @@ pub fn run<S: ScoringFunction>(
     let mask = mask.mask(device);
     let (context, weights) = match path {
         Path::Forward => (module.forward(q, k, v, &mask), None),
-        Path::Attend => (module.attend(q, &module.prepare(k, v, mask)), None),
+        Path::Attend => (
+            module.attend(q, &module.prepare(k, v, mask), Mask::none()),
+            None,
+        ),
         Path::ForwardWithWeights => {
             let output = module.forward_with_weights(q, k, v, &mask);
             (output.context, Some(output.weights))
         }
         Path::AttendWithWeights => {
-            let output = module.attend_with_weights(q, &module.prepare(k, v, mask));
+            let output = module.attend_with_weights(q, &module.prepare(k, v, mask), Mask::none());
             (output.context, Some(output.weights))
         }
         Path::Steps => {
             let memory = module.prepare(k, v, mask);
-            let step = |at| module.attend(q.clone().narrow(1, at, 1), &memory);
+            let step = |at| module.attend(q.clone().narrow(1, at, 1), &memory, Mask::none());
             (Tensor::cat((0..q.dims()[1]).map(step).collect(), 1), None)
         }
     };
@@ -113,4 +116,49 @@ pub fn run<S: ScoringFunction>(
         }
     }
     outcome
+}
+
+/// The part `at` of three along the rows of a tensor in PyTorch's layout.
+fn third(array: &Array, at: usize) -> Array {
+    let mut shape = array.shape.clone();
+    shape[0] /= 3;
+    let part = array.data.len() / 3;
+    Array::new(&shape, array.data[at * part..(at + 1) * part].to_vec())
+}
+
+/// Parameters of D2L's and PyTorch's, or their gradients, under our paths and in our layout.
+pub fn parameters_of_pytorch(arrays: &Inputs) -> Outcome {
+    let mut parameters = Outcome::new();
+    let mut insert = |name: &str, kind: &str, array: Array| {
+        let array = match kind {
+            "weight" => array.permute(&[1, 0]),
+            _ => array,
+        };
+        parameters.insert(format!("{name}.{kind}"), array);
+    };
+    let projections = [("q", "query"), ("k", "key"), ("v", "value")];
+    for (full, array) in arrays {
+        let theirs = full.trim_start_matches("inner.");
+        let kind = if theirs.ends_with("bias") {
+            "bias"
+        } else {
+            "weight"
+        };
+        if theirs.starts_with("in_proj") {
+            for (at, (_, ours)) in projections.into_iter().enumerate() {
+                insert(ours, kind, third(array, at));
+            }
+        } else if let Some(letter) = full.strip_prefix("inner.bias_") {
+            let own = if letter == "k" { "keys" } else { "values" };
+            let heads = array.reshape(&[HEADS, 1, HIDDENS / HEADS]);
+            insert("attention.extra_keys", own, heads);
+        } else if theirs.starts_with("out_proj") || theirs.starts_with("W_o") {
+            insert("output", kind, array.clone());
+        } else if let Some((_, ours)) = projections.into_iter().find(|(letter, _)| {
+            theirs.starts_with(&format!("W_{letter}")) || theirs == format!("{letter}_proj_weight")
+        }) {
+            insert(ours, kind, array.clone());
+        }
+    }
+    parameters
 }

@@ -35,9 +35,9 @@ pub use mask::{MaskSpec, masks};
 pub use panics::{assert_says, panic_message, refuses};
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
-    Case, HuggingFaceAttention, HuggingFaceLogits, HuggingFaceMasked, HuggingFaceTranslation,
-    OnnxCase, RecurrentCase, TransformerCase, hugging_face_attention, hugging_face_logits,
-    hugging_face_masked, hugging_face_translation, near_reference, onnx_reference,
+    Case, HuggingFaceLogits, HuggingFaceMasked, HuggingFaceSentences, HuggingFaceTranslation,
+    OnnxCase, RecurrentCase, TransformerCase, hugging_face_logits, hugging_face_masked,
+    hugging_face_sentences, hugging_face_translation, near_reference, onnx_reference,
     recurrent_reference, reference, reference_path, transformer_reference,
 };
 pub use run::{Check, Path};

@@ -203,100 +203,46 @@ fn segment(lens: &[usize], position: usize) -> Option<usize> {
 }
 
 /// Every kind of mask and some combinations, for scores of `shape` (at least two examples and three keys).
+#[rustfmt::skip]
 pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
     let [batch, heads, queries, keys] = shape;
     let max = keys as i64;
-    let per_example: Vec<i64> = (0..batch)
-        .map(|b| (max / 2 + b as i64).min(max - 1))
-        .collect();
-    let per_query: Vec<i64> = (0..batch * queries)
-        .map(|at| (at as i64 * 3 + 1) % max)
-        .collect();
+    let per_example: Vec<i64> = (0..batch).map(|b| (max / 2 + b as i64).min(max - 1)).collect();
+    let per_query: Vec<i64> = (0..batch * queries).map(|at| (at as i64 * 3 + 1) % max).collect();
     let lens = MaskSpec::lens(&per_example);
-    let window = MaskSpec::Window {
-        before: 1,
-        after: 2,
-    };
-    let mut dense =
-        Array::draw(5, &[batch, heads, queries, keys]).map(|number| f64::from(number < 0.8));
-    for (b, h, i) in
-        (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..queries).map(move |i| (b, h, i))))
-    {
+    let window = MaskSpec::Window { before: 1, after: 2 };
+    let mut dense = Array::draw(5, &[batch, heads, queries, keys]).map(|number| f64::from(number < 0.8));
+    for (b, h, i) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..queries).map(move |i| (b, h, i)))) {
         *dense.at_mut(&[b, h, i, (b + h) % keys]) = 0.0;
     }
     // Cut elsewhere in odd examples, and the last key or the last query padding.
     let cut = |len: usize, at: usize, is_whole: bool| vec![at, len - at - usize::from(!is_whole)];
     let segments = MaskSpec::Segments {
-        queries: (0..batch)
-            .map(|b| cut(queries, queries / 2, b % 2 == 0))
-            .collect(),
-        keys: (0..batch)
-            .map(|b| cut(keys, [keys / 2, 1][b % 2], b % 2 == 1))
-            .collect(),
+        queries: (0..batch).map(|b| cut(queries, queries / 2, b % 2 == 0)).collect(),
+        keys: (0..batch).map(|b| cut(keys, [keys / 2, 1][b % 2], b % 2 == 1)).collect(),
     };
-    let some_queries = MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| {
-        f64::from((at[0] + at[1]) % 3 > 0)
-    }));
+    let some_queries = MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| f64::from((at[0] + at[1]) % 3 > 0)));
     let mut extremes = vec![max; batch];
     extremes[0] = 0;
     vec![
         ("none", MaskSpec::None),
         ("lens", lens.clone()),
-        (
-            "lens: an empty and a full example",
-            MaskSpec::lens(&extremes),
-        ),
-        (
-            "lens beyond the keys",
-            MaskSpec::lens(&vec![max + 100; batch]),
-        ),
-        (
-            "lens below 0",
-            MaskSpec::lens(&vec![-3; batch]).and(MaskSpec::None),
-        ),
-        (
-            "lens per query",
-            MaskSpec::lens_per_query(batch, &per_query),
-        ),
+        ("lens: an empty and a full example", MaskSpec::lens(&extremes)),
+        ("lens beyond the keys", MaskSpec::lens(&vec![max + 100; batch])),
+        ("lens below 0", MaskSpec::lens(&vec![-3; batch]).and(MaskSpec::None)),
+        ("lens per query", MaskSpec::lens_per_query(batch, &per_query)),
         ("causal", MaskSpec::Causal),
         ("window", window.clone()),
-        (
-            "window of one",
-            MaskSpec::Window {
-                before: 0,
-                after: 0,
-            },
-        ),
-        (
-            "window of everything",
-            MaskSpec::Window {
-                before: usize::MAX,
-                after: usize::MAX,
-            },
-        ),
+        ("window of one", MaskSpec::Window { before: 0, after: 0 }),
+        ("window of everything", MaskSpec::Window { before: usize::MAX, after: usize::MAX }),
         ("causal, top-left", MaskSpec::CausalTopLeft),
-        (
-            "window, top-left",
-            MaskSpec::WindowTopLeft {
-                before: 1,
-                after: 2,
-            },
-        ),
-        (
-            "causal along both diagonals",
-            MaskSpec::Causal.and(MaskSpec::CausalTopLeft),
-        ),
+        ("window, top-left", MaskSpec::WindowTopLeft { before: 1, after: 2 }),
+        ("causal along both diagonals", MaskSpec::Causal.and(MaskSpec::CausalTopLeft)),
         ("queries", some_queries.clone()),
-        (
-            "queries and causal, top-left",
-            some_queries.clone().and(MaskSpec::CausalTopLeft),
-        ),
+        ("queries and causal, top-left", some_queries.clone().and(MaskSpec::CausalTopLeft)),
         ("queries and lens", some_queries.and(lens.clone())),
         ("dense", MaskSpec::Keep(dense.clone())),
-        (
-            "dense over heads",
-            MaskSpec::drawn(6, &[batch, queries, keys], 0.5),
-        ),
+        ("dense over heads", MaskSpec::drawn(6, &[batch, queries, keys], 0.5)),
         (
             "dense over batch and heads",
             // Two axes that could be examples and keys are refused.
@@ -306,38 +252,15 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
                 MaskSpec::drawn(7, &[queries, keys], 0.6)
             },
         ),
-        (
-            "dense over queries",
-            MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6),
-        ),
+        ("dense over queries", MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6)),
         ("lens and causal", lens.clone().and(MaskSpec::Causal)),
         ("lens and window", lens.clone().and(window.clone())),
-        (
-            "lens and dense",
-            lens.clone().and(MaskSpec::Keep(dense.clone())),
-        ),
-        (
-            "lens and lens per query",
-            lens.and(MaskSpec::lens_per_query(batch, &per_query)),
-        ),
-        (
-            "window and dense",
-            window.and(MaskSpec::Keep(dense.clone())),
-        ),
-        (
-            "dense and dense",
-            MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense.clone())),
-        ),
+        ("lens and dense", lens.clone().and(MaskSpec::Keep(dense.clone()))),
+        ("lens and lens per query", lens.and(MaskSpec::lens_per_query(batch, &per_query))),
+        ("window and dense", window.and(MaskSpec::Keep(dense.clone()))),
+        ("dense and dense", MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense.clone()))),
         ("segments", segments.clone()),
-        (
-            "segments and causal",
-            segments.clone().and(MaskSpec::Causal),
-        ),
-        (
-            "segments and lens and dense",
-            segments
-                .and(MaskSpec::lens(&per_example))
-                .and(MaskSpec::Keep(dense)),
-        ),
+        ("segments and causal", segments.clone().and(MaskSpec::Causal)),
+        ("segments and lens and dense", segments.and(MaskSpec::lens(&per_example)).and(MaskSpec::Keep(dense))),
     ]
 }

@@ -48,10 +48,7 @@ impl Nan<'_> {
                             let [query, key] = (self.pair)(self.row, at[2]);
                             at[..2] == head && mask.attends(shape, [at[0], at[1], query, key])
                         };
-                        Array::from_fn(
-                            &array.shape,
-                            |at| if meets(at) { 0.0 } else { array.at(at) },
-                        )
+                        array.masked_fill(0.0, meets)
                     };
                     let inputs = self.inputs;
                     let what =

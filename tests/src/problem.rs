@@ -123,15 +123,13 @@ impl Problem {
             grad_context: Some(Array::draw(4, &shape(sizes.queries, sizes.value_size))),
             grad_weights: None,
         };
-        problem.set(
-            "queries",
-            Array::draw(1, &shape(sizes.queries, sizes.query_size)),
-        );
-        problem.set("keys", Array::draw(2, &shape(sizes.keys, key_size)));
-        problem.set(
-            "values",
-            Array::draw(3, &shape(sizes.keys, sizes.value_size)),
-        );
+        for (name, seed, len, size) in [
+            ("queries", 1, sizes.queries, sizes.query_size),
+            ("keys", 2, sizes.keys, key_size),
+            ("values", 3, sizes.keys, sizes.value_size),
+        ] {
+            problem.set(name, Array::draw(seed, &shape(len, size)));
+        }
         problem
     }
 
@@ -161,13 +159,7 @@ impl Problem {
         let mut problem = self.clone();
         let input = &self.inputs[name];
         let rows = input.with_heads();
-        let poisoned = Array::from_fn(&rows.shape, |at| {
-            if chosen.at(&at[..3]) != 0.0 {
-                number
-            } else {
-                rows.at(at)
-            }
-        });
+        let poisoned = rows.masked_fill(number, |at| chosen.at(&at[..3]) != 0.0);
         problem.set(name, poisoned.reshape(&input.shape));
         problem
     }

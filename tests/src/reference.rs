@@ -156,13 +156,15 @@ pub struct HuggingFaceBeams {
     pub texts: Vec<Vec<u32>>,
 }
 
-/// The attention of each layer of a model, within its residual connection, on the same rows.
+/// The vectors that a model of sentence-transformers makes.
 #[derive(Clone, Debug, Deserialize)]
-pub struct HuggingFaceAttention {
-    /// The rows, `[batch, rows, num_hiddens]`.
-    pub rows: Array,
-    /// The rows after the attention of each layer, `[layers, batch, rows, num_hiddens]`.
-    pub outputs: Array,
+pub struct HuggingFaceSentences {
+    /// The tokens of each text, those that the tokenizer adds included.
+    pub tokens: Vec<Vec<u32>>,
+    /// The vector of each text, `[batch, size]`.
+    pub vectors: Array,
+    /// The vectors by each pooling alone, `[batch, num_hiddens]`.
+    pub poolings: BTreeMap<String, Array>,
 }
 
 /// The cases of `tests/reference/<name>.json`, all finite.
@@ -238,11 +240,11 @@ pub fn hugging_face_translation(family: &str) -> HuggingFaceTranslation {
     read(&format!("hugging_face/{family}/expected"))
 }
 
-/// The results of `tests/reference/hugging_face/<family>`, which has attention alone.
+/// The results of `tests/reference/hugging_face/<family>`, a model of sentence-transformers.
 ///
 /// # Panics
 /// If the file is missing or malformed.
-pub fn hugging_face_attention(family: &str) -> HuggingFaceAttention {
+pub fn hugging_face_sentences(family: &str) -> HuggingFaceSentences {
     read(&format!("hugging_face/{family}/expected"))
 }
 

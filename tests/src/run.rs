@@ -19,6 +19,19 @@ pub trait Check {
     );
 }
 
+/// A [`Check`] of this name, by the body of a closure.
+#[macro_export]
+macro_rules! check {
+    ($name:ident, |$attention:ident, $problem:ident, $device:ident| $body:block) => {
+        struct $name;
+
+        impl $crate::Check for $name {
+            #[rustfmt::skip]
+            fn check<S: ScoringFunction>(&self, $attention: Attention<S>, $problem: &Problem, $device: &Device) $body
+        }
+    };
+}
+
 /// Which of the equivalent calls computes the context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Path {
@@ -60,12 +73,12 @@ impl Path {
                 (output.context, Some(output.weights))
             }
             Self::Attend => (
-                attention.attend(q, &attention.prepare(k, v, mask.clone())),
+                attention.attend(q, &attention.prepare(k, v, mask.clone()), Mask::none()),
                 None,
             ),
             Self::AttendWithWeights => {
                 let memory = attention.prepare(k, v, mask.clone());
-                let output = attention.attend_with_weights(q, &memory);
+                let output = attention.attend_with_weights(q, &memory, Mask::none());
                 (output.context, Some(output.weights))
             }
             Self::Steps => {
@@ -74,8 +87,12 @@ impl Path {
                 let step = |at: usize| {
                     let query = q.clone().narrow(axis, at, 1);
                     match at % 3 {
-                        1 => attention.attend_with_weights(query, &memory).context,
-                        _ => attention.attend(query, &memory),
+                        1 => {
+                            attention
+                                .attend_with_weights(query, &memory, Mask::none())
+                                .context
+                        }
+                        _ => attention.attend(query, &memory, Mask::none()),
                     }
                 };
                 (

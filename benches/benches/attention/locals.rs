@@ -98,13 +98,15 @@ fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
             let inputs = inputs.clone().map(|tensor| leaf(with_heads(tensor)));
             let inputs = if is_frozen { freeze(inputs) } else { inputs };
             call(inputs, &parameters, move |[q, k, v]| {
-                module.attend(q, &Memory::of_projected(k, v, Mask::none()))
+                module.attend(q, &Memory::of_projected(k, v, Mask::none()), Mask::none())
             })
         } else {
             let [queries, _, values] = inputs.clone();
             let keys = random([batch, keys, size], device);
             let memory = module.prepare(keys, values, Mask::none());
-            call_of(device, move || module.attend(queries.clone(), &memory))
+            call_of(device, move || {
+                module.attend(queries.clone(), &memory, Mask::none())
+            })
         }
     };
     let (ours, frozen) = (ours(false), ours(true));

@@ -19,12 +19,16 @@ impl Decoding for Counted<'_> {
         self.decoding.candidates()
     }
 
+    fn is_end(&self, token: u32) -> bool {
+        self.decoding.is_end(token)
+    }
+
     fn rows(&self) -> usize {
         self.decoding.rows()
     }
 
     fn step(&mut self, previous: &[u32]) -> NextTokens {
-        self.rows += previous.len();
+        self.rows += self.decoding.rows();
         self.decoding.step(previous)
     }
 

@@ -73,7 +73,7 @@ fn attention_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 2] {
         let contexts = queries.iter().cloned();
         Tensor::cat(
             contexts
-                .map(|query| attention.attend(query, &memory))
+                .map(|query| attention.attend(query, &memory, Mask::none()))
                 .collect(),
             1,
         )

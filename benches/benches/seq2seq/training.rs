@@ -3,7 +3,7 @@
 use attention_benches::tensors::finish;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_seq2seq::train::Adam;
-use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
+use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee, Vocab};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
 

@@ -2,7 +2,7 @@
 //! reads them, before the first.
 
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{AdditiveScore, Attention, Memory, ScoringFunction};
+use attention_core::{AdditiveScore, Attention, Mask, Memory, ScoringFunction};
 use attention_oracle::{AttentionGradients, Modifiers, Score, linear_backward};
 use burn::module::{Param, ParamId};
 use burn::nn::Linear;
@@ -92,7 +92,7 @@ fn in_steps<S: ScoringFunction>(
     memory: &Memory,
 ) -> Tensor<4> {
     let [_, _, num_queries, _] = queries.dims();
-    let step = |i| attention.attend(queries.clone().narrow(2, i, 1), memory);
+    let step = |i| attention.attend(queries.clone().narrow(2, i, 1), memory, Mask::none());
     Tensor::cat((0..num_queries).map(step).collect(), 2)
 }
 

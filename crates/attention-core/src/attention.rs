@@ -42,7 +42,7 @@ pub struct Attention<S: ScoringFunction> {
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
 ///
-/// D2L's `AdditiveAttention`; the module `import` (feature `pytorch`) loads its PyTorch parameters.
+/// D2L's `AdditiveAttention`; the crate `attention-import` loads its PyTorch parameters.
 #[doc(alias = "BahdanauAttention")]
 pub type AdditiveAttention = Attention<AdditiveScore>;
 
@@ -64,7 +64,10 @@ pub struct AttentionOutput<const D: usize> {
 }
 
 impl<const D: usize> AttentionOutput<D> {
-    fn map<const E: usize>(self, change: impl Fn(Tensor<D>) -> Tensor<E>) -> AttentionOutput<E> {
+    pub(crate) fn map<const E: usize>(
+        self,
+        change: impl Fn(Tensor<D>) -> Tensor<E>,
+    ) -> AttentionOutput<E> {
         AttentionOutput {
             context: change(self.context),
             weights: change(self.weights),
@@ -177,7 +180,8 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<D> {
         let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
         let options = options.into();
-        let memory = self.memory_of(&queries, keys, values, &options.mask);
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = self.memory([keys, values], &options.mask, [heads, num_queries]);
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
@@ -191,7 +195,8 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<D> {
         let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
         let options = options.into();
-        let memory = self.memory_of(&queries, keys, values, &options.mask);
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = self.memory([keys, values], &options.mask, [heads, num_queries]);
         self.attend_heads_with_weights(queries, &memory, Call::with(&options))
             .map(from_four_axes)
     }
@@ -233,7 +238,8 @@ impl<S: ScoringFunction> Attention<S> {
         self.prepared(memory, shared, mask, [heads, num_queries])
     }
 
-    /// The context of each query, from prepared keys and values.
+    /// The context of each query, from prepared keys and values, with a mask or options of this call. A query attends
+    /// to a key where the mask of the options and the mask of the memory both say so.
     ///
     /// A mask that depends on positions (causal, window) is aligned with the queries of this call.
     ///
@@ -242,22 +248,9 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the queries, the type of their elements or the mask do not fit the memory, or it was prepared for a score of
-    /// another type.
-    pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
-        let queries = to_four_axes(queries);
-        let [_, heads, num_queries, _] = queries.dims();
-        let memory = memory.for_queries([heads, num_queries]);
-        let options = AttentionOptions::default();
-        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
-    }
-
-    /// [`attend`](Self::attend) with options of this call. A query attends to a key where the mask of the options and
-    /// the mask of the memory both say so.
-    ///
-    /// # Panics
-    /// As [`attend`](Self::attend), or if an option does not fit.
-    pub fn attend_with<const D: usize>(
+    /// If the queries, the type of their elements, a mask or an option do not fit the memory, or it was prepared for a
+    /// score of another type.
+    pub fn attend<const D: usize>(
         &self,
         queries: Tensor<D>,
         memory: &Memory,
@@ -265,7 +258,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<D> {
         let (queries, options) = (to_four_axes(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = memory.masked_for_queries(&options.mask, [heads, num_queries]);
+        let memory = memory.for_queries(&options.mask, [heads, num_queries]);
         from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
     }
 
@@ -277,25 +270,13 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: Tensor<D>,
         memory: &Memory,
+        options: impl Into<AttentionOptions>,
     ) -> AttentionOutput<D> {
-        let queries = to_four_axes(queries);
+        let (queries, options) = (to_four_axes(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = memory.for_queries([heads, num_queries]);
-        let options = AttentionOptions::default();
+        let memory = memory.for_queries(&options.mask, [heads, num_queries]);
         self.attend_heads_with_weights(queries, &memory, Call::with(&options))
             .map(from_four_axes)
-    }
-
-    /// [`memory`](Self::memory), for these queries.
-    fn memory_of(
-        &self,
-        queries: &Tensor<4>,
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        mask: &Mask,
-    ) -> Memory {
-        let [_, heads, num_queries, _] = queries.dims();
-        self.memory([keys, values], mask, [heads, num_queries])
     }
 
     /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may

@@ -16,13 +16,10 @@ mod attention;
 mod attention_config;
 mod cache;
 mod call;
-mod checks;
 mod device_limits;
 pub mod drop_in;
 mod extra_keys;
 pub mod functional;
-#[cfg(feature = "pytorch")]
-pub mod import;
 pub mod mask;
 mod memory;
 mod multi_head_attention;
@@ -78,11 +75,10 @@ pub use burn_fused_layers;
 /// to this crate's own backends only.
 pub mod backend {
     pub use crate::device_limits::{DeviceLimits, device_limits};
+    pub use crate::ops::inputs::*;
     pub use crate::ops::{
-        AdditiveScoreInputs, AttentionBackend, AttentionInputs, AttentionOps, DeviceMask,
-        DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals, Keep, MaskedSoftmaxInputs,
-        PackAdditiveKeysInputs, ResolvedMask, RotateInputs, ScoreModifiers, SharedGradients,
-        WeightedSumInputs,
+        AttentionBackend, AttentionOps, DeviceMask, HostMask, Intervals, Keep, OPERATIONS,
+        ResolvedMask, ScoreModifiers, SharedGradients,
     };
     pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

@@ -27,7 +27,7 @@ use crate::rank::repeat_examples;
 /// let text = Tensor::<3>::ones([2, 7, 5], &device);
 /// let mask = Mask::valid_lens(Tensor::from_ints([7, 4], &device));
 /// let memory = attention.prepare(text.clone(), text, mask);
-/// let context = attention.attend(Tensor::<3>::ones([2, 1, 3], &device), &memory);
+/// let context = attention.attend(Tensor::<3>::ones([2, 1, 3], &device), &memory, Mask::none());
 /// assert_eq!(context.dims(), [2, 1, 5]);
 /// // Beam search: three beams of each example, then the ones that a step keeps.
 /// let beams = memory.expand(3).select(Tensor::from_ints([0, 0, 1, 5, 4, 4], &device));
@@ -144,36 +144,26 @@ impl Memory {
         );
     }
 
-    /// The same, with a mask that all operations of a call with `heads` heads of `num_queries` queries read once.
-    ///
-    /// # Panics
-    /// If the mask does not fit.
-    pub(crate) fn for_queries(&self, [heads, num_queries]: [usize; 2]) -> Cow<'_, Self> {
-        let num_keys = self.num_keys();
-        if self.mask.is_resolved_for([num_queries, num_keys]) {
-            return Cow::Borrowed(self);
-        }
-        let scores = [self.batch_size(), heads, num_queries, num_keys];
-        let mask = self.mask.resolved_for(scores, &self.values.device());
-        Cow::Owned(Self {
-            mask,
-            ..self.clone()
-        })
-    }
-
-    /// [`for_queries`](Self::for_queries), where a query attends to a key only if `mask` agrees.
+    /// The same, where a query attends to a key only if `mask` agrees; all operations of a call with `heads` heads of
+    /// `num_queries` queries read the mask once.
     ///
     /// # Panics
     /// If a mask does not fit.
-    pub(crate) fn masked_for_queries(&self, mask: &Mask, queries: [usize; 2]) -> Cow<'_, Self> {
-        if mask.is_none() {
-            return self.for_queries(queries);
+    pub(crate) fn for_queries(
+        &self,
+        mask: &Mask,
+        [heads, num_queries]: [usize; 2],
+    ) -> Cow<'_, Self> {
+        let num_keys = self.num_keys();
+        if mask.is_none() && self.mask.is_resolved_for([num_queries, num_keys]) {
+            return Cow::Borrowed(self);
         }
-        let masked = Self {
-            mask: self.mask.clone() & mask.clone(),
+        let mask = self.mask.clone() & mask.clone();
+        let scores = [self.batch_size(), heads, num_queries, num_keys];
+        Cow::Owned(Self {
+            mask: mask.resolved_for(scores, &self.values.device()),
             ..self.clone()
-        };
-        Cow::Owned(masked.for_queries(queries).into_owned())
+        })
     }
 
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.

@@ -3,14 +3,15 @@
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::PackedLinear;
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::harness::wide::in_wide;
 
-use crate::attention::Attention;
-use crate::cache::{KeyValueCache, NewRows, check_options};
+use crate::attention::{Attention, AttentionOutput};
+use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::call::Call;
-use crate::checks::assert_batch;
 use crate::functional;
-use crate::functional::{AttentionOptions, project};
+use crate::functional::{AttentionOptions, assert_batch, project};
 use crate::mask::Mask;
 use crate::memory::{Memory, SharedMemory};
 use crate::rank::{of_one_batch, reshape, to_four_axes};
@@ -30,8 +31,8 @@ use crate::score::ScoringFunction;
 ///
 /// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
 /// [`bias`](crate::MultiHeadAttentionConfig::bias). PyTorch equivalent:
-/// `torch.nn.MultiheadAttention(batch_first=True)`. The module `import` (feature `pytorch`) loads the parameters of
-/// D2L's and PyTorch's.
+/// `torch.nn.MultiheadAttention(batch_first=True)`. The crate `attention-import` loads the parameters of D2L's
+/// and PyTorch's.
 ///
 /// Keras equivalent: `MultiHeadAttention(num_heads, key_dim, value_dim, output_shape=output_size)`, with `num_hiddens =
 /// num_heads * key_dim` and `value_head_size = value_dim`; its `output_shape` is `query_size` by default.
@@ -64,6 +65,9 @@ pub struct MultiHeadAttention<S: ScoringFunction> {
     pub attention: Attention<S>,
     pub(crate) num_heads: usize,
     pub(crate) num_key_value_heads: usize,
+    /// The projections of queries, keys, values and contexts, once [`pack`](Self::pack) packed them.
+    #[module(skip)]
+    pub(crate) packed: Vec<PackedLinear>,
 }
 
 /// The result of [`MultiHeadAttention::forward_with_weights`].
@@ -78,7 +82,9 @@ pub struct MultiHeadAttentionOutput {
 impl MultiHeadAttentionOutput {
     /// The mean of the weights over the heads, `[batch, queries, keys]`: PyTorch's `average_attn_weights`.
     pub fn mean_weights(&self) -> Tensor<3> {
-        self.weights.clone().mean_dim(1).squeeze_dim(1)
+        in_wide(self.weights.clone(), |weights| {
+            weights.mean_dim(1).squeeze_dim(1)
+        })
     }
 }
 
@@ -101,7 +107,24 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
             attention: self.attention.map_score(score),
             num_heads: self.num_heads,
             num_key_value_heads: self.num_key_value_heads,
+            packed: self.packed,
         }
+    }
+
+    /// Packs the weights of the projections once for all calls to come: for inference with few rows at a time, where
+    /// packing a weight takes about as long as multiplying it. In `f32` and `f64` results are the same to the bit.
+    ///
+    /// The calls read the weights as they are now, even if parameters are loaded, trained or moved later: call it last,
+    /// or [`unpack`](Self::unpack) before.
+    pub fn pack(&mut self) {
+        let layers = [&self.query, &self.key, &self.value];
+        let layers = layers.into_iter().chain(&self.output);
+        self.packed = layers.map(PackedLinear::from).collect();
+    }
+
+    /// Takes [`pack`](Self::pack) back: calls read the parameters again.
+    pub fn unpack(&mut self) {
+        self.packed.clear();
     }
 
     /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are per head: a heads axis
@@ -158,7 +181,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 
     /// The context of the last queries of texts. `cache` holds the keys and values so far; this call's are appended to
-    /// it, each example's own number of them. See [`KeyValueCache`].
+    /// it, each example's own number of them. Tensors of the options have the heads' shapes. See [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`
@@ -173,23 +196,22 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         values: Tensor<3>,
         rows: NewRows,
         cache: &mut KeyValueCache,
+        options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
-        self.forward_cached_with(
-            queries,
-            keys,
-            values,
-            rows,
-            cache,
-            AttentionOptions::default(),
-        )
+        let options = options.into();
+        let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
+        let attend =
+            |queries, memory: &_, call: Call| [self.attention.attend_heads(queries, memory, call)];
+        let [context] = (self.attention).attend_cached(queries, cached, &options, attend);
+        self.join(context)
     }
 
-    /// [`forward_cached`](Self::forward_cached) with options of this call, whose tensors have the heads' shapes; as
-    /// [`Attention::forward_cached_with`].
+    /// [`forward_cached`](Self::forward_cached), and the weights of each head that led to the context; as
+    /// [`Attention::forward_cached_with_weights`].
     ///
     /// # Panics
-    /// As [`Attention::forward_cached_with`].
-    pub fn forward_cached_with(
+    /// As [`Attention::forward_cached`].
+    pub fn forward_cached_with_weights(
         &self,
         queries: Tensor<3>,
         keys: Tensor<3>,
@@ -197,40 +219,46 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         rows: NewRows,
         cache: &mut KeyValueCache,
         options: impl Into<AttentionOptions>,
-    ) -> Tensor<3> {
+    ) -> MultiHeadAttentionOutput {
         let options = options.into();
-        check_options(&options, cache);
-        let [batch, num_rows, _] = keys.dims();
-        assert_shape!(values, [batch, num_rows, _]);
-        let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
-        let [keys, values] = inputs.map(|(name, layer, rows)| {
-            split(name, layer, to_four_axes(rows), self.num_key_value_heads)
-        });
-        let [queries_batch, num_queries, _] = queries.dims();
-        let sizes = [queries_batch, num_queries];
-        let cached = self.attention.append(sizes, keys, values, rows, cache);
-        let queries = self.project_queries(queries, &cached.memory, Call::with(&options));
-        self.join(self.attention.attend_cached(queries, cached, &options))
+        let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
+        let attention = &self.attention;
+        self.joined(attention.attend_cached_with_weights(queries, cached, &options, cache))
     }
 
-    /// The context of each query, from prepared keys and values.
+    /// The queries of each head, and what they attend to.
+    fn cached(
+        &self,
+        [queries, keys, values]: [Tensor<3>; 3],
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+        options: &AttentionOptions,
+    ) -> (Tensor<4>, Cached) {
+        let [batch, num_rows, _] = keys.dims();
+        assert_shape!(values, [batch, num_rows, _]);
+        let keys = [(1, keys), (2, values)].map(|(n, rows)| {
+            in_heads(
+                self.project(n, to_four_axes(rows)),
+                self.num_key_value_heads,
+            )
+        });
+        let [batch, num_queries, _] = queries.dims();
+        let sizes = [batch, num_queries];
+        let cached = (self.attention).append(sizes, keys, rows, cache, options);
+        let queries = self.project_queries(queries, &cached.memory, Call::with(options));
+        (queries, cached)
+    }
+
+    /// The context of each query, from prepared keys and values, with a mask or options of this call, whose tensors
+    /// have the heads' shapes. A query attends to a key where the mask of the options and the mask of the memory both
+    /// say so.
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, result `[batch, queries, output_size]`
     ///
     /// # Panics
-    /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
-    pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
-        let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        self.context_of(queries, &memory, Call::with(&AttentionOptions::default()))
-    }
-
-    /// [`attend`](Self::attend) with options of this call, whose tensors have the heads' shapes. A query attends to a
-    /// key where the mask of the options and the mask of the memory both say so.
-    ///
-    /// # Panics
-    /// As [`attend`](Self::attend), or if an option does not fit.
-    pub fn attend_with(
+    /// If the queries, a mask or an option do not fit the memory, or it was prepared for a score of another type.
+    pub fn attend(
         &self,
         queries: Tensor<3>,
         memory: &Memory,
@@ -238,7 +266,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let options = options.into();
         let sizes = [self.num_heads, queries.dims()[1]];
-        let memory = memory.masked_for_queries(&options.mask, sizes);
+        let memory = memory.for_queries(&options.mask, sizes);
         self.context_of(queries, &memory, Call::with(&options))
     }
 
@@ -250,9 +278,12 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         &self,
         queries: Tensor<3>,
         memory: &Memory,
+        options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
-        let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        self.output_of(queries, &memory, Call::with(&AttentionOptions::default()))
+        let options = options.into();
+        let sizes = [self.num_heads, queries.dims()[1]];
+        let memory = memory.for_queries(&options.mask, sizes);
+        self.output_of(queries, &memory, Call::with(&options))
     }
 
     fn context_of(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<3> {
@@ -267,9 +298,11 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         call: Call,
     ) -> MultiHeadAttentionOutput {
         let queries = self.project_queries(queries, memory, call);
-        let output = self
-            .attention
-            .attend_heads_with_weights(queries, memory, call);
+        let attention = &self.attention;
+        self.joined(attention.attend_heads_with_weights(queries, memory, call))
+    }
+
+    fn joined(&self, output: AttentionOutput<4>) -> MultiHeadAttentionOutput {
         MultiHeadAttentionOutput {
             context: self.join(output.context),
             weights: output.weights,
@@ -284,7 +317,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
             let sizes = [self.num_heads, num_keys];
             queries = functional::fill_keyless(queries, memory.mask(), sizes);
         }
-        split("queries", &self.query, queries, self.num_heads)
+        in_heads(self.project(0, queries), self.num_heads)
     }
 
     /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection
@@ -300,11 +333,10 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         assert_shape!(values, [batch, num_keys, _]);
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
-        let [keys, values] = inputs.map(|(name, layer, rows)| {
+        let [keys, values] = [(1, keys), (2, values)].map(|(n, rows)| {
             let rows = to_four_axes(rows);
             let rows = functional::fill_padding(rows, &mask, [self.num_heads, num_queries]);
-            split(name, layer, rows, self.num_key_value_heads)
+            in_heads(self.project(n, rows), self.num_key_value_heads)
         });
         self.attention.memory_of_cleared(keys, values, mask)
     }
@@ -313,18 +345,36 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     fn join(&self, heads: Tensor<4>) -> Tensor<3> {
         let [batch, num_heads, queries, size] = heads.dims();
         let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
-        let output = match &self.output {
-            Some(output) => project("contexts", of_linear(output), joined),
-            None => joined,
-        };
+        let output = self.project(3, joined);
         let [_, _, _, size] = output.dims();
         reshape(output, [batch, queries, size])
+    }
+
+    /// Queries, keys, values or contexts, by their number, through their projection.
+    fn project(&self, n: usize, rows: Tensor<4>) -> Tensor<4> {
+        let (name, layer) = match n {
+            0 => ("queries", &self.query),
+            1 => ("keys", &self.key),
+            2 => ("values", &self.value),
+            _ => match &self.output {
+                Some(output) => ("contexts", output),
+                None => return rows,
+            },
+        };
+        match self.packed.get(n) {
+            Some(packed) => packed.forward(rows),
+            None => project(name, of_linear(layer), rows),
+        }
     }
 }
 
 /// `[batch, 1, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
 pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
-    let projected = project(name, of_linear(layer), rows);
+    in_heads(project(name, of_linear(layer), rows), heads)
+}
+
+/// `[batch, 1, rows, size]` as `[batch, heads, rows, size / heads]`.
+fn in_heads(projected: Tensor<4>, heads: usize) -> Tensor<4> {
     let [batch, _, num_rows, size] = projected.dims();
     reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)
 }

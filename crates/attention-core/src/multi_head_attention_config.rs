@@ -157,6 +157,7 @@ impl MultiHeadAttentionConfig {
             attention,
             num_heads: self.num_heads,
             num_key_value_heads,
+            packed: Vec::new(),
         }
     }
 

@@ -6,15 +6,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::backend::device_limits;
+use attention_core::backend::{OPERATIONS, device_limits};
 use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
 use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_same,
-    assert_same, contract, device,
+    assert_same, contract::Contract, device,
 };
 use burn::tensor::{DType, Device, Distribution, Tensor};
-use burn_fused_layers::paths::{Operation, set_kernel};
+use burn_fused_layers::paths::set_kernel;
 
 /// A way to run all operations of attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,11 +34,11 @@ const WAYS: [Way; 5] = [
     Way::Auto,
 ];
 
-const OPERATIONS: [Operation; 4] = [
-    Operation::DotProductAttention,
-    Operation::AdditiveAttention,
-    Operation::AdditiveScore,
-    Operation::MaskedSoftmax,
+const NAMES: [&str; 4] = [
+    "dot_product_attention",
+    "additive_attention",
+    "additive_score",
+    "masked_softmax",
 ];
 
 impl Way {
@@ -48,8 +48,8 @@ impl Way {
             _ => None,
         };
         assert!(attention_gpu::force_tiling(tiling));
-        for operation in OPERATIONS {
-            set_kernel(operation, self != Self::Definition);
+        for name in NAMES {
+            set_kernel(OPERATIONS.named(name), self != Self::Definition);
         }
     }
 }
@@ -86,13 +86,12 @@ fn keeps_the_contract<S: ScoringFunction>(
     for way in WAYS {
         way.choose();
         let name = format!("{name}, {way:?}");
-        contract::paths_agree(&name, &attention, MANY, device);
-        contract::padding_is_ignored(&name, &attention, MANY, device);
-        contract::a_key_reaches_only_the_queries_that_attend_to_it(&name, &attention, MANY, device);
+        let contract = Contract(&name, &attention, MANY, device);
+        contract.paths_agree();
+        contract.padding_is_ignored();
+        contract.a_key_reaches_only_the_queries_that_attend_to_it();
         if queries_are_apart.contains(&way) {
-            contract::a_query_reaches_only_the_keys_that_it_attends_to(
-                &name, &attention, MANY, device,
-            );
+            contract.a_query_reaches_only_the_keys_that_it_attends_to();
         }
     }
 }

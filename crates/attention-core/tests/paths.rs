@@ -8,9 +8,14 @@ mod model;
 
 use std::sync::Mutex;
 
+use attention_core::Mask;
+use attention_core::backend::OPERATIONS;
 use attention_core::functional::rotate;
 use attention_core::position::RotaryLayout;
-use attention_tests::{Array, assert_same};
+use attention_core::stateful::{
+    CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, StatefulAttention,
+};
+use attention_tests::{Array, Outcome, assert_outcomes_close, assert_same, parameters};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
 use burn_fused_layers::{Activation, activate, activate_gated, layer_norm, rms_norm};
@@ -43,16 +48,16 @@ fn gradients_are_the_same_without_what_is_switched_off() {
     set_defers(false);
     check("deferral");
     set_defers(true);
-    for &operation in Operation::ALL {
+    for operation in OPERATIONS.all() {
         set_kernel(operation, false);
         check(&format!("{operation:?}"));
         set_kernel(operation, true);
     }
-    for &operation in Operation::ALL {
+    for operation in OPERATIONS.all() {
         set_kernel(operation, false);
     }
     check("any kernel");
-    for &operation in Operation::ALL {
+    for operation in OPERATIONS.all() {
         set_kernel(operation, true);
     }
 }
@@ -85,14 +90,69 @@ fn rotations_are_their_definition_bit_for_bit() {
             for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
                 let run = || rotated(layout, [examples, 5, pairs], dtype);
                 let by_kernel = run();
-                set_kernel(Operation::Rotate, false);
+                set_kernel(OPERATIONS.named("rotate"), false);
                 let by_definition = run();
-                set_kernel(Operation::Rotate, true);
+                set_kernel(OPERATIONS.named("rotate"), true);
                 for (a, b) in by_kernel.iter().zip(&by_definition) {
                     assert_same(format!("{layout:?} {examples} {pairs} {dtype:?}"), a, b);
                 }
             }
         }
+    }
+}
+
+/// The contexts of some steps, and the gradients of parameters, keys and values in a loss.
+fn steps<A: StatefulAttention>(attention: &A, device: &Device) -> Outcome {
+    let draw = |seed, shape: [usize; 3]| Array::draw(seed, &shape).tensor::<3>(device, DType::F32);
+    let [keys, values] =
+        [(1, 5), (2, 3)].map(|(seed, size)| draw(seed, [2, 7, size]).require_grad());
+    let mask = Mask::valid_lens(Tensor::from_ints([7, 4], device));
+    let memory = attention.setup(keys.clone() * 0.5, values.clone() * 0.5, mask);
+    let mut state = attention.initial_state(&memory);
+    let mut contexts = Vec::new();
+    for seed in 3..6 {
+        let (context, next) = attention.step(draw(seed, [2, 1, 6]), &memory, state);
+        contexts.push(context);
+        state = next;
+    }
+    let contexts = Tensor::cat(contexts, 1);
+    let loss = (contexts.clone() * draw(9, [2, 3, 3])).sum();
+    let gradients = loss.backward();
+    let mut outcome = parameters::gradients(attention, Some(&gradients));
+    for (name, leaf) in [("keys", &keys), ("values", &values)] {
+        outcome.insert(name.into(), parameters::gradient(leaf, Some(&gradients)));
+    }
+    outcome.insert("context".into(), Array::read(contexts));
+    outcome
+}
+
+#[test]
+fn steps_with_a_location_are_their_definition() {
+    let _switches = SWITCHES.lock();
+    let device = Device::flex().autodiff();
+    device.seed(7);
+    let [previous, both] = [LocationFeatures::Previous, LocationFeatures::Both].map(|features| {
+        let config = LocationAttentionConfig::new(6, 5, 9).with_features(features);
+        config.with_filters(4).with_kernel_size(5).init(&device)
+    });
+    let coverage = CoverageAttentionConfig::new(6, 5, 9).init(&device);
+    let run = || {
+        [
+            steps(&previous, &device),
+            steps(&both, &device),
+            steps(&coverage, &device),
+        ]
+    };
+    let by_kernel = run();
+    set_defers(false);
+    let undeferred = run();
+    set_defers(true);
+    set_kernel(OPERATIONS.named("location_score"), false);
+    let by_definition = run();
+    set_kernel(OPERATIONS.named("location_score"), true);
+    for (n, kernel) in by_kernel.iter().enumerate() {
+        assert_outcomes_close("without deferral", &undeferred[n], kernel, 1e-5);
+        assert_outcomes_close("without the kernel", &by_definition[n], kernel, 1e-5);
     }
 }
 
@@ -141,12 +201,14 @@ fn activations_and_normalizations_are_their_definitions() {
         Activation::Silu,
     ] {
         let what = format!("{function:?}");
-        check_definition(Operation::Activate, &what, |[x]| activate(x, function));
-        check_definition(Operation::Activate, &what, |[gate, x]| {
+        check_definition(OPERATIONS.named("activate"), &what, |[x]| {
+            activate(x, function)
+        });
+        check_definition(OPERATIONS.named("activate"), &what, |[gate, x]| {
             activate_gated(gate, x, function)
         });
     }
-    let operation = Operation::Normalize;
+    let operation = OPERATIONS.named("normalize");
     let row = |rows: Tensor<2>| rows.slice([3..4, 0..23]).reshape([23]);
     check_definition(operation, "layer norm", |[x, gain, bias]| {
         layer_norm(x, row(gain), Some(row(bias)), 1e-5)
@@ -163,7 +225,7 @@ fn activations_and_normalizations_are_their_definitions() {
 #[test]
 fn extremes_of_activations_by_their_definition() {
     let _switches = SWITCHES.lock();
-    set_kernel(Operation::Activate, false);
+    set_kernel(OPERATIONS.named("activate"), false);
     let infinity = f64::INFINITY;
     for function in [
         Activation::Relu,
@@ -182,11 +244,9 @@ fn extremes_of_activations_by_their_definition() {
         assert!(output[0] == 1e4 && output[2] == infinity, "{function:?}");
         assert!(is_small(output[1]) && is_small(output[3]), "{function:?}");
         assert!(is_small(gradient[0] - 1.0) && is_small(gradient[2] - 1.0));
-        assert!(
-            is_small(gradient[1]) && is_small(gradient[3]),
-            "{function:?}"
-        );
+        let holds = is_small(gradient[1]) && is_small(gradient[3]);
+        assert!(holds, "{function:?}");
         assert!(output[4].is_nan() && gradient[4].is_nan(), "{function:?}");
     }
-    set_kernel(Operation::Activate, true);
+    set_kernel(OPERATIONS.named("activate"), true);
 }

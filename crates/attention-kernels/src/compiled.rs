@@ -2,6 +2,7 @@
 
 use cpu_kernels::{Buffer, Level, Real};
 
+use crate::additive::location::{self, LocationScoreGradients, LocationScoreInputs};
 use crate::additive::score::{self, AdditiveScoreGradients, AdditiveScoreInputs};
 use crate::additive::{AdditiveScore, decode};
 use crate::dot::DotProductScore;
@@ -28,6 +29,14 @@ cpu_kernels::compiled! {
         gradients: AdditiveScoreGradients<Self>,
     ) = score::backward;
     fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Buffer<Self> = score::packed_keys;
+    fn location_forward(inputs: &LocationScoreInputs<Self>, level: Level, scores: &mut [Self]) = location::forward;
+    #[gradient]
+    fn location_backward(
+        inputs: &LocationScoreInputs<Self>,
+        level: Level,
+        score_gradients: Rows<Self>,
+        gradients: LocationScoreGradients<Self>,
+    ) = location::backward;
     fn additive_forward(
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,

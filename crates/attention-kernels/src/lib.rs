@@ -9,7 +9,9 @@ mod rows;
 pub mod tuning;
 
 mod additive;
+mod attention;
 mod dot;
+mod inputs;
 mod rotate;
 mod softmax;
 
@@ -27,9 +29,11 @@ pub use mask::Mask;
 pub use philox::Dropout;
 pub use rows::Rows;
 
-pub use additive::{AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs};
+pub use additive::{
+    AdditiveScoreGradients, AdditiveScoreInputs, LocationScoreGradients, LocationScoreInputs,
+};
 pub use deferred::accumulate_deferred;
-pub use dot::DotProductAttentionInputs;
+pub use inputs::{AttentionInputs, Score};
 pub use modifiers::{ModifierGradients, ScoreModifiers};
 pub use rotate::{PairLayout, Rotation};
 pub use softmax::{masked_softmax, masked_softmax_backward};

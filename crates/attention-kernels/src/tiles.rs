@@ -7,12 +7,14 @@
 //! | L1 | [`KEY_LANES`] | the additive score, forward: 16 keys of 256 units are 16 KiB of `f32` |
 //! | L1 | [`UNIT_LANES`] | additive attention, backward: 16 units of 128 keys and of their sums are 16 KiB |
 //! | L1 | [`panel_width`](cpu_kernels::simd::gemm::panel_width) | products: at most 64 keys of 64 elements are 16 KiB |
+//! | L1 | [`LOCATION_KEYS`] | a location-sensitive step: 32 keys of 128 units are 16 KiB |
 //! | L2 | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention: a tile of scores is 27 KiB, twice backward |
 //! | panels | [`KEY_PANEL`] | a tile of fused attention starts with a panel of products |
 //! | L2 | [`SCORE_QUERIES`] | the additive score, forward: 32 queries of 256 units are 32 KiB |
 //! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 16 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
+//! | the cores | [`LOCATION_TASK`], [`LOCATION_SUMS`] | tasks of a location-sensitive step |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_PRODUCTS`] | small tasks |
 //!
@@ -62,6 +64,16 @@ pub(crate) const TASKS: usize = 16;
 /// The least keys in a chunk of the fused backward kernels: packing the queries again for each chunk must cost little
 /// beside the products.
 pub(crate) const KEY_CHUNK: usize = 2 * KEY_TILE;
+
+/// Keys whose sums with their locations stay in L1 on their way to scores or gradients: 32 of 128 units are 16 KiB of
+/// `f32`, beside filters of as many. Fewer would load and store the filters' gradient more often.
+pub(crate) const LOCATION_KEYS: usize = 32;
+
+/// The most keys in a task of a location-sensitive step: some tens of microseconds.
+pub(crate) const LOCATION_TASK: usize = 8 * LOCATION_KEYS;
+
+/// Tasks of the gradients of a location-sensitive step at most: each has sums of the filters' gradient.
+pub(crate) const LOCATION_SUMS: usize = 16;
 
 /// Queries in a task of the additive score: their exponentials take half of a small second-level cache, beside a block
 /// of keys.

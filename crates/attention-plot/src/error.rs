@@ -1,8 +1,8 @@
 //! The errors, in words that say what to change.
 
-use std::{error::Error, io, path::PathBuf};
+use std::{error::Error, path::PathBuf};
 
-/// The reason why a figure could not be made, drawn or saved.
+/// The reason why a figure could not be made or drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlotError {
@@ -66,30 +66,6 @@ pub enum PlotError {
         path: PathBuf,
         /// The extensions of the figure's formats, in words.
         supported: &'static str,
-    },
-
-    /// The folder that should hold the file is not there.
-    #[error(
-        "cannot save {}: the folder {} does not exist; create it first",
-        path.display(),
-        folder.display()
-    )]
-    MissingFolder {
-        /// The path that was asked for.
-        path: PathBuf,
-        /// The folder that is missing.
-        folder: PathBuf,
-    },
-
-    /// The operating system refused a file operation. The file at `path`, if there was one, is as it was.
-    #[error("cannot save {}: {action} failed: {source}", path.display())]
-    Io {
-        /// The path that was asked for.
-        path: PathBuf,
-        /// The step that failed.
-        action: &'static str,
-        /// The operating system's reason.
-        source: io::Error,
     },
 
     /// A drawing library failed: a bug here or there, whatever the caller's data.

@@ -1,10 +1,13 @@
 //! The one typeface: the widths of texts and the outlines of their letters.
 
+use std::collections::BTreeSet;
+
 use tiny_skia::{Path, PathBuilder};
 use ttf_parser::{GlyphId, OutlineBuilder};
 use unicode_width::UnicodeWidthChar;
 
 use crate::PlotError;
+use crate::text::visible;
 
 /// The typefaces that an SVG asks its viewer for. Verdana has the widths of DejaVu Sans, the usual defaults are
 /// narrower, so a layout made with DejaVu's measures holds everywhere.
@@ -96,6 +99,24 @@ impl Face {
             .find_map(|table| table.glyphs_kerning(left, right));
         kerning.map_or(0, i64::from)
     }
+}
+
+/// The number of different characters of these labels that the typeface of bitmaps lacks: each is a box in one.
+///
+/// ```
+/// assert_eq!(attention_plot::missing_in_bitmaps(["il", "日", "日本", "\n"]), 2);
+/// ```
+#[must_use]
+pub fn missing_in_bitmaps<T: AsRef<str>>(labels: impl IntoIterator<Item = T>) -> usize {
+    let Ok(face) = Face::load("PNG") else {
+        return 0;
+    };
+    let labels = labels.into_iter();
+    let shown: BTreeSet<char> = labels
+        .flat_map(|it| visible(it.as_ref()).chars().collect::<Vec<_>>())
+        .collect();
+    let lacks = |character: &&char| face.0.glyph_index(**character).is_none();
+    shown.iter().filter(lacks).count()
 }
 
 /// A line of text in units of the face: the glyphs with their starts, and its width.

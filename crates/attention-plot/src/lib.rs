@@ -1,34 +1,33 @@
 //! Heatmaps of attention weights.
 //!
-//! A [`Heatmap`] shows one matrix `[queries, keys]`. A [`HeatmapGrid`] shows several on one colour scale, `[rows,
-//! columns, queries, keys]`, for instance layers by heads: the figure that *Dive into Deep Learning* (D2L) draws with
-//! `show_heatmaps`. Both take plain `f32` values, from any framework, and become
+//! A [`HeatmapGrid`] shows one matrix `[queries, keys]`, or several on one colour scale, `[rows, columns, queries,
+//! keys]`, for instance layers by heads: the figure that *Dive into Deep Learning* (D2L) draws with `show_heatmaps`. It
+//! takes plain `f32` values, from any framework, and becomes
 //!
 //! | output | method |
 //! | --- | --- |
-//! | a vector picture for papers and the web | `to_svg`, `save_svg` |
-//! | a bitmap: the same picture, rasterised | `to_png`, `save_png` |
-//! | one HTML file that names each cell under the pointer | `to_html`, `save_html` |
+//! | a vector picture for papers and the web | `to_svg` |
+//! | a bitmap: the same picture, rasterised | `to_png` |
+//! | one HTML file that names each cell under the pointer | `to_html` |
 //! | coloured text for a terminal or a log | `to_terminal` |
-//!
-//! `save` picks the format from the file's extension. It replaces a file whole or not at all.
+//! | the bytes of a file, in the format of its name | `to_file` |
 //!
 //! ```
-//! use attention_plot::{Heatmap, TerminalColor};
+//! use attention_plot::{HeatmapGrid, TerminalColor};
 //!
 //! let weights = vec![
 //!     0.9, 0.1, 0.0, //
 //!     0.1, 0.2, 0.7,
 //! ];
-//! let heatmap = Heatmap::new(weights, [2, 3])?
+//! let heatmap = HeatmapGrid::single(weights, [2, 3])?
 //!     .with_title("Encoder-decoder attention")
 //!     .with_query_labels(["il", "fait"])?
 //!     .with_key_labels(["he", "is", "calm"])?;
 //!
 //! assert!(heatmap.to_svg()?.contains("Encoder-decoder attention"));
 //! println!("{}", heatmap.to_terminal(TerminalColor::TrueColor));
-//! heatmap.save(std::env::temp_dir().join("attention.png"))?;
-//! # std::fs::remove_file(std::env::temp_dir().join("attention.png")).ok();
+//! let png = heatmap.to_file("attention.png")?; // for std::fs::write
+//! assert!(png.starts_with(b"\x89PNG"));
 //! # Ok::<(), attention_plot::PlotError>(())
 //! ```
 //!
@@ -40,12 +39,13 @@
 //! # Text
 //!
 //! Bitmaps need no font of the system: DejaVu Sans is built in, with all Latin accents, Greek, Cyrillic, Arabic and
-//! symbols. A character that it lacks, such as a Chinese one, becomes a box in a bitmap; SVG, HTML and the terminal
+//! symbols. A character that it lacks, such as a Chinese one, becomes a box in a bitmap ([`missing_in_bitmaps`] counts
+//! them); SVG, HTML and the terminal
 //! leave it to the viewer's fonts. A bitmap sets letter after letter from left to right, so Arabic is not joined. A
 //! program that contains this crate contains the typeface, whose licence asks for its notice to go along:
 //! `LICENSE-DEJAVU` in this crate's folder.
 //!
-//! An axis title is never longer than its axis: it is shrunk, wrapped or cut with an ellipsis. Control characters are
+//! An axis title is never longer than its axis: it is shrunk a little, or cut with an ellipsis. Control characters are
 //! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`, those that turn the direction of text among them.
 //!
 //! # Many weights
@@ -59,12 +59,11 @@ mod font;
 mod heatmap;
 mod measures;
 mod raster;
-mod save;
 mod scale;
 mod svg;
 mod text;
-mod title;
 
 pub use error::PlotError;
-pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
+pub use font::missing_in_bitmaps;
+pub use heatmap::{HeatmapGrid, TerminalColor};
 pub use text::is_control;

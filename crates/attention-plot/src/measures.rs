@@ -1,8 +1,7 @@
 //! The measures that all figures share, in pixels of an SVG.
 
-/// The sizes of the letters of titles and of axis titles.
+/// The size of the letters of titles.
 pub(crate) const TITLE_EM: f64 = 13.0;
-pub(crate) const AXIS_TITLE_EM: f64 = 12.0;
 /// The length of a tick, and the space between a tick and its label.
 pub(crate) const TICK: i32 = 3;
 pub(crate) const TICK_GAP: i32 = 3;

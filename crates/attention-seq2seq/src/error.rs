@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use attention_transformers::search::SearchError;
+
 /// A result whose error is this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -80,7 +82,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// The heatmap cannot be drawn, or not be saved.
+    /// The heatmap cannot be drawn.
     #[error("{reason}")]
     Picture {
         /// The request, and why it cannot be met.
@@ -197,6 +199,20 @@ pub enum Error {
         /// The value that came.
         found: String,
     },
+}
+
+impl From<SearchError> for Error {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Setting {
+                what,
+                expected,
+                found,
+            } => Self::config(what, expected, found),
+            SearchError::NoProbabilities { position } => Self::NoProbabilities { position },
+            SearchError::Stopped => Self::Stopped,
+        }
+    }
 }
 
 impl Error {

@@ -174,7 +174,7 @@ impl WrongOutput {
 pub struct Evaluation {
     outputs: Vec<EvaluationSums>,
     sources: Vec<SourceErrors>,
-    worst: BTreeMap<Rank, WrongOutput>,
+    worst: BTreeMap<Place, WrongOutput>,
     unknown: Distinct,
     unknown_targets: Distinct,
     out_of_reach: usize,
@@ -182,7 +182,7 @@ pub struct Evaluation {
 }
 
 /// The order of wrong outputs: the most edits first, then the place of the source among all.
-type Rank = (Reverse<usize>, usize);
+type Place = (Reverse<usize>, usize);
 
 /// The numbers of sources, of sources with a space, and of sources with a target with a space.
 #[derive(Clone, Copy, Debug, Default)]
@@ -248,7 +248,7 @@ impl Evaluation {
         for batch in order.chunks(translator.batch_size()) {
             let batch_sources: Vec<&[String]> =
                 batch.iter().map(|&index| &sources[index][..]).collect();
-            let outputs = translator.translate_tokens(&batch_sources);
+            let outputs = translator.translate_tokens(&batch_sources)?;
             let probabilities = match config.with_probabilities {
                 true => log_probabilities(translator, &batch_sources, &outputs)?,
                 false => vec![None; outputs.len()],
@@ -301,8 +301,8 @@ impl Evaluation {
             reference: reference.to_vec(),
             edits,
         };
-        let rank = (Reverse(edits), self.spaces.all + index);
-        self.worst.insert(rank, wrong);
+        let place = (Reverse(edits), self.spaces.all + index);
+        self.worst.insert(place, wrong);
         if self.worst.len() > config.worst {
             self.worst.pop_last();
         }

@@ -14,6 +14,10 @@ impl<'a> StopSignal<'a> {
         Self(should_stop)
     }
 
+    pub(crate) fn question(self) -> &'a dyn Fn() -> bool {
+        self.0
+    }
+
     pub(crate) fn check(self) -> Result<()> {
         if (self.0)() {
             return Err(Error::Stopped);

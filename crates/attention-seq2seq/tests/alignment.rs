@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use attention_core::stateful::{AttentionState, StatefulAttention};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, Mask, Memory};
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Trainee};
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -64,7 +64,9 @@ impl StatefulAttention for Counting {
         memory: &Memory,
         state: Count,
     ) -> (AttentionOutput<3>, Count) {
-        let output = self.attention.attend_with_weights(query, memory);
+        let output = self
+            .attention
+            .attend_with_weights(query, memory, Mask::none());
         let steps = state.steps + 1.0;
         self.calls.lock().unwrap().push(read(steps.clone())[0]);
         let first = output.context.clone().narrow(2, 0, 1).reshape(steps.dims());

@@ -9,7 +9,9 @@ mod support;
 use std::sync::Once;
 
 use attention_seq2seq::attention::AnyScore;
-use attention_seq2seq::{AttentionKind, Batch, Seq2SeqConfig, Transformer, TransformerConfig};
+use attention_seq2seq::{
+    AttentionKind, Batch, Seq2SeqConfig, Seq2SeqModel, Transformer, TransformerConfig,
+};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Tensor};

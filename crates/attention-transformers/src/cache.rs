@@ -35,7 +35,7 @@ impl TransformerCache {
         first.map(KeyValueCache::lengths).unwrap_or_default()
     }
 
-    /// The examples `indices`, in that order: what a beam search keeps after a step.
+    /// The examples `indices`, in that order: what a beam search keeps after a step. An empty cache stays empty.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
@@ -43,6 +43,9 @@ impl TransformerCache {
     /// # Panics
     /// As [`KeyValueCache::select`].
     pub fn select(&mut self, indices: Tensor<1, Int>) {
+        if self.lengths().is_empty() {
+            return;
+        }
         for layer in &mut self.layers {
             layer.select(indices.clone());
         }

@@ -100,11 +100,11 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         let attention = &self.cross_attention;
         self.after_attention(rows, |rows| match weights {
             Some(weights) => {
-                let output = attention.attend_with_weights(rows, memory);
+                let output = attention.attend_with_weights(rows, memory, Mask::none());
                 weights.push(output.weights);
                 output.context
             }
-            None => attention.attend(rows, memory),
+            None => attention.attend(rows, memory, Mask::none()),
         })
     }
 
@@ -125,9 +125,11 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
     ) -> Tensor<3> {
         let rows = self.attention_residual.forward(rows, |rows| {
             let attention = &self.attention;
-            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache, Mask::none())
         });
-        self.after_attention(rows, |rows| self.cross_attention.attend(rows, memory))
+        self.after_attention(rows, |rows| {
+            self.cross_attention.attend(rows, memory, Mask::none())
+        })
     }
 
     /// The same layer with `bias` on the scores of the rows among each other. The clones of parameters are the

@@ -9,9 +9,9 @@ use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, Linear, PositionalEncoding,
     PositionalEncodingConfig,
 };
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
-use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::harness::parameter::{of_linear, shape, value};
 use burn_fused_layers::{EmbeddingTable, dropout};
 
 use crate::norm::{Norm, NormConfig};
@@ -28,6 +28,9 @@ pub enum PositionEmbeddingConfig {
         /// The number of positions, at most 10,000.
         max_positions: usize,
     },
+    /// Sines and cosines that are made where they are needed, so that there is no longest text; of an odd `size` the
+    /// last feature is a sine.
+    Unbounded,
     /// A learned row for each position.
     Learned {
         /// The number of positions.
@@ -42,22 +45,81 @@ pub enum PositionEmbedding {
     /// Sines and cosines: `sin(p / 10000^(2 n / size))` in feature `2 n` of position `p`, and its cosine in the next:
     /// Vaswani et al. 2017, "Attention Is All You Need", section 3.5. D2L's `PositionalEncoding`.
     Sinusoidal(PositionalEncoding),
+    /// The same, computed in `f64` for each call.
+    Unbounded(Sinusoids),
     /// A learned row for each position: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section
     /// 3.1. BERT and GPT-2 have such rows.
     Learned(Embedding),
 }
 
 impl PositionEmbedding {
-    /// The rows of all positions, `[max_positions, size]`.
-    fn table(&self) -> Tensor<2> {
+    /// The number of positions, if there is an end of them.
+    fn num_rows(&self) -> Option<usize> {
+        match self {
+            Self::Sinusoidal(encoding) => Some(encoding.sinusoids.dims()[1]),
+            Self::Learned(embedding) => Some(shape(&embedding.weight)[0]),
+            Self::Unbounded(_) => None,
+        }
+    }
+
+    /// The rows of positions, `[batch or 1, rows, size]`.
+    fn rows(&self, positions: &Positions, shape: [usize; 2], device: &Device) -> Tensor<3> {
         match self {
             Self::Sinusoidal(encoding) => {
                 let [_, max_positions, size] = encoding.sinusoids.dims();
-                encoding.sinusoids.clone().reshape([max_positions, size])
+                let table = encoding.sinusoids.clone().reshape([max_positions, size]);
+                positions.select(&table, shape)
             }
-            Self::Learned(embedding) => value(&embedding.weight),
+            Self::Unbounded(sinusoids) => sinusoids.rows(positions, shape, device),
+            Self::Learned(embedding) => positions.select(&value(&embedding.weight), shape),
         }
     }
+}
+
+/// Sines and cosines of [`PositionEmbeddingConfig::Unbounded`].
+#[derive(Module, Debug)]
+pub struct Sinusoids {
+    size: usize,
+}
+
+impl Sinusoids {
+    fn rows(&self, positions: &Positions, shape: [usize; 2], device: &Device) -> Tensor<3> {
+        let [_, num_rows] = shape;
+        let (examples, of_rows): (usize, Vec<i64>) = match positions.start() {
+            Some(start) => (1, (start..start + num_rows as i64).collect()),
+            None => {
+                let positions = positions.tensor(shape, device);
+                let [examples, _] = positions.dims();
+                (examples, positions.into_data().iter::<i64>().collect())
+            }
+        };
+        let rates = (0..self.size).map(|feature| {
+            let exponent = (feature - feature % 2) as f64 / self.size as f64;
+            10_000_f64.powf(-exponent)
+        });
+        let rates: Vec<f64> = rates.collect();
+        let elements = of_rows.into_iter().flat_map(|position| {
+            rates.iter().enumerate().map(move |(feature, rate)| {
+                let angle = position as f64 * rate;
+                if feature.is_multiple_of(2) {
+                    angle.sin()
+                } else {
+                    angle.cos()
+                }
+            })
+        });
+        let shape = [examples, num_rows, self.size];
+        Tensor::from_data(TensorData::new(elements.collect::<Vec<_>>(), shape), device)
+    }
+}
+
+/// The number of positions of a model, and the reason why there are no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PositionLimit {
+    /// The most tokens of a text.
+    pub max_positions: usize,
+    /// The reason, which names the kind of positions.
+    pub reason: &'static str,
 }
 
 /// Configuration of [`TokenEmbedding`].
@@ -121,6 +183,9 @@ impl TokenEmbeddingConfig {
                 let config = config.with_max_sequence_size(max_positions);
                 Some(PositionEmbedding::Sinusoidal(config.init(device)))
             }
+            PositionEmbeddingConfig::Unbounded => {
+                Some(PositionEmbedding::Unbounded(Sinusoids { size }))
+            }
             PositionEmbeddingConfig::Learned { max_positions } => {
                 assert_positive(NAME, &[("max_positions", max_positions)]);
                 Some(PositionEmbedding::Learned(table(max_positions)))
@@ -137,6 +202,8 @@ impl TokenEmbeddingConfig {
             norm: self.norm.as_ref().map(|norm| norm.init(size, device)),
             dropout: DropoutConfig::new(self.dropout).init(),
             scaled: self.scaled,
+            padding_token: None,
+            angle_limit: None,
         }
     }
 }
@@ -172,6 +239,12 @@ pub struct TokenEmbedding {
     /// Dropout on the sum, active while training.
     pub dropout: Dropout,
     scaled: bool,
+    /// The token that is no position of a text, as in RoBERTa: it has row 0 of the learned table, whose other rows
+    /// number the other tokens.
+    pub(crate) padding_token: Option<usize>,
+    /// The length at which the angles of the layers end.
+    #[module(skip)]
+    pub(crate) angle_limit: Option<PositionLimit>,
 }
 
 impl TokenEmbedding {
@@ -203,7 +276,22 @@ impl TokenEmbedding {
         self.sum(tokens, Some(types), positions)
     }
 
+    /// The number of positions, if it is limited: by the angles of the layers, or by the table of positions.
+    pub fn position_limit(&self) -> Option<PositionLimit> {
+        let of_table = || {
+            let rows = self.positions.as_ref()?.num_rows()?;
+            Some(PositionLimit {
+                max_positions: rows - usize::from(self.padding_token.is_some()),
+                reason: "the table of positions has no more rows",
+            })
+        };
+        self.angle_limit.or_else(of_table)
+    }
+
     /// The rows of texts that go on after the tokens in `cache`. Padding need not be a valid token.
+    ///
+    /// # Panics
+    /// If a text is longer than the angles of the layers allow, and as [`forward`](Self::forward).
     pub(crate) fn of_texts(
         &self,
         tokens: Tensor<2, Int>,
@@ -213,6 +301,18 @@ impl TokenEmbedding {
     ) -> Tensor<3> {
         let [batch, num_rows] = tokens.dims();
         let ranges = rows.ranges([batch, num_rows]);
+        if let Some(limit) = self.angle_limit {
+            let seen = cache.lengths();
+            for (b, new) in ranges.iter().enumerate() {
+                let len = seen.get(b).unwrap_or(&0) + new.len();
+                assert!(
+                    len <= limit.max_positions,
+                    "{NAME}: texts of at most {} tokens expected, since {}, got {len} in text {b}",
+                    limit.max_positions,
+                    limit.reason
+                );
+            }
+        }
         let positions = cache.positions(&ranges, num_rows, &tokens.device());
         let tokens = fill_padding_tokens(tokens, rows);
         match types {
@@ -240,7 +340,7 @@ impl TokenEmbedding {
     ) -> Tensor<3> {
         let [batch, num_rows] = tokens.dims();
         let table = value(&self.tokens.weight);
-        let mut rows = rows_of("tokens", table, tokens);
+        let mut rows = rows_of("tokens", table, tokens.clone());
         if batch * num_rows == 0 {
             return rows;
         }
@@ -261,8 +361,14 @@ impl TokenEmbedding {
             rows = rows + rows_of("types", value(&embedding.weight), types);
         }
         if let Some(embedding) = &self.positions {
-            let of_positions = positions.select(&embedding.table(), [batch, num_rows]);
-            let dtype = rows.dtype();
+            let (device, dtype) = (rows.device(), rows.dtype());
+            let shape = [batch, num_rows];
+            let of_positions = match (self.padding_token, embedding) {
+                (Some(padding), PositionEmbedding::Learned(table)) => {
+                    numbered(value(&table.weight), tokens, padding, positions)
+                }
+                _ => embedding.rows(positions, shape, &device),
+            };
             rows = rows + of_positions.cast(dtype);
         }
         if let Some(norm) = &self.norm {
@@ -270,6 +376,29 @@ impl TokenEmbedding {
         }
         dropout(&self.dropout, rows)
     }
+}
+
+/// The rows of positions where each token has the number of tokens before it that are not `padding`, whose row is the
+/// first of the table: `create_position_ids_from_input_ids` of `transformers`.
+fn numbered(
+    table: Tensor<2>,
+    tokens: Tensor<2, Int>,
+    padding: usize,
+    positions: &Positions,
+) -> Tensor<3> {
+    let shape = tokens.dims();
+    // One feature suffices to check that positions are within the table.
+    let [rows, _] = table.dims();
+    positions.select(&table.clone().narrow(0, 1, rows - 1).narrow(1, 0, 1), shape);
+    let positions = positions.tensor(shape, &tokens.device()).expand(shape);
+    let is_padding = tokens.equal_elem(padding as i64);
+    // Rows before a text have no positions.
+    let is_counted = is_padding
+        .clone()
+        .bool_and(positions.clone().greater_equal_elem(0));
+    let before = is_counted.int().cumsum(1);
+    let numbers = (positions - before + 1).mask_fill(is_padding, 0);
+    rows_of("positions", table, numbers.clamp_min(0))
 }
 
 /// The rows of a table at `indices`, `[batch, rows, size]`.

@@ -13,7 +13,7 @@ use burn_fused_layers::linear;
 
 use crate::cache::TransformerCache;
 use crate::decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
-use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::embedding::{PositionLimit, TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::generate::{CausalModel, SelectTexts};
 
@@ -182,7 +182,8 @@ pub struct EncoderDecoder<S: ScoringFunction, C: ScoringFunction = DotProductSco
     pub head: Option<Linear>,
     /// The bias of the logits where the embedding is the head, `[vocab_size]`: Marian's `final_logits_bias`.
     pub head_bias: Option<Param<Tensor<1>>>,
-    feature_scale: f64,
+    /// The factor on the features before the head.
+    pub feature_scale: f64,
 }
 
 /// The texts that were read, and those that are made so far: the state of generation by an [`EncoderDecoder`].
@@ -217,6 +218,11 @@ impl EncoderDecoderState {
 impl SelectTexts for EncoderDecoderState {
     fn select(&mut self, indices: Tensor<1, Int>) {
         Self::select(self, indices);
+    }
+
+    /// Texts of one prompt have one memory.
+    fn select_of_same_prompts(&mut self, indices: Tensor<1, Int>) {
+        self.cache.select(indices);
     }
 }
 
@@ -326,7 +332,14 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         self.logits(self.features_cached(tokens, rows, state))
     }
 
-    fn features_cached(
+    /// The rows from which [`forward_cached`](Self::forward_cached) makes logits.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`
+    ///
+    /// # Panics
+    /// As [`forward_cached`](Self::forward_cached).
+    pub fn features_cached(
         &self,
         tokens: Tensor<2, Int>,
         rows: NewRows,
@@ -369,5 +382,13 @@ impl<S: ScoringFunction, C: ScoringFunction> CausalModel for EncoderDecoder<S, C
         let features = self.features_cached(tokens, rows, state);
         // The head is for the last rows alone: it is the largest layer.
         self.logits(last_tokens(features, rows, shape))
+    }
+
+    fn position_limit(&self) -> Option<PositionLimit> {
+        self.embedding.position_limit()
+    }
+
+    fn lengths(&self, state: &EncoderDecoderState) -> Vec<usize> {
+        state.cache.lengths()
     }
 }

@@ -82,7 +82,7 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
     ) -> Tensor<3> {
         let rows = self.attention_residual.forward(rows, |rows| {
             let attention = &self.attention;
-            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+            attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache, Mask::none())
         });
         self.after_attention(rows)
     }

@@ -6,9 +6,10 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::harness::wide::{wide, widened};
 use burn_fused_layers::{
-    Activation as Function, activate, activate_gated, activate_gated_linear, activate_linear,
-    drop_elements, drops, linear,
+    Activation as Function, PackedLinear, activate, activate_gated, activate_gated_linear,
+    activate_linear, drop_elements, dropout, drops, linear,
 };
 
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
@@ -93,6 +94,7 @@ impl FeedForwardConfig {
             output: linear(hidden, size),
             dropout: DropoutConfig::new(self.dropout).init(),
             activation: self.activation,
+            packed: Vec::new(),
         }
     }
 }
@@ -117,15 +119,27 @@ pub struct FeedForward {
     pub gate: Option<Linear>,
     /// `W_1`, `[size, hidden_size]`. Llama's `up_proj`.
     pub input: Linear,
-    /// `W_2`, `[hidden_size, size]`. Llama's `down_proj`.
+    /// `W_2`, `[hidden_size, size]`. Llama's `down_proj`. It may be f32 in a network of half precision, as in T5: its
+    /// result is f32 then.
     pub output: Linear,
     /// Dropout on the hidden units, active while training.
     pub dropout: Dropout,
     #[module(skip)]
     activation: FeedForwardActivation,
+    /// The layers in the order of the fields, once [`pack`](Self::pack) packed them.
+    #[module(skip)]
+    packed: Vec<PackedLinear>,
 }
 
 impl FeedForward {
+    /// Packs the weights once for all calls to come, as [`MultiHeadAttention::pack`] does.
+    ///
+    /// [`MultiHeadAttention::pack`]: attention_core::MultiHeadAttention::pack
+    pub fn pack(&mut self) {
+        let layers = self.gate.iter().chain([&self.input, &self.output]);
+        self.packed = layers.map(PackedLinear::from).collect();
+    }
+
     /// The result of each row.
     ///
     /// # Shapes
@@ -142,13 +156,22 @@ impl FeedForward {
             linear(rows, weight, bias)
         };
         let function = self.activation.function();
+        if let [gate @ .., input, output] = self.packed.as_slice() {
+            let input = input.forward(rows.clone());
+            let hidden = match gate.first() {
+                Some(gate) => activate_gated(gate.forward(rows), input, function),
+                None => activate(input, function),
+            };
+            return output.forward(dropout(&self.dropout, hidden));
+        }
         let input = apply(&self.input, rows.clone());
         let gate = self.gate.as_ref().map(|gate| apply(gate, rows));
         activated_output(&self.output, &self.dropout, gate, input, function)
     }
 }
 
-/// The output layer of `f(input)`, or of `f(gate) * input`, after dropout. Where dropout drops nothing, the activated
+/// The output layer of `f(input)`, or of `f(gate) * input`, after dropout; in f32 if the layer is, whatever the input's
+/// half precision. Where dropout drops nothing, the activated
 /// elements are not kept for the backward pass on the CPU.
 pub(crate) fn activated_output<const D: usize>(
     output: &Linear,
@@ -158,6 +181,10 @@ pub(crate) fn activated_output<const D: usize>(
     function: Function,
 ) -> Tensor<D> {
     let (weight, bias) = of_linear(output);
+    let (mut gate, mut input) = (gate, input);
+    if weight.dtype() == wide(input.dtype()) {
+        (gate, input) = (gate.map(widened), widened(input));
+    }
     let devices = [
         gate.as_ref().map(Tensor::device),
         bias.as_ref().map(Tensor::device),

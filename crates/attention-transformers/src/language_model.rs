@@ -11,7 +11,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::linear;
 
 use crate::cache::TransformerCache;
-use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
+use crate::embedding::{PositionLimit, TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::generate::CausalModel;
 
@@ -249,5 +249,13 @@ impl<S: ScoringFunction> CausalModel for LanguageModel<S> {
         // The head is for the last rows alone: it is the largest layer.
         let last = last_tokens(features, rows, [batch, num_rows]);
         self.logits(last.unsqueeze()).squeeze_dim(0)
+    }
+
+    fn position_limit(&self) -> Option<PositionLimit> {
+        self.embedding.position_limit()
+    }
+
+    fn lengths(&self, cache: &TransformerCache) -> Vec<usize> {
+        cache.lengths()
     }
 }

@@ -76,12 +76,13 @@ pub use decoder::{
 pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 
 pub use embedding::{
-    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
+    PositionEmbedding, PositionEmbeddingConfig, PositionLimit, Sinusoids, TokenEmbedding,
+    TokenEmbeddingConfig,
 };
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
 pub use generate::{
-    Beam, BeamConfig, CausalModel, FinishReason, GenerateConfig, Generated, Generation,
-    RandomSamplingConfig, Sampling, SelectTexts,
+    BeamConfig, CausalModel, FinishReason, GenerateConfig, Generated, Generation,
+    RandomSamplingConfig, Sampling, SelectTexts, search,
 };
 pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{

@@ -101,13 +101,13 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// The normalized rows.
+    /// The normalized rows, of the gains' type.
     ///
     /// # Shapes
     /// - rows and result `[.., size]`
     ///
     /// # Panics
-    /// If size, type or device of the rows differ from the gains'.
+    /// If size, type or device of the rows differ from the gains', which may be in half precision beside rows in f32.
     pub fn forward<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         let gamma = value(&self.gamma);
         if self.is_centered {

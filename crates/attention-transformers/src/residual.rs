@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::nn::Dropout;
 use burn::tensor::Tensor;
 use burn_fused_layers::dropout_beside;
+use burn_fused_layers::harness::wide::widened;
 
 use crate::norm::Norm;
 
@@ -36,7 +37,8 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// The rows after a sublayer.
+    /// The rows after a sublayer. If one of rows and output is f32 and the other in half precision, so is their sum
+    /// f32.
     ///
     /// # Shapes
     /// - rows, what the sublayer gets and returns, and result `[batch, rows, size]`
@@ -54,7 +56,12 @@ impl Residual {
             Some(norm) => norm.forward(output),
             None => output,
         };
-        let sum = rows + dropout_beside(&self.dropout, output, [self.norm.gamma.device()]);
+        let added = dropout_beside(&self.dropout, output, [self.norm.gamma.device()]);
+        let sum = if rows.dtype() == added.dtype() {
+            rows + added
+        } else {
+            widened(rows) + widened(added)
+        };
         match self.order {
             NormOrder::Pre | NormOrder::Sandwich => sum,
             NormOrder::Post => self.norm.forward(sum),

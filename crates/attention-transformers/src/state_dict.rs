@@ -1,6 +1,6 @@
 //! Normalizations in files that PyTorch wrote.
 
-use attention_core::import::StateDict;
+use attention_import::StateDict;
 
 use crate::norm::Norm;
 

@@ -1,9 +1,12 @@
 //! Encoders of texts.
 
+use std::ops::Range;
+
 use attention_core::padding::{first_tokens, last_tokens, mask_of_tokens};
 use attention_core::{KeyValueCache, Mask, NewRows, ScoringFunction};
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, TensorData};
+use burn_fused_layers::harness::wide::{in_wide, wide};
 
 use crate::embedding::TokenEmbedding;
 use crate::encoder::TransformerEncoder;
@@ -32,9 +35,27 @@ pub enum Pooling {
     First,
     /// The last token, as in models made of causal ones.
     Last,
+    /// The largest element of each feature.
+    Max,
+    /// The sum of all, divided by the square root of their number.
+    MeanSqrtLen,
+    /// The mean of all, where token `n` counts `n` times, as in SGPT: Muennighoff 2022, "SGPT: GPT Sentence Embeddings
+    /// for Semantic Search", section 3.
+    WeightedMean,
 }
 
 impl<S: ScoringFunction> TextEncoder<S> {
+    /// Packs the weights of all layers once for all texts to come, as [`MultiHeadAttention::pack`] does: for texts that
+    /// come one by one. Results are the same to the bit.
+    ///
+    /// [`MultiHeadAttention::pack`]: attention_core::MultiHeadAttention::pack
+    pub fn pack(&mut self) {
+        for layer in &mut self.stack.layers {
+            layer.attention.pack();
+            layer.feed_forward.pack();
+        }
+    }
+
     /// The features of each token of a text; `rows` says which are tokens and no padding, and without `types` all are
     /// of the first one, if the model has types.
     ///
@@ -82,20 +103,81 @@ impl<S: ScoringFunction> TextEncoder<S> {
 /// # Panics
 /// If a text has no token.
 pub(crate) fn pooled(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
+    let dtype = features.dtype();
+    // The length divides the number of tokens out.
+    normalized(sums(features, rows, pooling)).cast(dtype)
+}
+
+/// One vector for each text, as `pooling` says.
+///
+/// # Panics
+/// If a text has no token.
+#[cfg(feature = "pytorch")] // by `hub` alone
+pub(crate) fn vectors(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
+    let (dtype, device) = (features.dtype(), features.device());
+    let [batch, num_rows, _] = features.dims();
+    let sums = sums(features, rows, pooling);
+    let divisor = |len: f64| match pooling {
+        Pooling::First | Pooling::Last | Pooling::Max => 1.0,
+        Pooling::Mean => len,
+        Pooling::MeanSqrtLen => len.sqrt(),
+        Pooling::WeightedMean => len * (len + 1.0) / 2.0,
+    };
+    let ranges = rows.ranges([batch, num_rows]).into_iter();
+    let divisors = ranges.map(|of| divisor(of.len() as f64)).collect();
+    let divisors = TensorData::new::<f64, _>(divisors, [batch, 1]);
+    let divisors = Tensor::<2>::from_data(divisors, (&device, sums.dtype()));
+    (sums / divisors).cast(dtype)
+}
+
+/// The vectors divided by their lengths, in their own type.
+pub(crate) fn normalized(vectors: Tensor<2>) -> Tensor<2> {
+    in_wide(vectors, |vectors| {
+        let lengths = vectors.clone().square().sum_dim(1).sqrt();
+        vectors / lengths.clamp_min(1e-12)
+    })
+}
+
+/// The vectors of `pooling` before means are divided, in f32 at least.
+///
+/// # Panics
+/// If a text has no token.
+fn sums(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
     let [batch, num_rows, _] = features.dims();
     let shape = [batch, num_rows];
     let has_none = rows.ranges(shape).iter().position(|of| of.is_empty());
     if let Some(at) = has_none {
         panic!("Pooling: at least one token expected in each text, got none in text {at}");
     }
-    let vectors = match pooling {
-        // Padding has zeros, and the length divides the number of tokens out.
-        Pooling::Mean => features.sum_dim(1).squeeze_dim(1),
-        Pooling::First => first_tokens(features, rows, shape),
-        Pooling::Last => last_tokens(features, rows, shape),
+    let dtype = wide(features.dtype());
+    let device = features.device();
+    let each = |of_token: &dyn Fn(usize) -> f32, of_padding: f32| {
+        let of_text = |of: Range<usize>| {
+            let row = move |row| {
+                if of.contains(&row) {
+                    of_token(row - of.start)
+                } else {
+                    of_padding
+                }
+            };
+            (0..num_rows).map(row)
+        };
+        let all = rows.ranges(shape).into_iter().flat_map(of_text).collect();
+        let data = TensorData::new::<f32, _>(all, [batch, num_rows, 1]);
+        Tensor::<3>::from_data(data, (&device, dtype))
     };
-    let lengths = vectors.clone().square().sum_dim(1).sqrt();
-    vectors / lengths.clamp_min(1e-12)
+    // Padding has zeros.
+    let sum = |features: Tensor<3>| features.sum_dim(1).squeeze_dim(1);
+    match pooling {
+        Pooling::Mean | Pooling::MeanSqrtLen => sum(features.cast(dtype)),
+        Pooling::WeightedMean => sum(features.cast(dtype) * each(&|at| (at + 1) as f32, 0.0)),
+        Pooling::First => first_tokens(features, rows, shape).cast(dtype),
+        Pooling::Last => last_tokens(features, rows, shape).cast(dtype),
+        Pooling::Max => {
+            let features = features.cast(dtype) + each(&|_| 0.0, f32::NEG_INFINITY);
+            features.max_dim(1).squeeze_dim(1)
+        }
+    }
 }
 
 /// The features of texts, zeros in padding, where rows attend to tokens that `mask` shows.

@@ -1,4 +1,4 @@
-//! Parameters of PyTorch's Transformer layers and stacks, from files that [`attention_core::import`] reads.
+//! Parameters of PyTorch's Transformer layers and stacks, from files that [`attention_import`] reads.
 //!
 //! A function fills a layer or a stack that was configured before: a state dict says no number of heads, no activation
 //! and no order of normalizations. burn-store calls a tensor by the fields of its module; in PyTorch they are
@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use attention_core::ScoringFunction;
-use attention_core::import::{ImportError, Place, StateDict, read_multi_head_attention};
+use attention_import::{ImportError, Place, StateDict, read_multi_head_attention};
 
 use crate::decoder::TransformerDecoder;
 use crate::decoder_layer::TransformerDecoderLayer;
@@ -96,7 +96,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// let layer = TransformerLayerConfig::new(512, 8, 2048).with_norm_order(NormOrder::Post);
 /// let stack = TransformerEncoderConfig::new(layer, 6).init(&Device::flex());
 /// let stack = load_transformer_encoder(stack, "model.pt", "encoder.")?;
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_transformer_encoder<S: ScoringFunction>(
     mut stack: TransformerEncoder<S>,

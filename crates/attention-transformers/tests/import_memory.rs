@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::import::load_additive_attention;
 use attention_core::{AdditiveAttentionConfig, NewRows};
+use attention_import::load_additive_attention;
 use attention_tests::checkpoint::{CompressionMethod, View, dict, pickle, write_archive};
 use attention_tests::{Array, device, reference_path};
 use attention_transformers::hub::load_llama;

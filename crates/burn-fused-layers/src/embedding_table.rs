@@ -4,11 +4,13 @@ use burn::tensor::{Int, Tensor};
 
 use crate::harness::parameter::dequantized;
 use crate::harness::shared_weight::SharedWeight;
+use crate::harness::wide::widened_in_training;
 use crate::read_shared::read_weight;
 use crate::select_rows::select_rows;
 
 /// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
-/// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn.
+/// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn. The
+/// gradients of half precision are added in f32.
 ///
 /// ```
 /// use burn_fused_layers::EmbeddingTable;
@@ -26,14 +28,18 @@ use crate::select_rows::select_rows;
 #[derive(Clone, Debug)]
 pub struct EmbeddingTable {
     table: Tensor<2>,
+    /// The table as rows are selected from it.
+    read: Tensor<2>,
     shared: SharedWeight,
 }
 
 impl EmbeddingTable {
     /// The rows of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
     pub fn new(table: Tensor<2>) -> Self {
+        let table = dequantized(table);
         Self {
-            table: dequantized(table),
+            read: widened_in_training(table.clone()),
+            table,
             shared: SharedWeight::default(),
         }
     }
@@ -51,7 +57,7 @@ impl EmbeddingTable {
     /// # Panics
     /// If there is no such token, or the tokens are on another device.
     pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
-        let table = read_weight(self.table.clone(), &self.shared);
-        select_rows(table, tokens, Some(self.shared.slot()))
+        let table = read_weight(self.read.clone(), &self.shared);
+        select_rows(table, tokens, Some(self.shared.slot())).cast(self.table.dtype())
     }
 }

@@ -21,7 +21,6 @@ mod linear_cross_entropy;
 mod normalize;
 mod ops;
 mod packed_linear;
-mod packed_weights;
 pub mod paths;
 mod read_shared;
 pub mod recurrent;
@@ -34,7 +33,6 @@ pub use linear::linear;
 pub use linear_cross_entropy::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};
 pub use normalize::{layer_norm, rms_norm};
 pub use packed_linear::PackedLinear;
-pub use packed_weights::PackedWeights;
 pub use read_shared::read_shared;
 
 pub use cpu_kernels::{Activation, release_memory};
@@ -55,10 +53,7 @@ pub mod backend {
     pub use crate::harness::deferred_gradients::GradientSlot;
     pub use crate::harness::optional::OptionalTensor;
     pub use crate::harness::shared_weight::SharedWeight;
-    pub use crate::ops::{
-        ActivateInputs, ActivateLinearInputs, DropoutFactorsInputs, LayerBackend, LayerOps,
-        LinearCrossEntropyInputs, LinearInputs, NormalizeInputs, RecurrentInputs, SelectRowsInputs,
-        StepsRead,
-    };
+    pub use crate::ops::inputs::*;
+    pub use crate::ops::{LayerBackend, LayerOps, OPERATIONS, StepsRead};
     pub use crate::recurrent::{CellKind, Steps};
 }

@@ -11,7 +11,7 @@ use crate::ops::{LayerOps, NormalizeInputs};
 
 /// Layer normalization along the last axis: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, as by
 /// [`LayerNorm`](burn::nn::LayerNorm). On the CPU it is one pass over the rows, and one backward, which needs the input
-/// and two numbers of each row. Half precision is computed in f32.
+/// and two numbers of each row. Half precision is computed in f32; beside gains of half precision the input may be f32.
 ///
 /// Ba et al. 2016, "Layer Normalization", section 3. PyTorch: `F.layer_norm(input, [size], gain, bias, epsilon)`.
 ///
@@ -28,7 +28,7 @@ use crate::ops::{LayerOps, NormalizeInputs};
 /// ```
 ///
 /// # Shapes
-/// - input and result `[.., size]`, gain and bias `[size]`
+/// - input and result `[.., size]`, gain and bias `[size]`; the result is of the gain's type
 ///
 /// # Panics
 /// If shapes, types or devices do not fit together, or epsilon is not a number from 0 on.
@@ -79,7 +79,8 @@ fn apply<const D: usize>(
     let (gain, bias) = (dequantized(gain), bias.map(dequantized));
     let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
     let parameters = [Argument::floats("gain", &gain)].into_iter().chain(of_bias);
-    assert_together(name, Argument::floats("input", &input), parameters);
+    let of_input = Argument::floats_or_wide("input", &input, &gain);
+    assert_together(name, of_input, parameters);
     let (dims, [size]) = (input.dims(), gain.dims());
     assert!(
         dims[D - 1] == size,
@@ -96,10 +97,10 @@ fn apply<const D: usize>(
         epsilon.is_finite() && epsilon >= 0.0,
         "{name}: epsilon expected a number from 0 on, got {epsilon}"
     );
+    let dtype = gain.dtype();
     if dims.contains(&0) {
-        return input;
+        return input.cast(dtype);
     }
-    let dtype = input.dtype();
     let wide = wide(dtype);
     let rows = dims[..D - 1].iter().product::<usize>();
     let inputs = NormalizeInputs {

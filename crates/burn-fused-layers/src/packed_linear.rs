@@ -1,14 +1,17 @@
 //! Linear layers that many calls apply.
 
 use burn::nn::Linear;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use crate::harness::parameter::{dequantized, of_linear};
 use crate::harness::shared_weight::SharedWeight;
+use crate::harness::wide::widened_in_training;
 use crate::linear::apply;
 
 /// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight
-/// is packed once for all of them, and the weight's gradient is one product of all calls.
+/// is packed once for all of them, and the weight's gradient is one product of all calls. It has the weight that the
+/// layer had when it was made. In training half precision is multiplied in f32, so that the gradients of all calls are
+/// added in f32.
 ///
 /// ```
 /// use burn_fused_layers::PackedLinear;
@@ -26,6 +29,8 @@ use crate::linear::apply;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PackedLinear {
+    /// The type of inputs and results.
+    dtype: DType,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     shared: SharedWeight,
@@ -34,9 +39,11 @@ pub struct PackedLinear {
 impl PackedLinear {
     /// A layer of `weight`, `[in, out]`, and `bias`, `[out]`.
     pub fn new(weight: Tensor<2>, bias: Option<Tensor<1>>) -> Self {
+        let weight = dequantized(weight);
         Self {
-            weight: dequantized(weight),
-            bias: bias.map(dequantized),
+            dtype: weight.dtype(),
+            weight: widened_in_training(weight),
+            bias: bias.map(|bias| widened_in_training(dequantized(bias))),
             shared: SharedWeight::default(),
         }
     }
@@ -47,7 +54,12 @@ impl PackedLinear {
     /// If shapes, types or devices do not fit together.
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let (weight, bias) = (self.weight.clone(), self.bias.clone());
-        apply(input, weight, bias, Some(&self.shared))
+        let (dtype, own) = (input.dtype(), self.dtype);
+        assert!(
+            dtype == own,
+            "linear: weight expected of type {dtype:?}, as the input, got {own:?}"
+        );
+        apply(input.cast(weight.dtype()), weight, bias, Some(&self.shared)).cast(dtype)
     }
 }
 

@@ -5,111 +5,153 @@
 //! of shapes.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::Shape;
+use burn::backend::tensor::{Device, FloatTensor};
+use burn::backend::{Backend, BackendTypes, TensorMetadata};
+use burn::tensor::{DType, Shape};
+use cpu_kernels::Level;
 
 /// The environment variable that chooses the paths.
 const VARIABLE: &str = "ATTENTION_KERNELS";
 
-/// The operations, each with its name in [`VARIABLE`].
-macro_rules! operations {
-    ($($operation:ident: $name:literal),+ $(,)?) => {
-        /// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
-        #[doc(hidden)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "methods of `LayerOps` and `AttentionOps`; attention is two, by its score")]
-        pub enum Operation {
-            $($operation),+
-        }
-
-        impl Operation {
-            /// Every one.
-            pub const ALL: &[Self] = &[$(Self::$operation),+];
-
-            /// The name in `ATTENTION_KERNELS`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$operation => $name),+
-                }
-            }
-        }
-    };
+/// The operations of a crate that may have kernels, as [`operations!`](crate::harness::operations::operations)
+/// registers them.
+#[doc(hidden)]
+pub struct Operations {
+    /// The names in [`VARIABLE`], some for each method.
+    names: &'static [&'static [&'static str]],
+    /// The operations of the crate below.
+    below: Option<&'static Self>,
+    /// The operations that run by their definitions, in bits.
+    composed: OnceLock<AtomicU32>,
 }
 
-operations! {
-    AdditiveAttention: "additive_attention",
-    DotProductAttention: "dot_product_attention",
-    AdditiveScore: "additive_score",
-    MaskedSoftmax: "masked_softmax",
-    Rotate: "rotate",
-    Linear: "linear",
-    SelectRows: "select_rows",
-    Activate: "activate",
-    ActivateLinear: "activate_linear",
-    Normalize: "normalize",
-    LinearCrossEntropy: "linear_cross_entropy",
-    Recurrent: "recurrent",
-    DropoutFactors: "dropout_factors",
+impl Operations {
+    /// Operations of these names, in a crate above the one that has the others.
+    pub const fn new(
+        names: &'static [&'static [&'static str]],
+        below: Option<&'static Self>,
+    ) -> Self {
+        Self {
+            names,
+            below,
+            composed: OnceLock::new(),
+        }
+    }
+
+    /// Every one, with those of the crates below.
+    pub fn all(&'static self) -> Vec<Operation> {
+        let own = (0..self.names().count()).map(|index| Operation { of: self, index });
+        let below = self.below.map(Self::all).unwrap_or_default();
+        own.chain(below).collect()
+    }
+
+    /// The operation of a name, of this crate or one below.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn named(&'static self, name: &str) -> Operation {
+        let operation = self.all().into_iter().find(|of| of.name() == name);
+        operation.unwrap_or_else(|| panic!("expected the name of an operation, got {name}"))
+    }
+
+    /// Checks the environment variables that choose paths and instruction sets, before a kernel panics about the
+    /// latter: the first that is wrong, what was expected, and what came.
+    pub fn check_environment(&'static self) -> Result<(), [String; 3]> {
+        let value = std::env::var_os(VARIABLE).unwrap_or_default();
+        let value = value.to_string_lossy();
+        if !self.parse(&value).1.is_empty() {
+            let names: Vec<&str> = self.all().iter().map(|of| of.name()).collect();
+            let names = names.join(", ");
+            let expected = format!("`on`, `off`, or some of these with `-` before each: {names}");
+            return Err([VARIABLE.to_owned(), expected, format!("{value:?}")]);
+        }
+        let level = Level::chosen().map(drop);
+        level.map_err(|[expected, found]| [Level::VARIABLE.to_owned(), expected, found])
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.names.iter().copied().flatten().copied()
+    }
+
+    fn composed(&self) -> &AtomicU32 {
+        self.composed.get_or_init(|| {
+            let value = std::env::var_os(VARIABLE).unwrap_or_default();
+            let value = value.to_string_lossy();
+            let (composed, unknown) = self.parse(&value);
+            // The lowest crate does not know the names of the others: it says what can be no name.
+            let is_for_this = |item: &&str| item.starts_with('-') == self.below.is_some();
+            for item in unknown.into_iter().filter(is_for_this) {
+                let own = self.names();
+                let names: Vec<&str> = own.chain(self.below.into_iter().flat_map(Self::names)).collect();
+                log::warn!(
+                    "{VARIABLE}: expected `on`, `off`, or names with `-` before each, as {}; got {item:?}, which is \
+                     ignored",
+                    names.join(", ")
+                );
+            }
+            AtomicU32::new(composed)
+        })
+    }
+
+    /// Parses a value of [`VARIABLE`]: the operations that run by their definitions, and the items that are unknown.
+    fn parse<'a>(&self, value: &'a str) -> (u32, Vec<&'a str>) {
+        let (mut composed, mut unknown) = (0, Vec::new());
+        match value {
+            "" | "on" => return (composed, unknown),
+            "off" => return (u32::MAX, unknown),
+            _ => {}
+        }
+        for item in value.split(',').map(str::trim) {
+            let is_item = |name: &str| item.strip_prefix('-') == Some(name);
+            match self.names().position(is_item) {
+                Some(index) => composed |= 1 << index,
+                None if self.below.is_some_and(|below| below.names().any(is_item)) => {}
+                None => unknown.push(item),
+            }
+        }
+        (composed, unknown)
+    }
+}
+
+/// An operation that may have a kernel.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Operation {
+    of: &'static Operations,
+    index: usize,
 }
 
 impl Operation {
-    /// A set of this one alone.
-    pub fn bit(self) -> u32 {
-        1 << self as u32
+    /// The name in `ATTENTION_KERNELS`.
+    pub fn name(self) -> &'static str {
+        self.of.names().nth(self.index).expect("an index of a name")
     }
 
     /// Whether its kernel is not switched off.
     pub fn is_on(self) -> bool {
-        COMPOSED.load(Ordering::Relaxed) & self.bit() == 0
+        self.of.composed().load(Ordering::Relaxed) & 1 << self.index == 0
     }
 }
 
-/// The operations that run by their definitions, in bits.
-static COMPOSED: LazyLock<AtomicU32> = LazyLock::new(|| {
-    let composed = std::env::var_os(VARIABLE).map_or(0, |value| {
-        let value = value.to_string_lossy();
-        parse(&value).unwrap_or_else(|expected| {
-            log::warn!("{VARIABLE}: expected {expected}, got {value:?}; it counts as `on`");
-            0
-        })
-    });
-    AtomicU32::new(composed)
-});
-
-/// Parses a value of [`VARIABLE`] to the operations that run by their definitions, or says what was expected.
-fn parse(value: &str) -> Result<u32, String> {
-    match value {
-        "" | "on" => return Ok(0),
-        "off" => return Ok(Operation::ALL.iter().map(|operation| operation.bit()).sum()),
-        _ => {}
+impl fmt::Debug for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
-    let mut composed = 0;
-    for item in value.split(',') {
-        let name = item.trim().strip_prefix('-');
-        let mut all = Operation::ALL.iter();
-        let operation = all.find(|operation| Some(operation.name()) == name);
-        let operation = operation.ok_or_else(|| {
-            let names: Vec<&str> = Operation::ALL.iter().map(|of| of.name()).collect();
-            let names = names.join(", ");
-            format!("`on`, `off`, or some of these with `-` before each: {names}")
-        })?;
-        composed |= operation.bit();
-    }
-    Ok(composed)
 }
 
 /// Whether the kernel of an operation runs where there is one, or else its definition, whatever the variable says. For
 /// benches and tests.
 #[doc(hidden)]
 pub fn set_kernel(operation: Operation, runs: bool) {
+    let (composed, bit) = (operation.of.composed(), 1 << operation.index);
     if runs {
-        COMPOSED.fetch_and(!operation.bit(), Ordering::Relaxed);
+        composed.fetch_and(!bit, Ordering::Relaxed);
     } else {
-        COMPOSED.fetch_or(operation.bit(), Ordering::Relaxed);
+        composed.fetch_or(bit, Ordering::Relaxed);
     }
 }
 
@@ -139,33 +181,38 @@ enum Path {
     NotHere,
 }
 
-/// The kernel, if it runs: `has` says whether with the type of `like` on its device.
-pub fn chosen<B: Backend, K>(
+/// The kernel, if it runs with tensors like this one, of the backend `B` or of its autodiff: `runs_on` says whether on
+/// a device, with a type.
+#[doc(hidden)]
+pub fn chosen<B: Backend, A, K>(
     operation: Operation,
     kernel: Option<K>,
-    like: &FloatTensor<B>,
-    has: impl FnOnce() -> bool,
-) -> Option<K> {
+    like: &FloatTensor<A>,
+    runs_on: fn(&Device<B>, DType, Operation) -> bool,
+) -> Option<K>
+where
+    A: Backend + BackendTypes<Device = Device<B>>,
+{
     let path = match &kernel {
         None => Path::NoKernel,
         Some(_) if !operation.is_on() => Path::SwitchedOff,
-        Some(_) if !has() => Path::NotHere,
+        Some(_) if !runs_on(&like.device(), like.dtype(), operation) => Path::NotHere,
         Some(_) => Path::Kernel,
     };
     if log::log_enabled!(log::Level::Debug) {
-        say::<B>(operation, path, like);
+        say::<A>(operation.name(), path, like);
     }
     kernel.filter(|_| path == Path::Kernel)
 }
 
 /// Says it, if it has not been said of tensors of about this shape.
-fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
-    static SAID: LazyLock<Mutex<HashSet<(Operation, Path, String)>>> =
-        LazyLock::new(Mutex::default);
+fn say<B: Backend>(name: &'static str, path: Path, like: &FloatTensor<B>) {
+    type Said = HashSet<(&'static str, Path, String)>;
+    static SAID: LazyLock<Mutex<Said>> = LazyLock::new(Mutex::default);
     let (shape, dtype) = (like.shape(), like.dtype());
     let about = format!("{dtype:?} on {:?}", like.device());
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if !said.insert((operation, path, format!("{:?} {about}", class(&shape)))) {
+    if !said.insert((name, path, format!("{:?} {about}", class(&shape)))) {
         return;
     }
     drop(said);
@@ -175,7 +222,6 @@ fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
         Path::NoKernel => "by its definition, as there is no kernel".to_string(),
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
     };
-    let name = operation.name();
     log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
 }
 
@@ -191,24 +237,33 @@ mod tests {
 
     #[test]
     fn a_variable_chooses_paths_by_name() {
-        let of = |operations: &[Operation]| operations.iter().map(|of| of.bit()).sum::<u32>();
-        assert_eq!(parse(""), Ok(0));
-        assert_eq!(parse("on"), Ok(0));
-        assert_eq!(parse("off"), Ok(of(Operation::ALL)));
-        let both = of(&[Operation::Linear, Operation::Recurrent]);
-        assert_eq!(parse("-linear, -recurrent"), Ok(both));
-        assert_eq!(both.count_ones(), 2);
-        for wrong in [
-            "linear",
-            "-lines",
-            "off,-linear",
-            "-linear,",
-            "--linear",
-            "+linear",
-        ] {
-            let expected = parse(wrong).expect_err("unknown");
-            assert!(expected.contains(" dot_product_attention,"), "{expected}");
+        static BELOW: Operations = Operations::new(&[&["linear"], &["recurrent"]], None);
+        static ABOVE: Operations =
+            Operations::new(&[&["additive", "dot"], &[], &["rotate"]], Some(&BELOW));
+        assert_eq!(
+            format!("{:?}", ABOVE.all()),
+            "[additive, dot, rotate, linear, recurrent]"
+        );
+        for on in ["", "on"] {
+            assert_eq!(ABOVE.parse(on), (0, vec![]));
         }
+        assert_eq!(ABOVE.parse("off").0 & 0b111, 0b111);
+        assert_eq!(ABOVE.parse("-linear, -rotate"), (0b100, vec![]));
+        assert_eq!(BELOW.parse("-linear, -rotate"), (0b1, vec!["-rotate"]));
+        for (wrong, item) in [
+            ("linear", "linear"),
+            ("-lines", "-lines"),
+            ("off,-dot", "off"),
+            ("-dot,", ""),
+            ("--dot", "--dot"),
+            ("+dot", "+dot"),
+        ] {
+            assert_eq!(ABOVE.parse(wrong).1, [item], "{wrong}");
+        }
+        set_kernel(ABOVE.named("dot"), false);
+        set_kernel(ABOVE.named("recurrent"), false);
+        let on = ABOVE.all().into_iter().map(Operation::is_on);
+        assert_eq!(on.collect::<Vec<_>>(), [true, false, true, true, false]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use burn::backend::Dispatch;
 use burn::backend::tensor::FloatTensor;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
@@ -23,11 +23,5 @@ pub fn read_shared<const D: usize>(
 
 /// The weight for one call, `weight` itself or, in training, a node of the graph that may deposit its gradient.
 pub(crate) fn read_weight(weight: Tensor<2>, shared: &SharedWeight) -> Tensor<2> {
-    match weight.dtype() {
-        DType::F32 | DType::F64 => {
-            read_shared(weight.clone().into_dispatch(), weight, &shared.slot())
-        }
-        // In half precision: not multiplied by our products.
-        _ => weight,
-    }
+    read_shared(weight.clone().into_dispatch(), weight, &shared.slot())
 }

@@ -40,20 +40,16 @@ fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
             let kept = factors.iter().filter(|&&factor| factor != 0.0);
             for &factor in kept.clone() {
                 let expected = 1.0 / (1.0 - probability);
-                assert!(
-                    (f64::from(factor) - expected).abs() < 1e-6 * expected,
-                    "{factor}"
-                );
+                let is_near = (f64::from(factor) - expected).abs() < 1e-6 * expected;
+                assert!(is_near, "{factor}");
             }
             if !is_in_host_memory(device) {
                 continue; // Drawn by Burn.
             }
             let deviation = (count * probability * (1.0 - probability)).sqrt();
             let difference = kept.count() as f64 - count * (1.0 - probability);
-            assert!(
-                difference.abs() < 5.0 * deviation,
-                "{probability}: {difference}"
-            );
+            let is_near = difference.abs() < 5.0 * deviation;
+            assert!(is_near, "{probability}: {difference}");
             // Neighbours in either axis are dropped independently of each other.
             for distance in [1, shape[1], 1 << 14] {
                 let pairs = factors.iter().zip(&factors[distance..]);
@@ -61,10 +57,8 @@ fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
                 let count = count - distance as f64;
                 let share = probability * probability + (1.0 - probability) * (1.0 - probability);
                 let deviation = (count * share * (1.0 - share)).sqrt();
-                assert!(
-                    (equal - count * share).abs() < 8.0 * deviation,
-                    "{probability} {distance}"
-                );
+                let is_near = (equal - count * share).abs() < 8.0 * deviation;
+                assert!(is_near, "{probability} {distance}");
             }
         }
     });

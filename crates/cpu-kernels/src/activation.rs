@@ -66,7 +66,7 @@ const SMALL: f64 = 0.625;
 
 /// The hyperbolic tangent, within some units in the last place.
 #[inline(always)]
-pub(crate) fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+pub fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     if size_of::<E>() != size_of::<f32>() {
         let mut lanes = [E::ZERO; MAX_LANES];
         simd.store(x, &mut lanes);

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod activation;
+pub mod activation;
 pub mod checks;
 pub mod simd;
 pub mod slices;

@@ -29,6 +29,21 @@ enum Start {
     Sum,
 }
 
+fn case(sizes: [usize; 3], transposed: [bool; 2], gap: usize, start: Start) -> Case {
+    Case {
+        sizes,
+        transposed,
+        gap,
+        start,
+    }
+}
+
+/// On this number of threads.
+fn on<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.unwrap().install(run)
+}
+
 /// An operand, and its element at a row and column.
 struct Operand<E> {
     data: Vec<E>,
@@ -38,16 +53,10 @@ struct Operand<E> {
 }
 
 impl<E: LayerReal> Operand<E> {
-    fn new(
-        random: &mut Random,
-        [rows, columns]: [usize; 2],
-        is_transposed: bool,
-        gap: usize,
-    ) -> Self {
-        let sizes = match is_transposed {
-            true => [columns, rows],
-            false => [rows, columns],
-        };
+    fn new(random: &mut Random, mut sizes: [usize; 2], is_transposed: bool, gap: usize) -> Self {
+        if is_transposed {
+            sizes.reverse();
+        }
         let stride = sizes[1] + gap;
         let mut data: Vec<E> = (0..sizes[0] * stride).map(|_| random.normal()).collect();
         for row in data.chunks_mut(stride.max(1)) {
@@ -89,15 +98,10 @@ fn run<E: LayerReal>(level: Level, case: Case) -> (Vec<E>, f64) {
     let right = Operand::<E>::new(&mut random, [steps, columns], right, case.gap);
     let row: Vec<E> = (0..columns).map(|_| random.normal()).collect();
     let before: Vec<E> = (0..rows * columns).map(|_| random.normal()).collect();
+    let nan = vec![E::from_f64(f64::NAN); before.len()];
     let (start, mut out) = match case.start {
-        Start::Zero => (
-            ProductStart::Zero,
-            vec![E::from_f64(f64::NAN); before.len()],
-        ),
-        Start::Row => (
-            ProductStart::Row(&row),
-            vec![E::from_f64(f64::NAN); before.len()],
-        ),
+        Start::Zero => (ProductStart::Zero, nan),
+        Start::Row => (ProductStart::Row(&row), nan),
         Start::Sum => (ProductStart::Sum, before.clone()),
     };
     // Packed by one call, found by the next.
@@ -143,12 +147,9 @@ fn in_parts<'a, E: LayerReal>(
     cuts: &[usize],
 ) -> (Vec<Matrix<'a, E>>, Vec<Matrix<'a, E>>) {
     let parts = cuts.windows(2).map(|cut| cut[0]..cut[1]);
-    parts
-        .map(|part| {
-            let left = left.matrix().columns(part.clone());
-            (left, right.matrix().rows(part))
-        })
-        .unzip()
+    let left = |part| left.matrix().columns(part);
+    let pairs = parts.map(|part| (left(part.clone()), right.matrix().rows(part)));
+    pairs.unzip()
 }
 
 /// In both types, on every level, with every way to store and to start.
@@ -156,12 +157,7 @@ fn check(sizes: [usize; 3]) {
     for level in Level::available() {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             for (start, gap) in [(Start::Zero, 0), (Start::Row, 3), (Start::Sum, 0)] {
-                let case = Case {
-                    sizes,
-                    transposed,
-                    gap,
-                    start,
-                };
+                let case = case(sizes, transposed, gap, start);
                 let terms = (sizes[1] as f64).sqrt() + 1.0;
                 let error = run::<f32>(level, case).1;
                 assert!(error <= 2e-6 * terms, "{level:?} {case:?}: {error:e}");
@@ -220,23 +216,14 @@ fn columns_beyond_a_block() {
 #[test]
 fn several_panels_of_one_task() {
     if !cfg!(miri) {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .build()
-            .unwrap();
-        pool.install(|| check([13, 530, 450]));
+        on(1, || check([13, 530, 450]));
     }
 }
 
 #[test]
 fn without_steps_the_result_is_the_start() {
     for start in [Start::Zero, Start::Row, Start::Sum] {
-        let case = Case {
-            sizes: [3, 0, 5],
-            transposed: [false, false],
-            gap: 0,
-            start,
-        };
+        let case = case([3, 0, 5], [false, false], 0, start);
         assert_eq!(run::<f32>(Level::current(), case).1, 0.0);
     }
 }
@@ -254,19 +241,10 @@ fn bits_do_not_depend_on_the_threads() {
         return;
     }
     for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 530, 130]] {
-        let case = Case {
-            sizes,
-            transposed: [true, false],
-            gap: 0,
-            start: Start::Zero,
-        };
+        let case = case(sizes, [true, false], 0, Start::Zero);
         let once = run::<f32>(Level::current(), case).0;
         for threads in [1, 2, 3, 5] {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
-            let again = pool.install(|| run::<f32>(Level::current(), case)).0;
+            let again = on(threads, || run::<f32>(Level::current(), case)).0;
             assert!(again == once, "{threads} threads: {case:?}");
         }
     }
@@ -275,19 +253,19 @@ fn bits_do_not_depend_on_the_threads() {
 #[test]
 fn a_sum_of_products_is_one_product() {
     let (rows, columns) = (35, 70);
-    let cuts: &[&[usize]] = if cfg!(miri) {
-        &[&[0, 3, 3, 20]]
-    } else {
-        &[
-            &[0, 600],
-            &[0, 1, 2, 3],
-            &[0, 128, 128, 500, 513, 700],
-            &[0, 520, 1300],
-        ]
-    };
-    for (cuts, transposed) in cuts.iter().flat_map(|&cuts| {
-        [[false, false], [true, false], [false, true], [true, true]].map(|which| (cuts, which))
-    }) {
+    let few: &[&[usize]] = &[&[0, 3, 3, 20]];
+    let all: &[&[usize]] = &[
+        &[0, 600],
+        &[0, 1, 2, 3],
+        &[0, 128, 128, 500, 513, 700],
+        &[0, 520, 1300],
+    ];
+    let cuts = if cfg!(miri) { few } else { all };
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    for (cuts, transposed) in cuts
+        .iter()
+        .flat_map(|&cuts| ways.map(|which| (cuts, which)))
+    {
         let mut random = Random::new(3);
         let steps = cuts[cuts.len() - 1];
         let left = Operand::<f32>::new(&mut random, [rows, steps], transposed[0], 2);
@@ -307,30 +285,18 @@ fn a_sum_of_products_is_one_product() {
 #[test]
 fn sums_of_columns() {
     let mut random = Random::new(2);
-    for [rows, columns] in [
-        [0, 5],
-        [1, 1],
-        [3, 63],
-        [64, 64],
-        [65, 130],
-        [1000, 3],
-        [1000, 517],
-        [70, 4099],
-    ] {
+    let small = [[0, 5], [1, 1], [3, 63], [64, 64], [65, 130]];
+    let large = [[1000, 3], [1000, 517], [70, 4099]];
+    for [rows, columns] in small.into_iter().chain(large) {
         let matrix: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
         let mut sums = vec![f32::NAN; columns];
         column_sums(&matrix, &mut sums);
         for (column, sum) in sums.into_iter().enumerate() {
-            let exact: f64 = matrix[column.min(matrix.len())..]
-                .iter()
-                .step_by(columns)
-                .map(|&x| f64::from(x))
-                .sum();
+            let below = matrix[column.min(matrix.len())..].iter().step_by(columns);
+            let exact: f64 = below.map(|&x| f64::from(x)).sum();
             let error = (f64::from(sum) - exact).abs();
-            assert!(
-                error <= 1e-6 * (1.0 + (rows as f64).sqrt()),
-                "{rows} {columns}: {error:e}"
-            );
+            let holds = error <= 1e-6 * (1.0 + (rows as f64).sqrt());
+            assert!(holds, "{rows} {columns}: {error:e}");
         }
     }
 }
@@ -340,13 +306,8 @@ fn sums_of_columns() {
 fn operands_that_do_not_fit_are_refused() {
     let (left, right) = ([0.0_f32; 6], [0.0_f32; 8]);
     let [left, right] = [Matrix::new(&left, [2, 3]), Matrix::new(&right, [2, 4])];
-    product(
-        Level::current(),
-        left,
-        right,
-        ProductStart::Zero,
-        &mut [0.0; 8],
-    );
+    let level = Level::current();
+    product(level, left, right, ProductStart::Zero, &mut [0.0; 8]);
 }
 
 #[test]
@@ -391,8 +352,6 @@ fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
     let refused =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(matrix.transposed())));
     let message = *refused.unwrap_err().downcast::<&str>().unwrap();
-    assert!(
-        message.contains("with a matrix or its transpose, got both"),
-        "{message}"
-    );
+    let holds = message.contains("with a matrix or its transpose, got both");
+    assert!(holds, "{message}");
 }

@@ -1,9 +1,9 @@
 //! `seq2seq attend`
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use attention_plot::{Heatmap, PlotError, TerminalColor};
+use attention_plot::{HeatmapGrid, PlotError, TerminalColor, missing_in_bitmaps};
+use attention_seq2seq::file::write_file;
 use attention_seq2seq::model::AttentionHead;
 use attention_seq2seq::translate::Attended;
 use attention_seq2seq::translate::explain::ExplainConfig;
@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::machine::among_threads;
 use crate::model::Model;
-use crate::output::{CutOff, say, without_mark};
+use crate::output::{CutOff, is_terminal, note, say, without_mark};
 use crate::page::{Item, Page, PageModel, is_page};
 
 #[derive(Args)]
@@ -66,6 +66,7 @@ impl AttendArgs {
             }
             Some(file) => {
                 drawn.iter().try_for_each(|drawn| drawn.save(file))?;
+                note_missing(file, &attended);
                 Some(saved(file))
             }
             None => None,
@@ -166,7 +167,7 @@ const MOST_SHOWN: usize = 80;
 
 /// Attention weights, drawn.
 pub(crate) struct Drawn {
-    heatmap: Heatmap,
+    heatmap: HeatmapGrid,
     /// The number of queries and of keys.
     shape: [usize; 2],
 }
@@ -197,7 +198,7 @@ impl Drawn {
 
     pub(crate) fn save(&self, file: &Path) -> Result<()> {
         self.check(file)?;
-        self.heatmap.save(file).map_err(plot_error)
+        write_file(file, &self.heatmap.to_file(file).map_err(plot_error)?)
     }
 
     /// Prints its first tokens, if the terminal is wide enough. `picture` is the file of the whole, if there is one.
@@ -206,7 +207,8 @@ impl Drawn {
         let needed = shown.to_terminal(TerminalColor::None);
         let needed = needed.lines().map(UnicodeWidthStr::width).max();
         let needed = needed.unwrap_or(0);
-        match terminal_size_of(std::io::stdout()) {
+        let size = terminal_size_of(std::io::stdout());
+        match size.filter(|_| is_terminal()) {
             Some((Width(width), _)) if needed > usize::from(width) => say(format_args!(
                 "(the first tokens of the heatmap take {needed} columns, this terminal has {width}: {})",
                 self.where_whole(picture)
@@ -249,9 +251,31 @@ fn colors() -> TerminalColor {
         return TerminalColor::Ascii;
     }
     let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
-    match std::io::stdout().is_terminal() && !plain {
+    match is_terminal() && !plain {
         true => TerminalColor::Ansi256,
         false => TerminalColor::None,
+    }
+}
+
+/// Says how many signs are boxes in a bitmap.
+fn note_missing(file: &Path, attended: &[Attended]) {
+    let is_bitmap = file
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("png"));
+    let labels = attended
+        .iter()
+        .flat_map(|it| it.source.iter().chain(&it.target));
+    let missing = missing_in_bitmaps(labels);
+    if is_bitmap && missing > 0 {
+        let (signs, are) = if missing == 1 {
+            ("sign", "is a box")
+        } else {
+            ("signs", "are boxes")
+        };
+        note(format_args!(
+            "note: the font of {} lacks {missing} {signs}, which {are} there; a .svg has them from its viewer's fonts",
+            file.display()
+        ));
     }
 }
 
@@ -259,7 +283,7 @@ pub(crate) fn saved(file: &Path) -> String {
     format!("saved {}", file.display())
 }
 
-fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
+fn heatmap(attended: &Attended) -> std::result::Result<HeatmapGrid, PlotError> {
     let shape = [attended.target.len(), attended.source.len()];
     let space = match colors() {
         TerminalColor::Ascii => "_",
@@ -269,7 +293,7 @@ fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
         " " => space.to_string(),
         token => token.to_string(),
     };
-    Heatmap::new(attended.weights.clone(), shape)?
+    HeatmapGrid::single(attended.weights.clone(), shape)?
         .with_axis_titles("source", "output")
         .with_key_labels(attended.source.iter().map(visible))?
         .with_query_labels(attended.target.iter().map(visible))

@@ -105,7 +105,10 @@ impl Info {
             data += &format!(", CRC-32 {checksum:08x}");
         }
         let model = match (self.model, self.is_chosen) {
-            (Some(epoch), true) => format!("epoch {epoch}, chosen for its translations"),
+            (Some(epoch), true) => {
+                let select = settings.train.select;
+                format!("epoch {epoch}, chosen for its {select}")
+            }
             (Some(epoch), false) => {
                 format!("epoch {epoch}, the newest: the training has not ended")
             }

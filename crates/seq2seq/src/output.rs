@@ -1,22 +1,26 @@
 //! Lines on the standard output and the standard error.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 
 use attention_plot::is_control;
+use attention_seq2seq::train::Launched;
 use attention_seq2seq::{Error, Result, Translator};
 
 /// The name of the standard output in errors.
 pub(crate) const STANDARD_OUTPUT: &str = "the standard output";
 
-/// Prints a line.
+/// Prints a line, unless another process prints for this one.
 ///
 /// # Errors
 /// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
 pub(crate) fn say(line: impl Display) -> Result<()> {
+    if is_further() {
+        return Ok(());
+    }
     writeln!(io::stdout(), "{line}").map_err(|source| Error::io("write", STANDARD_OUTPUT, source))
 }
 
@@ -38,17 +42,22 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
     }
 }
 
-/// Whether notes are left to another process.
-static IS_SILENT: AtomicBool = AtomicBool::new(false);
-
-/// Prints no notes from here on: another process of this training prints the same.
-pub(crate) fn leave_notes_to_another() {
-    IS_SILENT.store(true, Ordering::Relaxed);
+/// Whether the standard output is a terminal that somebody reads: a launcher of MPI collects through one.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal() && LAUNCHED.is_none()
 }
 
-/// Prints a line on the standard error, unless notes are left to another process.
+/// The place of this process among others, where a launcher of MPI has started it.
+pub(crate) static LAUNCHED: LazyLock<Option<Launched>> = LazyLock::new(Launched::of_environment);
+
+/// Whether this process stands beside a first one, which prints for all.
+pub(crate) fn is_further() -> bool {
+    LAUNCHED.is_some_and(|launched| launched.rank > 0)
+}
+
+/// Prints a line on the standard error, unless another process prints for this one.
 pub(crate) fn note(line: impl Display) {
-    if !IS_SILENT.load(Ordering::Relaxed) {
+    if !is_further() {
         complain(line);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, Read, copy, sink};
+use std::io::{BufReader, Read, Seek, SeekFrom, copy, sink};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -10,6 +10,7 @@ use zip::read::{ArchiveOffset, Config, ZipFile};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive, ZipReadOptions};
 
+use crate::foreign::{self, DISTRIBUTED};
 use crate::objects::{self, BIG_ENDIAN};
 use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
@@ -56,6 +57,9 @@ pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
 
 impl Archive {
     fn open(file: File) -> Result<Self, String> {
+        if is_several(&file).unwrap_or(false) {
+            return Err(foreign::refused(DISTRIBUTED));
+        }
         // By itself zip 9.4.1 looks for the start of the archive, as something may stand before it. Where the name of
         // the first entry has 30 bytes, as in a file whose stem has 21, it takes the second entry for the first.
         let config = Config {
@@ -64,8 +68,11 @@ impl Archive {
         let zip = ZipArchive::with_config(config, BufReader::new(file)).map_err(|error| {
             format!("expected a zip archive that is whole: {error}; a copy that was cut off?")
         })?;
-        let names = zip.file_names().filter_map(Result::ok);
-        let roots = names.filter_map(|name| name.strip_suffix("data.pkl").map(str::to_string));
+        let names = || zip.file_names().flatten();
+        if let Some(format) = names().find_map(|name| foreign::of_entry(&name)) {
+            return Err(foreign::refused(format));
+        }
+        let roots = names().filter_map(|name| name.strip_suffix("data.pkl").map(str::to_string));
         let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
         let root = roots
             .min_by_key(String::len)
@@ -137,6 +144,18 @@ impl Archive {
         content.truncate(range.len());
         Ok(content)
     }
+}
+
+/// Whether more lies before the end of a zip archive than the archive: others, one behind the other.
+fn is_several(mut file: &File) -> std::io::Result<bool> {
+    // The record at the end, and the most bytes of the two of 64 bits before it.
+    let (mut end, long_end) = ([0; 22], 76);
+    let start = file.seek(SeekFrom::End(-22))?;
+    file.read_exact(&mut end)?;
+    let number = |at: usize| u32::from_le_bytes([end[at], end[at + 1], end[at + 2], end[at + 3]]);
+    let [len, offset] = [number(12), number(16)].map(u64::from);
+    let is_end = end.starts_with(b"PK\x05\x06") && offset < u32::MAX.into();
+    Ok(is_end && start > offset + len + long_end)
 }
 
 fn unreadable(error: ZipError) -> String {

@@ -12,16 +12,10 @@ use thiserror::Error;
 
 use crate::archive::{self, Contents};
 use crate::stored::{Place, StoredTensor, Tensors};
-use crate::{ElementType, legacy, safetensors};
+use crate::{ElementType, foreign, legacy, safetensors};
 
 /// Bytes that tell the format of a file.
 const START: u64 = 512;
-
-/// Where the magic word of a tar archive stands, and the word.
-const TAR: (usize, &[u8]) = (257, b"ustar");
-
-/// The opcode `PROTO`, with which a pickle begins.
-const PICKLE: u8 = 0x80;
 
 /// Why a file or a tensor cannot be read: what was expected, and what came.
 #[derive(Debug, Error)]
@@ -52,7 +46,13 @@ impl TensorFile {
     /// # Errors
     /// If it cannot be read, or is of no format that is known.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::read_names(path.as_ref()).map_err(Error)
+        let path = path.as_ref();
+        let opened = Self::read_names(path);
+        let has_names = opened.as_ref().is_ok_and(|file| !file.names().is_empty());
+        match foreign::of_path(path).filter(|_| !has_names) {
+            Some(format) => Err(Error(foreign::refused(format))),
+            None => opened.map_err(Error),
+        }
     }
 
     /// The names of its tensors, those that cannot be read included.
@@ -101,7 +101,7 @@ impl TensorFile {
         } else if safetensors::starts(&start) {
             safetensors::tensors(&file, len)?
         } else {
-            return Err(unknown(&start));
+            return Err(foreign::unknown(&start));
         };
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
@@ -170,25 +170,4 @@ impl TensorFile {
         }
         Ok(bytes)
     }
-}
-
-/// Why a file that starts with `start` is not read.
-fn unknown(start: &[u8]) -> String {
-    let (at, word) = TAR;
-    let got = match start {
-        [] => "an empty file".to_string(),
-        _ if start.get(at..).is_some_and(|rest| rest.starts_with(word)) => {
-            "a tar archive, as PyTorch before 0.1.10 wrote: load and save it by a later one"
-                .to_string()
-        }
-        [first, ..] if *first == PICKLE => {
-            "a pickle that `torch.save` did not write: save the state dict by `torch.save`"
-                .to_string()
-        }
-        _ => format!(
-            "one that begins with `{}`",
-            start[..start.len().min(16)].escape_ascii()
-        ),
-    };
-    format!("expected a file that `torch.save` or `safetensors` wrote, got {got}")
 }

@@ -94,6 +94,16 @@ impl Layout {
         self
     }
 
+    /// The one element of a layout without axes, with `axes` of one index.
+    pub(crate) fn with_axes(self, axes: usize) -> Self {
+        let [shape, strides] = [vec![1; axes], vec![1; axes]];
+        Self {
+            shape,
+            strides,
+            ..self
+        }
+    }
+
     /// The axes in the other order.
     pub(crate) fn transpose(mut self) -> Self {
         self.shape.reverse();

@@ -3,6 +3,8 @@
 mod archive;
 mod element_type;
 mod file;
+#[rustfmt::skip] // tables of formats, with lines of Python
+mod foreign;
 mod layout;
 mod legacy;
 mod machine;

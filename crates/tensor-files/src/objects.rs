@@ -13,6 +13,9 @@ use crate::text::shown;
 pub(crate) const BIG_ENDIAN: &str =
     "expected numbers in little-endian order, got them as a big-endian machine writes them";
 
+/// The module of the classes of tensors of which each rank has a part.
+const DISTRIBUTED: &str = "torch.distributed";
+
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
@@ -241,9 +244,12 @@ fn called<'a>(pickle: &'a Pickle, call: &Call) -> ([&'a str; 2], &'a [Value]) {
         (name, pickle.list(arguments).unwrap_or_default())
     };
     match called(call.callable, call.arguments) {
-        // A subclass of a tensor is made of a tensor.
-        (["torch._tensor", "_rebuild_from_type_v2"], [callable, _class, arguments, ..]) => {
-            called(*callable, *arguments)
+        // A subclass of a tensor is made of a tensor, but for a rank's part of one.
+        (["torch._tensor", "_rebuild_from_type_v2"], [callable, class, arguments, ..]) => {
+            match pickle.global(*class) {
+                Some(name @ [module, _]) if module.starts_with(DISTRIBUTED) => (name, &[][..]),
+                _ => called(*callable, *arguments),
+            }
         }
         call => call,
     }
@@ -319,8 +325,12 @@ fn size_of(value: Value) -> Option<usize> {
 }
 
 fn unreadable(got: &str) -> String {
+    let way = match got.starts_with(DISTRIBUTED) {
+        true => ", a rank's part: save the whole, `tensor.full_tensor()`",
+        false => "",
+    };
     format!(
-        "expected a dense tensor of real numbers, got {}",
+        "expected a dense tensor of real numbers, got {}{way}",
         shown(got)
     )
 }

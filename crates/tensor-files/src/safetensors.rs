@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use crate::ElementType;
+use crate::foreign;
 use crate::layout::Layout;
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
@@ -42,6 +43,10 @@ pub(crate) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tenso
         .map_err(|error| malformed(error.to_string()))?;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;
+    let texts = metadata.metadata().as_ref();
+    if texts.is_some_and(|texts| texts.contains_key("DCP_SHARDING_INFO")) {
+        return Err(foreign::refused(foreign::SHARDED));
+    }
     let expected = data.saturating_add(metadata.data_len() as u64);
     if expected != file_len {
         return Err(format!(

@@ -57,6 +57,16 @@ impl StoredTensor {
         self
     }
 
+    /// The one element of a tensor without axes, with `axes` axes of one index.
+    ///
+    /// # Panics
+    /// If the tensor has axes.
+    pub fn with_axes(mut self, axes: usize) -> Self {
+        assert_eq!(self.shape(), [0; 0], "with_axes: expected no axes");
+        self.layout = self.layout.with_axes(axes);
+        self
+    }
+
     /// The axes in the other order.
     pub fn transpose(mut self) -> Self {
         self.layout = self.layout.transpose();

@@ -3,7 +3,7 @@
 use burn::tensor::{Tensor, assert_shape};
 
 use super::{Cached, KeyValueCache, NewRows};
-use crate::attention::Attention;
+use crate::attention::{Attention, AttentionOutput};
 use crate::call::Call;
 use crate::functional::AttentionOptions;
 use crate::memory::Memory;
@@ -14,40 +14,20 @@ impl<S: ScoringFunction> Attention<S> {
     /// The context of the last queries of texts whose keys and values so far are in `cache`. The keys and values of
     /// this call are appended to it, in each example its own number of them; see [`KeyValueCache`].
     ///
+    /// The keys axis of options has the keys of the longest example of the cache after the call; a query attends to a
+    /// key where the mask of the options says so, too.
+    ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or
     ///   all with heads; keys and values may have fewer heads than queries
     /// - result `[batch, rows, value_size]`, 0 in rows that are padding
     ///
     /// # Panics
-    /// If shapes, types or devices do not fit together or the cache, there are other numbers of examples than before,
-    /// the cache was filled by another scoring function, its capacity is exceeded, or the device is one of autodiff.
+    /// If shapes, types, devices or an option do not fit together or the cache, there are other numbers of examples
+    /// than before, the cache was filled by another scoring function, its capacity is exceeded, or the device is one
+    /// of autodiff. A mask, a relative bias and a bias of more than one key do not fit a cache with a window, whose
+    /// keys move; nor do a relative bias and a mask that depends on positions fit examples of different lengths.
     pub fn forward_cached<const D: usize>(
-        &self,
-        queries: Tensor<D>,
-        keys: Tensor<D>,
-        values: Tensor<D>,
-        rows: NewRows,
-        cache: &mut KeyValueCache,
-    ) -> Tensor<D> {
-        self.forward_cached_with(
-            queries,
-            keys,
-            values,
-            rows,
-            cache,
-            AttentionOptions::default(),
-        )
-    }
-
-    /// [`forward_cached`](Self::forward_cached) with options of this call. Their keys axis has the keys of the longest
-    /// example of the cache after the call; a query attends to a key where the mask of the options says so, too.
-    ///
-    /// # Panics
-    /// As [`forward_cached`](Self::forward_cached), or if an option does not fit. A mask, a relative bias and a bias of
-    /// more than one key do not fit a cache with a window, whose keys move; nor do a relative bias and a mask that
-    /// depends on positions fit examples of different lengths.
-    pub fn forward_cached_with<const D: usize>(
         &self,
         queries: Tensor<D>,
         keys: Tensor<D>,
@@ -57,22 +37,56 @@ impl<S: ScoringFunction> Attention<S> {
         options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
         let options = options.into();
-        check_options(&options, cache);
-        let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
+        let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
+        let attend = |queries, memory: &_, call: Call| [self.attend_heads(queries, memory, call)];
+        let [context] = self.attend_cached(queries, cached, &options, attend);
+        from_four_axes(context)
+    }
+
+    /// [`forward_cached`](Self::forward_cached), and the weights that led to the context, over the rows of
+    /// [`KeyValueCache::keys`], then extra keys; 0 in rows that are padding.
+    ///
+    /// # Panics
+    /// As [`forward_cached`](Self::forward_cached).
+    pub fn forward_cached_with_weights<const D: usize>(
+        &self,
+        queries: Tensor<D>,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+        options: impl Into<AttentionOptions>,
+    ) -> AttentionOutput<D> {
+        let options = options.into();
+        let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
+        self.attend_cached_with_weights(queries, cached, &options, cache)
+            .map(from_four_axes)
+    }
+
+    /// Queries with four axes, and what they attend to.
+    fn cached<const D: usize>(
+        &self,
+        inputs: [Tensor<D>; 3],
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+        options: &AttentionOptions,
+    ) -> (Tensor<4>, Cached) {
+        let [queries, keys, values] = inputs.map(to_four_axes);
         let [batch, _, num_queries, _] = queries.dims();
-        let cached = self.append([batch, num_queries], keys, values, rows, cache);
-        from_four_axes(self.attend_cached(queries, cached, &options))
+        let cached = self.append([batch, num_queries], [keys, values], rows, cache, options);
+        (queries, cached)
     }
 
     /// Projects keys and appends them to a cache. Queries and keys have the same examples and rows.
     pub(crate) fn append(
         &self,
         queries: [usize; 2],
-        keys: Tensor<4>,
-        values: Tensor<4>,
+        [keys, values]: [Tensor<4>; 2],
         rows: NewRows,
         cache: &mut KeyValueCache,
+        options: &AttentionOptions,
     ) -> Cached {
+        check_options(options, cache);
         let [batch, key_heads, num_rows, _] = keys.dims();
         assert!(
             queries == [batch, num_rows],
@@ -83,16 +97,42 @@ impl<S: ScoringFunction> Attention<S> {
         let tokens = rows.ranges([batch, num_rows]);
         let positions = cache.positions(&tokens, num_rows, &keys.device());
         let keys = self.project_keys(keys, &values, &positions);
-        cache.append::<S>(keys, values, &tokens, positions)
+        cache.append_for_queries::<S>(keys, values, &tokens, positions)
     }
 
-    /// The context of queries that stand among the keys of a cache.
-    pub(crate) fn attend_cached(
+    /// The context and the weights of queries that stand among the keys of `cache`.
+    pub(crate) fn attend_cached_with_weights(
         &self,
         queries: Tensor<4>,
         cached: Cached,
         options: &AttentionOptions,
-    ) -> Tensor<4> {
+        cache: &KeyValueCache,
+    ) -> AttentionOutput<4> {
+        // A lone query does not read the keys before its window.
+        let unread = cache.longest() - cached.memory.num_keys();
+        let attend = |queries, memory: &_, call: Call| {
+            let output = self.attend_heads_with_weights(queries, memory, call);
+            [output.context, output.weights]
+        };
+        let [context, mut weights] = self.attend_cached(queries, cached, options, attend);
+        if unread > 0 {
+            let [batch, heads, rows, _] = weights.dims();
+            let options = (&weights.device(), weights.dtype());
+            let before = Tensor::zeros([batch, heads, rows, unread], options);
+            weights = Tensor::cat(vec![before, weights], 3);
+        }
+        AttentionOutput { context, weights }
+    }
+
+    /// The tensors that `attend` makes, the context and perhaps the weights, of queries that stand among the keys of a
+    /// cache.
+    pub(crate) fn attend_cached<const N: usize>(
+        &self,
+        queries: Tensor<4>,
+        cached: Cached,
+        options: &AttentionOptions,
+        attend: impl Fn(Tensor<4>, &Memory, Call) -> [Tensor<4>; N],
+    ) -> [Tensor<4>; N] {
         let Cached {
             memory,
             positions,
@@ -103,11 +143,11 @@ impl<S: ScoringFunction> Attention<S> {
         let memory = if options.mask.is_none() {
             memory
         } else {
-            let masked = memory.masked_for_queries(&options.mask, [heads, num_queries]);
+            let masked = memory.for_queries(&options.mask, [heads, num_queries]);
             masked.into_owned()
         };
         let Some(ragged) = ragged else {
-            return self.attend_heads(queries, &memory, call);
+            return attend(queries, &memory, call);
         };
         check_uneven(options);
         if !self.scores_positions(&queries, &memory) {
@@ -115,36 +155,42 @@ impl<S: ScoringFunction> Attention<S> {
             let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
             let starts: Vec<i64> = starts.collect();
             let starts = Some(&starts[..]);
-            return self.attend_heads(queries, &memory, Call { starts, ..call });
+            return attend(queries, &memory, Call { starts, ..call });
         }
         // Such a score counts from the last key: each example by itself.
-        check_of_each_example(options);
+        let has_extra_keys = call.has_extra_keys() || N > 1 && self.extra_keys.is_some();
+        check_of_each_example(options, has_extra_keys);
         let [_, key_heads, _, value_size] = memory.values.dims();
-        let contexts = ragged
-            .into_iter()
-            .enumerate()
-            .map(|(b, (tokens, num_keys))| {
-                let options = (&queries.device(), queries.dtype());
-                let context = Tensor::zeros([1, heads, num_queries, value_size], options);
-                if tokens.is_empty() {
-                    return context;
-                }
-                let of_example = |rows: &Tensor<4>| {
-                    let [_, _, _, size] = rows.dims();
-                    rows.clone()
-                        .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
-                };
-                let own = queries.clone().narrow(0, b, 1);
-                let own = own.narrow(2, tokens.start, tokens.len());
-                let mask = memory.mask.of_example(b, tokens.clone());
-                let keys =
-                    Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
-                let positions = positions.of_example(b, tokens.clone());
-                let call = call.at(&positions);
-                let rows = [0..1, 0..heads, tokens, 0..value_size];
-                context.slice_assign(rows, self.attend_heads(own, &keys, call))
-            });
-        Tensor::cat(contexts.collect(), 0)
+        let sizes = [value_size, memory.num_keys()];
+        let of_examples = ragged.into_iter().enumerate();
+        let of_examples = of_examples.map(|(b, (tokens, num_keys))| {
+            let options = (&queries.device(), queries.dtype());
+            let zeros = |n: usize| Tensor::zeros([1, heads, num_queries, sizes[n]], options);
+            if tokens.is_empty() {
+                return std::array::from_fn(zeros);
+            }
+            let of_example = |rows: &Tensor<4>| {
+                let [_, _, _, size] = rows.dims();
+                rows.clone()
+                    .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
+            };
+            let own = queries.clone().narrow(0, b, 1);
+            let own = own.narrow(2, tokens.start, tokens.len());
+            let mask = memory.mask.of_example(b, tokens.clone());
+            let keys =
+                Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
+            let positions = positions.of_example(b, tokens.clone());
+            let made = attend(own, &keys, call.at(&positions));
+            std::array::from_fn(|n| {
+                let [_, _, _, size] = made[n].dims();
+                let place = [0..1, 0..heads, tokens.clone(), 0..size];
+                zeros(n).slice_assign(place, made[n].clone())
+            })
+        });
+        let of_examples: Vec<[Tensor<4>; N]> = of_examples.collect();
+        std::array::from_fn(|n| {
+            Tensor::cat(of_examples.iter().map(|of| of[n].clone()).collect(), 0)
+        })
     }
 
     /// Whether the terms of positions are added by [`score`](ScoringFunction::score) itself.
@@ -160,14 +206,14 @@ impl<S: ScoringFunction> Attention<S> {
 
 /// # Panics
 /// If an option names keys, which a window of the cache moves.
-pub(crate) fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
+fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
     let of_keys = |bias: &Tensor<4>| bias.dims()[3] > 1;
     let names_keys = !options.mask.is_none()
         || options.relative_bias.is_some()
         || options.bias.as_ref().is_some_and(of_keys);
     assert!(
         !names_keys || cache.window.is_none(),
-        "forward_cached_with: no mask, relative bias or bias of more than one key expected with a cache that has a \
+        "forward_cached: no mask, relative bias or bias of more than one key expected with a cache that has a \
          window, whose keys move"
     );
 }
@@ -177,17 +223,17 @@ pub(crate) fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
 fn check_uneven(options: &AttentionOptions) {
     assert!(
         options.relative_bias.is_none() && !options.mask.depends_on_positions(),
-        "forward_cached_with: neither a relative bias nor a mask of positions expected with examples of different \
+        "forward_cached: neither a relative bias nor a mask of positions expected with examples of different \
          lengths; a `PositionBias` and `KeyValueCache::with_window` count in each example"
     );
 }
 
 /// # Panics
 /// If an option has something of each example, for a score that takes the examples by themselves.
-fn check_of_each_example(options: &AttentionOptions) {
+fn check_of_each_example(options: &AttentionOptions, has_extra_keys: bool) {
     assert!(
-        options.mask.is_none() && options.bias.is_none() && options.extra_keys.is_none(),
-        "forward_cached_with: no mask, bias or extra keys expected with examples of different lengths and a score \
+        options.mask.is_none() && options.bias.is_none() && !has_extra_keys,
+        "forward_cached: no mask, bias or extra keys expected with examples of different lengths and a score \
          that adds terms of positions itself"
     );
 }

@@ -24,7 +24,7 @@ impl KeyValueCache {
     pub fn keys(&self) -> Option<CachedKeys> {
         let mut rows = self.rows.clone()?;
         rows.part();
-        let longest = self.examples.iter().map(|of| of.kept).max().unwrap_or(0);
+        let longest = self.longest();
         let [keys, values] = [rows.keys, rows.values].map(|all| {
             let [batch, heads, _, size] = all.dims();
             all.slice([0..batch, 0..heads, 0..longest, 0..size])

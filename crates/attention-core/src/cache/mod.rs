@@ -1,5 +1,6 @@
 //! Keys and values of texts that grow: what generation attends to.
 
+mod append;
 mod attend;
 mod cached;
 mod cached_keys;
@@ -12,15 +13,11 @@ use std::ops::Range;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::mask::Mask;
-use crate::memory::Memory;
-use crate::owner::Owner;
 use crate::position::Positions;
-pub(crate) use attend::check_options;
 pub(crate) use cached::Cached;
 pub use cached_keys::CachedKeys;
 pub use new_rows::NewRows;
-use rows::{Example, Rows, assert_without_autodiff, write};
+use rows::{Example, Rows};
 
 /// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
 /// where they are. What is there is copied when the space is doubled, or a window has used it up.
@@ -33,7 +30,7 @@ use rows::{Example, Rows, assert_without_autodiff, write};
 /// It is for generation, without autodiff, and for the module that filled it.
 ///
 /// ```
-/// use attention_core::{KeyValueCache, MultiHeadAttentionConfig, NewRows};
+/// use attention_core::{KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();
@@ -42,10 +39,10 @@ use rows::{Example, Rows, assert_without_autodiff, write};
 /// // Two prompts, of 3 and of 5 tokens.
 /// let prompt = Tensor::<3>::ones([2, 5, 16], &device);
 /// let rows = NewRows::First(&[3, 5]);
-/// attention.forward_cached(prompt.clone(), prompt.clone(), prompt, rows, &mut cache);
+/// attention.forward_cached(prompt.clone(), prompt.clone(), prompt, rows, &mut cache, Mask::none());
 /// let token = Tensor::<3>::ones([2, 1, 16], &device);
 /// let context =
-///     attention.forward_cached(token.clone(), token.clone(), token, NewRows::All, &mut cache);
+///     attention.forward_cached(token.clone(), token.clone(), token, NewRows::All, &mut cache, Mask::none());
 /// assert_eq!(context.dims(), [2, 1, 16]);
 /// assert_eq!(cache.lengths(), [4, 6]);
 /// ```
@@ -185,11 +182,7 @@ impl KeyValueCache {
         device: &Device,
     ) -> Positions {
         let batch = tokens.len();
-        assert!(
-            self.examples.is_empty() || self.examples.len() == batch,
-            "KeyValueCache: {} examples expected, as before, got {batch}",
-            self.examples.len()
-        );
+        self.assert_examples(batch);
         let examples = self
             .examples
             .iter()
@@ -216,180 +209,18 @@ impl KeyValueCache {
         }
     }
 
-    /// Appends projected keys `[batch, key_heads, rows, size]` and values, and says what queries of the same rows
-    /// attend to.
-    ///
     /// # Panics
-    /// If they differ from those that are there in heads, sizes, type or device, were projected for another score, are
-    /// on an autodiff device, or exceed the capacity.
-    pub(crate) fn append<S: 'static>(
-        &mut self,
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        tokens: &[Range<usize>],
-        positions: Positions,
-    ) -> Cached {
-        let [_, _, num_rows, _] = keys.dims();
-        if self.examples.is_empty() {
-            self.examples = vec![Example::default(); tokens.len()];
-        }
-        self.reserve::<S>(&keys, &values, tokens);
-        let before = self.examples.clone();
-        let is_even = tokens.iter().all(|of| *of == (0..num_rows))
-            && before.iter().all(|of| of.kept == before[0].kept);
-        if let Some(rows) = &mut self.rows {
-            let mut pairs = [(&mut rows.keys, keys), (&mut rows.values, values)];
-            write(&mut pairs, &before, tokens, is_even);
-        }
-        for (example, tokens) in self.examples.iter_mut().zip(tokens) {
-            example.kept += tokens.len();
-        }
-        let longest = self.examples.iter().map(|of| of.kept).max().unwrap_or(0);
-        // A lone query reads nothing beyond its window.
-        let window = self.window.unwrap_or(usize::MAX);
-        let is_lone = is_even && num_rows == 1;
-        let first = if is_lone {
-            longest.saturating_sub(window)
-        } else {
-            0
-        };
-        let mask = if is_lone || num_rows == 0 {
-            Mask::none()
-        } else if is_even {
-            match self.window {
-                Some(window) => Mask::sliding_window(window),
-                None => Mask::causal(),
-            }
-        } else {
-            let of_example = |(of, tokens): (&Example, &Range<usize>)| {
-                let bounds = |row: usize| match tokens.contains(&row) {
-                    true => {
-                        let end = of.kept + row - tokens.start + 1;
-                        [end.saturating_sub(window), end]
-                    }
-                    false => [0, 0],
-                };
-                (0..num_rows).map(bounds).collect::<Vec<_>>()
-            };
-            let bounds: Vec<_> = before.iter().zip(tokens).map(of_example).collect();
-            Mask::intervals(&bounds)
-        };
-        let rows = self.rows.as_ref().expect("it was reserved");
-        let view = |tensor: &Tensor<4>| match longest - first {
-            0 => {
-                let [batch, heads, _, size] = tensor.dims();
-                Tensor::empty([batch, heads, 0, size], (&tensor.device(), tensor.dtype()))
-            }
-            kept => tensor.clone().narrow(2, first, kept),
-        };
-        let ragged = (!is_even).then(|| {
-            let of_example = |(of, tokens): (&Example, &Range<usize>)| (tokens.clone(), of.kept);
-            self.examples.iter().zip(tokens).map(of_example).collect()
-        });
-        Cached {
-            memory: Memory::of_cleared(view(&rows.keys), view(&rows.values), mask),
-            positions,
-            ragged,
-        }
+    /// If there are other numbers of examples.
+    fn assert_examples(&self, batch: usize) {
+        assert!(
+            self.examples.is_empty() || self.examples.len() == batch,
+            "KeyValueCache: {} examples expected, as before, got {batch}",
+            self.examples.len()
+        );
     }
 
-    /// Makes space for the new tokens.
-    fn reserve<S: 'static>(
-        &mut self,
-        keys: &Tensor<4>,
-        values: &Tensor<4>,
-        tokens: &[Range<usize>],
-    ) {
-        const NAME: &str = "KeyValueCache";
-        if let Some(rows) = &mut self.rows {
-            rows.part();
-            if keys.dims()[2] == 0 {
-                return; // They were not projected.
-            }
-        }
-        let device = keys.device();
-        assert_without_autodiff(&device);
-        let owner = Owner::of::<S>();
-        if let Some(rows) = &self.rows {
-            let expected = rows.owner.unwrap_or(owner);
-            assert!(
-                expected == owner,
-                "{NAME}: keys of {} expected, as before, got those of {}",
-                expected.name,
-                owner.name
-            );
-            for (name, stored, new) in
-                [("keys", &rows.keys, keys), ("values", &rows.values, values)]
-            {
-                let [batch, heads, _, size] = stored.dims();
-                let [new_batch, new_heads, _, new_size] = new.dims();
-                let (expected, got) = ([batch, heads, size], [new_batch, new_heads, new_size]);
-                assert!(
-                    expected == got,
-                    "{NAME}: {name} of [batch, key_heads, size] = {expected:?} expected, as before, got {got:?}"
-                );
-                let first = Argument::floats("keys that are there", stored);
-                assert_together(NAME, first, [Argument::floats(name, new)]);
-            }
-        }
-        let needed = |examples: &[Example]| {
-            let all = examples.iter().zip(tokens);
-            all.map(|(of, tokens)| of.kept + tokens.len())
-                .max()
-                .unwrap_or(0)
-        };
-        let space = self.rows.as_ref().map_or(0, |rows| rows.keys.dims()[2]);
-        if let Some(rows) = &mut self.rows
-            && needed(&self.examples) <= space
-        {
-            rows.owner = Some(owner);
-            return;
-        }
-        // The first of the new queries needs the keys of its window alone.
-        let kept = self.window.map_or(usize::MAX, |window| window - 1);
-        let evicted = self.examples.iter().map(|of| {
-            let evicted = of.kept.saturating_sub(kept);
-            Example {
-                evicted: of.evicted + evicted,
-                kept: of.kept - evicted,
-            }
-        });
-        let after: Vec<Example> = evicted.collect();
-        let needed = needed(&after);
-        let new_space = match (self.capacity, self.window) {
-            (Some(capacity), _) => {
-                assert!(
-                    needed <= capacity,
-                    "{NAME}: at most {capacity} tokens expected, the capacity, got {needed}"
-                );
-                capacity
-            }
-            // Twice the window, so that a key is moved once.
-            (None, Some(window)) => needed.max(space.min(window).saturating_mul(2)),
-            (None, None) => needed.max(2 * space),
-        };
-        let before = std::mem::replace(&mut self.examples, after);
-        let kept = self.examples.iter().zip(&before);
-        let kept: Vec<_> = kept
-            .map(|(of, before)| before.kept - of.kept..before.kept)
-            .collect();
-        let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
-            let [batch, heads, _, size] = like.dims();
-            let options = (&like.device(), like.dtype());
-            let mut grown = Tensor::zeros([batch, heads, new_space, size], options);
-            if let Some(stored) = stored {
-                let empty = vec![Example::default(); batch];
-                write(&mut [(&mut grown, stored)], &empty, &kept, false);
-            }
-            grown
-        };
-        let stored = self.rows.take().map(|rows| (rows.keys, rows.values));
-        let (stored_keys, stored_values) = stored.unzip();
-        self.rows = Some(Rows {
-            keys: grown(stored_keys, keys),
-            values: grown(stored_values, values),
-            owner: Some(owner),
-            of_examples: None,
-        });
+    /// The number of rows that the longest example has.
+    fn longest(&self) -> usize {
+        self.examples.iter().map(|of| of.kept).max().unwrap_or(0)
     }
 }

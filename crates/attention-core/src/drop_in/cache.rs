@@ -6,6 +6,7 @@ use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{MhaInput, MultiHeadAttention};
 use crate::functional::project;
+use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::multi_head_attention::split;
 use crate::rank::{reshape, to_four_axes};
@@ -111,7 +112,8 @@ impl MultiHeadAttention {
             .value
             .forward(input.value, split("values", &self.value));
         let memory = Memory::of_projected(keys, values, mask);
-        let output = self.attention().attend_with_weights(queries, &memory);
+        let attention = self.attention();
+        let output = attention.attend_with_weights(queries, &memory, Mask::none());
         let [batch, _, num_queries, _] = output.context.dims();
         let contexts = reshape(
             output.context.swap_dims(1, 2),

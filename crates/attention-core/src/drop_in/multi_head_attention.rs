@@ -169,6 +169,7 @@ impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttentio
             output: Some(module.output),
             num_heads: module.n_heads,
             num_key_value_heads: module.n_heads,
+            packed: Vec::new(),
         }
     }
 }

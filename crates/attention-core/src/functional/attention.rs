@@ -74,10 +74,8 @@ pub fn dot_product_attention<const D: usize>(
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
-    let (score, dropout) = (
-        FusedScore::DotProduct { scale },
-        options.dropout.unwrap_or(0.0),
-    );
+    let dropout = options.dropout.unwrap_or(0.0);
+    let score = FusedScore::DotProduct { scale };
     from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
@@ -129,10 +127,8 @@ pub fn additive_attention<const D: usize>(
     let options = &options.into();
     assert_no_scale(options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    let (score, dropout) = (
-        FusedScore::Additive { weight },
-        options.dropout.unwrap_or(0.0),
-    );
+    let dropout = options.dropout.unwrap_or(0.0);
+    let score = FusedScore::Additive { weight };
     from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 

@@ -37,7 +37,8 @@ pub struct AttentionOptions {
     /// size]`; neither bias is added to them. Keys as the score compares them. PyTorch's `bias_k` and `bias_v`.
     pub extra_keys: Option<[Tensor<4>; 2]>,
     /// Whether there is one more key, whose score is 0, as its value: PyTorch's `add_zero_attn`. The weights that are
-    /// returned are the weights of the other keys. No state dict says so, nor does a module: each call does.
+    /// returned are the weights of the other keys. No state dict says so; a module does by
+    /// [`Attention::with_zero_key`](crate::Attention::with_zero_key), else each call.
     pub zero_key: bool,
     /// The probability to drop a weight, in `[0, 1)`; of a module, its own while it trains.
     pub dropout: Option<f64>,

@@ -1,9 +1,8 @@
 //! Linear layers on rows of queries, keys or values.
 
 use burn::tensor::Tensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::linear;
-
-use crate::checks::assert_fits;
 
 /// `input weight + bias` along the last axis of `name`; see [`linear`].
 ///
@@ -18,6 +17,13 @@ pub(crate) fn project(
     (weight, bias): (Tensor<2>, Option<Tensor<1>>),
     input: Tensor<4>,
 ) -> Tensor<4> {
-    assert_fits(name, &input, &weight);
+    let dims @ [.., got] = input.dims();
+    let [expected, _] = weight.dims();
+    assert!(
+        got == expected,
+        "{name}: last axis expected {expected}, got {got} ([batch, heads, rows, size] is {dims:?})"
+    );
+    let parameters = Argument::floats("parameters", &weight);
+    assert_together("linear layer", parameters, [Argument::floats(name, &input)]);
     linear(input, weight, bias)
 }

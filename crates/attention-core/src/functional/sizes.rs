@@ -4,7 +4,6 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
-use crate::checks::assert_batch;
 use crate::memory::Memory;
 
 /// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
@@ -73,4 +72,14 @@ impl Sizes {
     pub(crate) fn scores(&self) -> [usize; 4] {
         [self.batch, self.heads, self.num_queries, self.num_keys]
     }
+}
+
+/// # Panics
+/// If queries differ from keys and values in the number of examples.
+pub(crate) fn assert_batch(queries: &Tensor<4>, values: &Tensor<4>) {
+    let [[queries, ..], [values, ..]] = [queries.dims(), values.dims()];
+    assert!(
+        queries == values,
+        "queries, keys and values expected of one batch, got queries of {queries} examples and keys of {values}"
+    );
 }

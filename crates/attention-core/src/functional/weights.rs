@@ -3,6 +3,7 @@
 use burn::backend::Dispatch;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::in_wide;
 
 use super::key_heads::assert_divides;
 use crate::mask::Mask;
@@ -55,7 +56,7 @@ pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<
 /// # Shapes
 /// - weights `[.., queries, keys]`, result `[.., queries, 1]`
 pub fn weight_of_no_key<const D: usize>(weights: Tensor<D>) -> Tensor<D> {
-    -weights.sum_dim(D - 1) + 1.0
+    in_wide(weights, |weights| -weights.sum_dim(D - 1) + 1.0)
 }
 
 /// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.

@@ -14,7 +14,7 @@ pub(super) struct Windows {
 
 /// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Window {
+pub(super) struct Window {
     before: Option<usize>,
     after: Option<usize>,
 }
@@ -125,12 +125,12 @@ impl Windows {
 }
 
 impl Window {
-    const CAUSAL: Self = Self {
+    pub(super) const CAUSAL: Self = Self {
         before: None,
         after: Some(0),
     };
 
-    fn new(before: usize, after: usize) -> Self {
+    pub(super) fn new(before: usize, after: usize) -> Self {
         Self {
             before: Some(before),
             after: Some(after),
@@ -146,7 +146,7 @@ impl Window {
 
     /// The first key that a query attends to and one past the last, per query, clamped to the keys; the first query
     /// stands at `first`.
-    fn bounds(self, first: i64, [queries, keys]: [i64; 2]) -> Vec<[usize; 2]> {
+    pub(super) fn bounds(self, first: i64, [queries, keys]: [i64; 2]) -> Vec<[usize; 2]> {
         // No query and key are farther apart.
         let reach = |limit: Option<usize>| {
             let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 
+use super::positions::Window;
 use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
@@ -12,8 +13,8 @@ pub(super) struct Segments {
     maker: &'static str,
     queries: Vec<Vec<usize>>,
     keys: Vec<Vec<usize>>,
-    /// Whether each segment is causal, its last query at its last key.
-    is_causal: bool,
+    /// The window of each segment, whose last query stands at its last key; none if its queries attend to all its keys.
+    window: Option<Window>,
 }
 
 impl Mask {
@@ -45,7 +46,7 @@ impl Mask {
     /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or the number
     /// of rows is neither 1 nor the number of examples.
     pub fn segments(lens: &[impl AsRef<[usize]>]) -> Self {
-        Self::of_segments(Segments::new("Mask::segments", lens, lens))
+        Self::of_segments(Segments::new("Mask::segments", lens, lens, None))
     }
 
     /// [`segments`](Self::segments) of cross-attention: the queries of the `n`-th segment of a row, of `query_lens`,
@@ -57,7 +58,8 @@ impl Mask {
         query_lens: &[impl AsRef<[usize]>],
         key_lens: &[impl AsRef<[usize]>],
     ) -> Self {
-        Self::of_segments(Segments::new("Mask::segments_across", query_lens, key_lens))
+        const NAME: &str = "Mask::segments_across";
+        Self::of_segments(Segments::new(NAME, query_lens, key_lens, None))
     }
 
     /// [`segments_across`](Self::segments_across), causal within each segment: its last query attends to all of its
@@ -85,11 +87,28 @@ impl Mask {
         query_lens: &[impl AsRef<[usize]>],
         key_lens: &[impl AsRef<[usize]>],
     ) -> Self {
-        let segments = Segments::new("Mask::segments_causal", query_lens, key_lens);
-        Self::of_segments(Segments {
-            is_causal: true,
-            ..segments
-        })
+        const NAME: &str = "Mask::segments_causal";
+        let window = Some(Window::CAUSAL);
+        Self::of_segments(Segments::new(NAME, query_lens, key_lens, window))
+    }
+
+    /// [`segments_causal`](Self::segments_causal) with a [`window`](Self::window) in each segment: a query attends to
+    /// the keys of its segment at most `before` before and `after` after its own position, the last query's being the
+    /// last key.
+    ///
+    /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func` with `window_size=(before, after)`; an `after` of
+    /// 0 is its `causal=True`.
+    ///
+    /// # Panics
+    /// As [`segments_across`](Self::segments_across).
+    pub fn segments_window(
+        query_lens: &[impl AsRef<[usize]>],
+        key_lens: &[impl AsRef<[usize]>],
+        [before, after]: [usize; 2],
+    ) -> Self {
+        const NAME: &str = "Mask::segments_window";
+        let window = Some(Window::new(before, after));
+        Self::of_segments(Segments::new(NAME, query_lens, key_lens, window))
     }
 
     fn of_segments(segments: Segments) -> Self {
@@ -108,6 +127,7 @@ impl Segments {
         maker: &'static str,
         queries: &[impl AsRef<[usize]>],
         keys: &[impl AsRef<[usize]>],
+        window: Option<Window>,
     ) -> Self {
         assert!(
             queries.len() == keys.len(),
@@ -126,7 +146,7 @@ impl Segments {
             maker,
             queries: queries.iter().map(|row| row.as_ref().to_vec()).collect(),
             keys: keys.iter().map(|row| row.as_ref().to_vec()).collect(),
-            is_causal: false,
+            window,
         }
     }
 
@@ -153,20 +173,23 @@ impl Segments {
         }
     }
 
-    /// The keys of each query's own segment, up to its own if it is causal; none for a query after the last.
+    /// The keys of each query's own segment, within its window if there is one; none for a query after the last.
     pub(super) fn intervals(&self, num_queries: usize) -> Intervals {
-        let mut bounds = vec![[0, 0]; self.batch() * num_queries];
-        let rows = self.queries.iter().zip(&self.keys);
-        for ((queries, keys), bounds) in rows.zip(bounds.chunks_exact_mut(num_queries.max(1))) {
-            let (mut query, mut key) = (0, 0);
+        let mut bounds = Vec::with_capacity(self.batch() * num_queries);
+        for (row, (queries, keys)) in self.queries.iter().zip(&self.keys).enumerate() {
+            let mut first = 0;
             for (&queries, &keys) in queries.iter().zip(keys) {
-                for (to_come, bounds) in (0..queries).rev().zip(&mut bounds[query..]) {
-                    let left_out = if self.is_causal { to_come } else { 0 };
-                    *bounds = [key, key + keys.saturating_sub(left_out)];
-                }
-                query += queries;
-                key += keys;
+                let of_segment = match self.window {
+                    Some(window) => {
+                        let sizes @ [queries, keys] = [queries, keys].map(|len| len as i64);
+                        window.bounds(keys - queries, sizes)
+                    }
+                    None => vec![[0, keys]; queries],
+                };
+                bounds.extend(of_segment.into_iter().map(|of| of.map(|key| first + key)));
+                first += keys;
             }
+            bounds.resize((row + 1) * num_queries, [0, 0]);
         }
         Intervals {
             bounds,
@@ -181,7 +204,7 @@ impl Segments {
             maker: self.maker,
             queries: vec![vec![num_queries]; self.batch()],
             keys: self.keys.iter().map(total).collect(),
-            is_causal: false,
+            window: None,
         }
     }
 
@@ -212,7 +235,7 @@ impl Segments {
             maker: self.maker,
             queries,
             keys,
-            is_causal: self.is_causal,
+            window: self.window,
         }
     }
 }

@@ -6,6 +6,7 @@ mod sum_normalized;
 
 use burn::tensor::{Bool, Tensor};
 use burn_fused_layers::harness::sigmoid::sigmoid;
+use burn_fused_layers::harness::wide::in_wide;
 
 use crate::functional::{fill_masked, masked_softmax};
 use crate::mask::Mask;
@@ -82,8 +83,11 @@ impl Normalizer {
                 fill_masked(sigmoid(scores), mask, 0.0)
             }
             Self::NormalizedSigmoid => {
-                let gates = Self::Sigmoid.weights(scores, mask);
-                Self::SumNormalized.weights(gates, mask)
+                // In f16 gates vanish below a score of -17, whatever their shares are.
+                in_wide(scores, |scores| {
+                    let gates = Self::Sigmoid.weights(scores, mask);
+                    Self::SumNormalized.weights(gates, mask)
+                })
             }
             Self::Sparsemax => sparsemax::weights(scores, mask),
             Self::Hardmax => hardmax::weights(scores, mask),

@@ -4,7 +4,7 @@
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
-use super::attention_backend::AttentionBackend;
+use super::attention_ops::AttentionBackend;
 
 /// Checks that the pairs of a definition fit, each with some elements.
 ///

@@ -70,11 +70,7 @@ impl<B: Backend> ResolvedMask<B> {
 
     /// The intervals `[start, end]` and the flags for `num_keys` keys that there are; those on the host go to `device`,
     /// all as flags.
-    pub fn to_device(
-        self,
-        num_keys: usize,
-        device: &Device<B>,
-    ) -> (Option<[IntTensor<B>; 2]>, Option<BoolTensor<B>>) {
+    pub fn to_device(self, num_keys: usize, device: &Device<B>) -> Parts<B> {
         match self {
             Self::None => (None, None),
             Self::Host { mask } => {
@@ -82,31 +78,33 @@ impl<B: Backend> ResolvedMask<B> {
                 let keep = masked.into_iter().map(|masked| !masked).collect();
                 (None, Some(upload::<B>(keep, shape, device)))
             }
-            Self::Device { mask } => match mask {
-                DeviceMask::Intervals { start, end } => (Some([start, end]), None),
-                DeviceMask::Keep { keep } => (None, Some(keep)),
-                DeviceMask::IntervalsAndKeep { start, end, keep } => {
-                    (Some([start, end]), Some(keep))
-                }
-            },
+            Self::Device { mask } => mask.parts(),
         }
     }
 
     /// The same mask on a backend with the same integers and flags.
     pub(super) fn on<A: WithIndicesOf<B>>(self) -> ResolvedMask<A> {
-        let mask = match self {
-            Self::None => return ResolvedMask::None,
-            Self::Host { mask } => return ResolvedMask::Host { mask },
-            Self::Device { mask } => mask,
-        };
-        let mask = match mask {
-            DeviceMask::Intervals { start, end } => DeviceMask::Intervals { start, end },
-            DeviceMask::Keep { keep } => DeviceMask::Keep { keep },
-            DeviceMask::IntervalsAndKeep { start, end, keep } => {
-                DeviceMask::IntervalsAndKeep { start, end, keep }
+        match self {
+            Self::None => ResolvedMask::None,
+            Self::Host { mask } => ResolvedMask::Host { mask },
+            Self::Device { mask } => {
+                let (intervals, keep) = mask.parts();
+                ResolvedMask::on_device(intervals, keep)
             }
-        };
-        ResolvedMask::Device { mask }
+        }
+    }
+}
+
+/// Intervals `[start, end]` and flags, as far as there are some.
+pub(crate) type Parts<B> = (Option<[IntTensor<B>; 2]>, Option<BoolTensor<B>>);
+
+impl<B: Backend> DeviceMask<B> {
+    fn parts(self) -> Parts<B> {
+        match self {
+            Self::Intervals { start, end } => (Some([start, end]), None),
+            Self::Keep { keep } => (None, Some(keep)),
+            Self::IntervalsAndKeep { start, end, keep } => (Some([start, end]), Some(keep)),
+        }
     }
 }
 

@@ -8,9 +8,8 @@
 //! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
-//! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
-//! | `attention_ops` | [`AttentionOps`], a Burn backend extension: the list of operations |
-//! | `backends` | the tables: which backend has which kernels |
+//! | `attention_ops` | the list of operations, from which [`AttentionOps`] and the tables of kernels follow |
+//! | `backends` | which backend has which table |
 //!
 //! | part of an operation | what it is |
 //! | --- | --- |
@@ -29,7 +28,6 @@
 
 mod additive_score;
 mod attention;
-mod attention_backend;
 mod attention_ops;
 mod backends;
 mod deferred_pairs;
@@ -41,6 +39,7 @@ mod gpu;
 mod host;
 mod key_heads;
 mod largest_tensor;
+mod location_score;
 mod mask;
 mod masked;
 mod masked_softmax;
@@ -50,19 +49,13 @@ mod score_modifiers;
 mod score_weights;
 mod weighted_sum;
 
-pub use additive_score::AdditiveScoreInputs;
-pub use attention::AttentionInputs;
-pub use attention_backend::AttentionBackend;
-pub use attention_ops::AttentionOps;
+pub(crate) use attention_ops::inputs;
+pub(crate) use attention_ops::inputs::*;
+pub use attention_ops::{AttentionBackend, AttentionOps, OPERATIONS};
 pub use deferred_pairs::SharedGradients;
-pub use dot_product_score::DotProductScoreInputs;
-pub use fill_padding::FillPaddingInputs;
 pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
-pub use masked_softmax::MaskedSoftmaxInputs;
-pub use pack_additive_keys::PackAdditiveKeysInputs;
-pub use rotate::{RotaryLayout, RotateInputs};
+pub use rotate::RotaryLayout;
 pub use score_modifiers::ScoreModifiers;
-pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;

@@ -2,30 +2,39 @@
 
 use attention_kernels::AdditiveScoreInputs;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, TensorMetadata};
-use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn::backend::{Backend, TensorMetadata};
+use burn_fused_layers::harness::tracked::inputs;
+use burn_fused_layers::paths::Operation;
 use cpu_kernels::Level;
 
+use super::attention_ops::OPERATIONS;
 use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_compiled};
 use super::mask::ResolvedMask;
 
-/// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
-#[derive(Clone, Debug, ExtensionType)]
-pub struct PackAdditiveKeysInputs<B: Backend> {
-    /// `[batch, key_heads, keys, num_hiddens]`
-    pub keys: FloatTensor<B>,
-    /// Which keys each query attends to.
-    #[extension_type]
-    pub mask: ResolvedMask<B>,
-    /// The queries that the mask is about.
-    pub num_queries: usize,
+inputs! {
+    /// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
+    pub struct PackAdditiveKeysInputs[1] {
+        /// `[batch, key_heads, keys, num_hiddens]`
+        tracked keys: FloatTensor<B>,
+        /// Which keys each query attends to.
+        #[extension_type]
+        on mask: ResolvedMask<B>,
+        /// The queries that the mask is about.
+        same num_queries: usize,
+    }
 }
 
-tracked_inputs!(PackAdditiveKeysInputs[1], first: keys, {
-    keys: tracked,
-    mask: on,
-    num_queries: same,
-});
+impl<B: Backend> PackAdditiveKeysInputs<B> {
+    /// Keys are packed if the kernel runs that reads them.
+    pub(super) fn operation(&self) -> Operation {
+        OPERATIONS.named("additive_attention")
+    }
+}
+
+/// The definition: as they are.
+pub(super) fn composed<B: Backend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {
+    inputs.keys
+}
 
 /// By the kernel of `attention-kernels`; half precision is packed as f32.
 pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {

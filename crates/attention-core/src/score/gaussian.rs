@@ -120,11 +120,10 @@ impl ScoringFunction for GaussianScore {
     /// With the term that softmax ignores; other normalizers do not.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, _, _] = queries.dims();
-        let dtype = queries.dtype();
         let (queries, keys) = (widened(queries), widened(keys));
         let of_keys = per_head(self.bias(&keys).swap_dims(2, 3), heads);
         let of_queries = self.bias(&queries);
         let products = functional::dot_product_score(queries, keys, mask, self.factor());
-        (products + of_keys + of_queries).cast(dtype)
+        products + of_keys + of_queries
     }
 }

@@ -4,6 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::wide::wide;
 
 use super::ScoringFunction;
 use super::norms::{safe_sqrt, squared_norms, widened};
@@ -64,8 +65,9 @@ impl KernelScoreConfig {
 /// streams is [`GaussianScore`](crate::score::GaussianScore) with softmax.
 ///
 /// A Gaussian kernel vanishes in f32 some 13 widths out, and a query that far from all keys has weights 0; the score
-/// with softmax has no such end. Distances of up to 8 components are taken by differences, others as `|q|^2 + |k|^2 - 2
-/// q . k`, which is wrong by about the rounding of its terms.
+/// with softmax has no such end. Scores of half precision are f32, which vanish no sooner. Distances of up to 8
+/// components are taken by differences, others as `|q|^2 + |k|^2 - 2 q . k`, which is wrong by about the rounding of
+/// its terms.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; *Dive into Deep Learning*,
 /// section 11.2.
@@ -98,13 +100,12 @@ impl ScoringFunction for KernelScore {
         let [_, _, num_keys, _] = keys.dims();
         assert_shape!(keys, [batch, heads, num_keys, size]);
         let shape = [batch, heads, num_queries, num_keys];
-        let options = (&queries.device(), queries.dtype());
+        let options = (&queries.device(), wide(queries.dtype()));
         if shape.contains(&0) {
             return Tensor::zeros(shape, options);
         }
-        let dtype = queries.dtype();
         let squared = self.squared_distances(widened(queries), widened(keys), mask);
-        let values = match self.kernel {
+        match self.kernel {
             Kernel::Gaussian => (squared * -0.5).exp(),
             Kernel::Box => {
                 let inside = squared.clone().lower_elem(1.0);
@@ -113,8 +114,7 @@ impl ScoringFunction for KernelScore {
             Kernel::Epanechnikov => relu(1.0 - squared),
             Kernel::Triangular => relu(1.0 - safe_sqrt(squared)),
             Kernel::Constant => squared.ones_like(),
-        };
-        values.cast(dtype)
+        }
     }
 }
 

@@ -1,19 +1,13 @@
 //! Lengths of the rows of a tensor.
 
 use burn::tensor::{DType, Tensor};
-use burn_fused_layers::harness::wide::wide;
+pub(crate) use burn_fused_layers::harness::wide::widened;
 
 /// The smallest normal number of `dtype`. GPUs flush what is below to 0, and its reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     dtype
         .finfo()
         .map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
-}
-
-/// Half precision as f32; other types as they are.
-pub(crate) fn widened(rows: Tensor<4>) -> Tensor<4> {
-    let dtype = wide(rows.dtype());
-    rows.cast(dtype)
 }
 
 /// `|row|^2`, `[batch, heads, rows, 1]`; half precision is squared and summed in f32, and the result is f32.

@@ -39,14 +39,29 @@ pub(super) fn setup<A: 'static>(
     })
 }
 
-/// `w . tanh(query + keys)` and the bias of w, if it has one, `[batch, 1, 1, keys]`.
+/// Filters over weights of earlier steps, one for each channel and hidden unit.
+pub(super) struct Filters {
+    /// `[channels, width, num_hiddens]`
+    pub(super) weight: Tensor<3>,
+    /// `[num_hiddens]`, the same for all keys.
+    pub(super) bias: Option<Tensor<1>>,
+}
+
+/// `w . tanh(query + keys + filters * alignments)` and the bias of w, if it has one, `[batch, 1, 1, keys]`; the
+/// alignments are `[batch, channels, keys]`.
 pub(super) fn energies(
     query: Tensor<4>,
-    keys: Tensor<4>,
-    layer: &Linear,
     memory: &Memory,
+    alignments: Tensor<3>,
+    filters: Filters,
+    layer: &Linear,
 ) -> Tensor<4> {
-    let energies = functional::additive_score(query, keys, column(layer), memory.mask());
+    let query = match filters.bias {
+        Some(bias) => query + bias.unsqueeze(),
+        None => query,
+    };
+    let weight = column(layer);
+    let energies = functional::location_score(query, memory, weight, alignments, filters.weight);
     match &layer.bias {
         Some(bias) => {
             let bias = value(bias).cast(energies.dtype());

@@ -5,8 +5,9 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::linear;
+use burn_fused_layers::harness::wide::widened;
 
+use super::additive::Filters;
 use super::{AttentionState, Start, StatefulAttention, additive, selected, step};
 use crate::attention::AttentionOutput;
 use crate::mask::Mask;
@@ -150,20 +151,21 @@ impl StatefulAttention for CoverageAttention {
         let Some(query) = query else {
             return (step::nothing(memory), state);
         };
-        let [batch, num_keys] = state.coverage.dims();
-        let covered = state.coverage.clone().reshape([batch * num_keys, 1]);
+        let coverage = widened(state.coverage);
         let (weight, bias) = of_linear(&self.coverage);
-        let covered = linear(covered, weight, bias);
-        let [_, num_hiddens] = covered.dims();
-        let keys = memory.keys() + covered.reshape([batch, 1, num_keys, num_hiddens]);
-        let scores = additive::energies(query, keys, &self.value, memory);
-        let weights = self.normalizer.weights(scores, memory.mask());
+        let filters = Filters {
+            weight: weight.unsqueeze(),
+            bias,
+        };
+        let channel = coverage.clone().unsqueeze_dim(1);
+        let scores = additive::energies(query, memory, channel, filters, &self.value);
+        let weights = self.normalizer.weights(widened(scores), memory.mask());
 
         let now = step::flat(weights.clone());
-        let again = now.clone().min_pair(state.coverage.clone());
+        let again = now.clone().min_pair(coverage.clone());
         let next = CoverageState {
-            loss: state.loss + again.sum_dim(1).squeeze_dim(1),
-            coverage: self.start.sum(state.coverage, now, state.is_first),
+            loss: widened(state.loss) + again.sum_dim(1).squeeze_dim(1),
+            coverage: self.start.sum(coverage, now, state.is_first),
             is_first: false,
         };
         let used = step::dropped(&self.dropout, weights.clone(), memory);

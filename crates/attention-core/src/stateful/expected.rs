@@ -1,6 +1,7 @@
 //! The expected alignment of monotonic walks.
 
 use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::wide::widened;
 
 /// Where a walk over the keys stops, in expectation: it begins at key `k` with probability `previous_k`, stops at a
 /// key `j` that it reaches with probability `p_j = choose_j`, and goes on to the next otherwise.
@@ -18,6 +19,8 @@ use burn::tensor::{Tensor, assert_shape};
 /// TensorFlow Addons equivalent: `monotonic_attention(choose, previous, mode)` with the mode `recursive`, or `hard` for
 /// `p` of 0 and 1. `parallel` is the paper's, with its clamped divisor.
 ///
+/// Half precision is computed in f32, and the result is of the type of `choose`.
+///
 /// # Shapes
 /// - choose, previous and result `[batch, keys]`
 ///
@@ -26,8 +29,10 @@ use burn::tensor::{Tensor, assert_shape};
 pub fn expected_alignment(choose: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
     let [batch, num_keys] = choose.dims();
     assert_shape!(previous, [batch, num_keys]);
+    let dtype = choose.dtype();
+    let (choose, previous) = (widened(choose), widened(previous));
     if batch == 0 || num_keys <= 1 {
-        return choose * previous;
+        return (choose * previous).cast(dtype);
     }
     // Invariant: `reached` counts the walks that began at most `span - 1` keys before, and `passed` is the probability
     // to get from `span` keys before to here. Nothing lies before the first key.
@@ -49,5 +54,5 @@ pub fn expected_alignment(choose: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
         }
         span *= 2;
     }
-    choose * reached
+    (choose * reached).cast(dtype)
 }

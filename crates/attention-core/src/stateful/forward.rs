@@ -7,6 +7,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::harness::sigmoid::sigmoid;
+use burn_fused_layers::harness::wide::widened;
 use burn_fused_layers::linear;
 
 use super::{AttentionState, StatefulAttention, selected, step};
@@ -27,7 +28,7 @@ pub struct ForwardAttentionConfig {
     /// The least product of a key that is not masked, before the sum.
     #[config(default = 0.0)]
     pub floor: f64,
-    /// The weight of the keys after the first before the first step; the first key's is 1.
+    /// The weight of the keys behind the first one that is not masked, before the first step; the first key's is 1.
     #[config(default = 0.0)]
     pub rest: f64,
 }
@@ -196,8 +197,9 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
         if batch * num_keys == 0 {
             return (step::nothing(memory), ForwardState { inner, ..state });
         }
-        let expected = self.moved(state.weights, state.advance.clone());
-        let product = (expected * weights.reshape([batch, num_keys])).clamp_min(self.floor);
+        let expected = self.moved(widened(state.weights), widened(state.advance.clone()));
+        let weights = widened(weights).reshape([batch, num_keys]);
+        let product = (expected * weights).clamp_min(self.floor);
         let product = product.reshape([batch, 1, 1, num_keys]);
         let weights = Normalizer::SumNormalized.weights(product, memory.mask());
         let output = step::pool(weights.clone(), weights.clone(), memory);
@@ -261,5 +263,5 @@ fn advance(
          {sizes:?}; hand in the output before the step by `ForwardState::with_output`"
     );
     let (weight, bias) = of_linear(agent);
-    sigmoid(linear(Tensor::cat(parts, 1), weight, bias))
+    sigmoid(widened(linear(Tensor::cat(parts, 1), weight, bias)))
 }

@@ -4,13 +4,13 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::conv::{Conv1d, Conv1dConfig};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig1d};
-use burn::tensor::module::conv1d;
-use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::harness::wide::widened;
 use burn_fused_layers::linear;
 
+use super::additive::Filters;
 use super::{AttentionState, Start, StatefulAttention, additive, selected, step};
 use crate::attention::AttentionOutput;
 use crate::mask::Mask;
@@ -202,13 +202,13 @@ impl StatefulAttention for LocationAttention {
         let Some(query) = query else {
             return (step::nothing(memory), state);
         };
-        let keys = memory.keys() + self.locations(&state);
-        let scores = additive::energies(query, keys, &self.value, memory);
-        let weights = self.normalizer.weights(scores, memory.mask());
+        let channels = self.channels(&state);
+        let scores = additive::energies(query, memory, channels, self.filters(), &self.value);
+        let weights = self.normalizer.weights(widened(scores), memory.mask());
         let now = step::flat(weights.clone());
         let next = LocationState {
             previous: now.clone(),
-            cumulative: self.start.sum(state.cumulative, now, state.is_first),
+            cumulative: (self.start).sum(widened(state.cumulative), now, state.is_first),
             is_first: false,
         };
         let used = step::dropped(&self.dropout, weights.clone(), memory);
@@ -222,29 +222,31 @@ impl LocationAttention {
         Self { normalizer, ..self }
     }
 
-    /// `U f`, `[batch, 1, keys, num_hiddens]`.
-    fn locations(&self, state: &LocationState) -> Tensor<4> {
-        let [batch, num_keys] = state.previous.dims();
-        let channel = |weights: &Tensor<2>| weights.clone().reshape([batch, 1, num_keys]);
-        let seen = match self.features {
-            LocationFeatures::Previous => channel(&state.previous),
-            LocationFeatures::Cumulative => channel(&state.cumulative),
-            LocationFeatures::Both => Tensor::cat(
-                vec![channel(&state.previous), channel(&state.cumulative)],
-                1,
-            ),
-        };
+    /// The weights that the filters run over, `[batch, channels, keys]`.
+    fn channels(&self, state: &LocationState) -> Tensor<3> {
+        let [previous, cumulative] = [&state.previous, &state.cumulative]
+            .map(|weights| widened(weights.clone()).unsqueeze_dim(1));
+        match self.features {
+            LocationFeatures::Previous => previous,
+            LocationFeatures::Cumulative => cumulative,
+            LocationFeatures::Both => Tensor::cat(vec![previous, cumulative], 1),
+        }
+    }
+
+    /// `U F`: without an activation between them, filters and linear layer are one filter for each hidden unit.
+    fn filters(&self) -> Filters {
         let filters = value(&self.filters.weight);
-        let [.., kernel_size] = filters.dims();
-        let bias = self.filters.bias.as_ref().map(value);
-        // Not the module's `forward`: its filters may be quantised.
-        let same = ConvOptions::new([1], [kernel_size / 2], [1], 1);
-        let features = conv1d(seen, filters, bias, same).swap_dims(1, 2);
-        let [_, _, filters] = features.dims();
-        let rows = features.reshape([batch * num_keys, filters]);
+        let [number, channels, width] = filters.dims();
         let (weight, bias) = of_linear(&self.location);
-        let rows = linear(rows, weight, bias);
-        let [_, num_hiddens] = rows.dims();
-        rows.reshape([batch, 1, num_keys, num_hiddens])
+        let [_, num_hiddens] = weight.dims();
+        let taps = filters.reshape([number, channels * width]).transpose();
+        let of_filters = self.filters.bias.as_ref().map(|of_filters| {
+            let row = value(of_filters).unsqueeze::<2>();
+            linear(row, weight.clone(), bias.clone()).squeeze_dim(0)
+        });
+        Filters {
+            weight: linear(taps, weight, None).reshape([channels, width, num_hiddens]),
+            bias: of_filters.or(bias),
+        }
     }
 }

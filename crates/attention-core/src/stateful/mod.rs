@@ -21,6 +21,7 @@ use std::fmt::Debug;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::in_wide;
 
 use crate::attention::{Attention, AttentionOutput};
 use crate::mask::Mask;
@@ -101,6 +102,9 @@ pub trait StatefulAttention: Module + ModuleDisplay {
 
 /// The state that a step of a [`StatefulAttention`] hands to the next. A beam search expands the memory first and calls
 /// [`initial_state`](StatefulAttention::initial_state) on that.
+///
+/// The tensors of a state are f32 where the memory is in half precision, which cannot add up many steps. A state in the
+/// memory's own type is taken, too.
 pub trait AttentionState: Clone + Debug {
     /// The state of the examples `indices`, in that order: what a beam search keeps after a step.
     ///
@@ -139,7 +143,7 @@ impl<S: ScoringFunction> StatefulAttention for Attention<S> {
     fn initial_state(&self, _memory: &Memory) {}
 
     fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
-        (self.attend(query, memory), ())
+        (self.attend(query, memory, Mask::none()), ())
     }
 
     fn step_with_weights(
@@ -148,7 +152,7 @@ impl<S: ScoringFunction> StatefulAttention for Attention<S> {
         memory: &Memory,
         _state: (),
     ) -> (AttentionOutput<3>, ()) {
-        (self.attend_with_weights(query, memory), ())
+        (self.attend_with_weights(query, memory, Mask::none()), ())
     }
 }
 
@@ -163,7 +167,7 @@ impl<S: ScoringFunction> StatefulAttention for MultiHeadAttention<S> {
     fn initial_state(&self, _memory: &Memory) {}
 
     fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
-        (self.attend(query, memory), ())
+        (self.attend(query, memory, Mask::none()), ())
     }
 
     fn step_with_weights(
@@ -172,8 +176,9 @@ impl<S: ScoringFunction> StatefulAttention for MultiHeadAttention<S> {
         memory: &Memory,
         _state: (),
     ) -> (AttentionOutput<3>, ()) {
-        let MultiHeadAttentionOutput { context, weights } = self.attend_with_weights(query, memory);
-        let weights = weights.mean_dim(1).squeeze_dim(1);
+        let MultiHeadAttentionOutput { context, weights } =
+            self.attend_with_weights(query, memory, Mask::none());
+        let weights = in_wide(weights, |weights| weights.mean_dim(1).squeeze_dim(1));
         (AttentionOutput { context, weights }, ())
     }
 }

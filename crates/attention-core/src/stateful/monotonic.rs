@@ -132,7 +132,8 @@ pub struct MonotonicAttention<S: ScoringFunction> {
     pub training: Param<Flag>,
 }
 
-/// Where the step of a [`MonotonicAttention`] before stopped. Before the first step, at the first key.
+/// Where the step of a [`MonotonicAttention`] before stopped. Before the first step, at the first key that is not
+/// masked.
 #[derive(Clone, Debug)]
 pub struct MonotonicState {
     /// The weights of the step before, `[batch, keys]`.
@@ -236,9 +237,9 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let [keys, values] = memory.devices();
         let mut devices = [energies.device(), state.previous.device(), keys, values].into_iter();
         let trains = self.training.is_enabled() && devices.any(|device| device.is_autodiff());
-        let choose = choose(energies, trains).cast(memory.values.dtype());
+        let choose = choose(energies, trains);
         let shape = choose.dims();
-        let next = expected_alignment(step::flat(choose), state.previous);
+        let next = expected_alignment(step::flat(choose), widened(state.previous));
         let weights = next.clone().reshape(shape);
         let output = step::pool(weights.clone(), weights, memory);
         (output, MonotonicState { previous: next })
@@ -254,7 +255,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let query = step::query::<Self>(NAME, query, memory, previous)?;
         let last = Positions::consecutive(memory.num_keys() as i64 - 1);
         let query = self.score.project_queries(query, &last);
-        let keys = memory.keys();
+        let keys = memory.read_cleared_keys();
         let kernel = self.score.kernel();
         let ([.., size], [batch, _, num_keys, key_size]) = (query.dims(), keys.dims());
         assert!(
@@ -267,7 +268,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
             ScoreKernel::Dot { .. } => [query, keys].map(widened),
             ScoreKernel::Additive { .. } | ScoreKernel::Custom => [query, keys],
         };
-        let scores = self.score.score(query, keys, memory.mask());
+        let scores = widened(self.score.score(query, keys, memory.mask()));
         let offset = value(&self.offset).cast(scores.dtype());
         Some(scores + offset.reshape([1, 1, 1, 1]))
     }

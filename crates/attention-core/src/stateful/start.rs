@@ -19,7 +19,7 @@ pub enum Start {
     Uniform,
     /// `1 / len`, which stays in the sum: ESPnet's `AttCov` and `AttCovLoc`.
     UniformInSum,
-    /// 1 on the first key: forward attention.
+    /// 1 on the first key that is not masked: forward attention.
     First,
 }
 

@@ -4,11 +4,12 @@ use burn::nn::Dropout;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::wide;
 
 use crate::attention::AttentionOutput;
-use crate::functional::{drop_weights, fill_keyless, fill_padding, weighted_sum};
+use crate::functional::{drop_weights, fill_keyless, fill_masked, fill_padding, weighted_sum};
 use crate::mask::Mask;
-use crate::memory::Memory;
+use crate::memory::{Memory, SharedMemory};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 
 /// Keys, through `project` after padding is cleared, and values, for an `A` to read.
@@ -28,7 +29,9 @@ pub(super) fn setup<A: 'static>(
     } else {
         known
     };
-    Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>()
+    let mut memory = Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>();
+    memory.shared = Some(Box::new(SharedMemory::of(&memory)));
+    memory
 }
 
 /// The query of a step, `[batch, 1, 1, query_size]`, 0 where it attends to no key; `None` where there is no example or
@@ -52,11 +55,12 @@ pub(super) fn query<A: 'static>(
     );
     assert_shape!(query, [batch, 1, _]);
     expect_state(module, state, memory);
+    let values = &memory.values;
     let others = [
         Argument::floats("query", &query),
-        Argument::floats("state", state),
+        Argument::floats_or_wide("state", state, values),
     ];
-    assert_together(module, Argument::floats("values", &memory.values), others);
+    assert_together(module, Argument::floats("values", values), others);
     (batch * num_keys > 0).then(|| fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]))
 }
 
@@ -72,21 +76,30 @@ pub(super) fn expect_state(module: &str, state: &Tensor<2>, memory: &Memory) {
     );
 }
 
-/// 1 on the first key and `rest` on all others, `[batch, keys]`.
+/// 1 on the first key that is not masked, `rest` on all keys behind it and 0 on the padding before, `[batch, keys]`:
+/// the weights of the text without padding at its left.
 pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     let others = per_key(memory, rest);
     let [batch, num_keys] = others.dims();
     if batch * num_keys == 0 {
         return others;
     }
-    others.slice_fill([0..batch, 0..1], 1.0)
+    let mask = memory.mask();
+    if mask.is_none() {
+        return others.slice_fill([0..batch, 0..1], 1.0);
+    }
+    let ones = Tensor::ones([batch, 1, 1, num_keys], &others.device());
+    let attended = flat(fill_masked(ones, mask, 0.0));
+    let so_far = attended.clone().cumsum(1);
+    let others = others.mask_fill(so_far.clone().equal_elem(0), 0.0);
+    others.mask_fill((so_far * attended).equal_elem(1), 1.0)
 }
 
-/// `[batch, keys]` of one number, of the memory's type.
+/// `[batch, keys]` of one number, of the type of states: f32 where the memory is in half precision.
 pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
     let values = &memory.values;
     let shape = [memory.batch_size(), memory.num_keys()];
-    Tensor::full(shape, number, (&values.device(), values.dtype()))
+    Tensor::full(shape, number, (&values.device(), wide(values.dtype())))
 }
 
 /// The weights of a step, `[batch, 1, 1, keys]`, as a state keeps them, `[batch, keys]`.
@@ -107,8 +120,10 @@ pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) ->
 
 /// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
 pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
+    let values = memory.read_values();
+    let [weights, used] = [weights, used].map(|weights| weights.cast(values.dtype()));
     AttentionOutput {
-        context: from_four_axes(weighted_sum(used, memory.values(), memory.mask())),
+        context: from_four_axes(weighted_sum(used, values, memory.mask())),
         weights: from_four_axes(weights),
     }
 }
@@ -119,6 +134,6 @@ pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
     let values = &memory.values;
     AttentionOutput {
         context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
-        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]),
+        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]).cast(values.dtype()),
     }
 }

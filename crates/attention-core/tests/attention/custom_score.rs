@@ -106,7 +106,7 @@ fn projections_are_applied_once() {
         assert_close("forward", context, expected, 2e-5);
         let memory = attention.prepare(keys, values, mask);
         for _ in 0..2 {
-            let context = attention.attend(queries.clone(), &memory);
+            let context = attention.attend(queries.clone(), &memory, Mask::none());
             assert_close("attend", context, expected, 2e-5);
         }
     });
@@ -178,15 +178,11 @@ fn parameters_of_a_users_score_are_trained_saved_and_loaded() {
         let gradients = (context * received).sum().backward();
         let gradient = Array::read(attention.score.bias.val().grad(&gradients).unwrap());
         // Keys 5 and 6 are padding; a constant on all scores changes nothing.
-        assert!(
-            gradient.data[..5].iter().all(|number| *number != 0.0),
-            "{gradient:?}"
-        );
+        let holds = gradient.data[..5].iter().all(|number| *number != 0.0);
+        assert!(holds, "{gradient:?}");
         assert_eq!(gradient.data[5..], [0.0, 0.0]);
-        assert!(
-            gradient.data.iter().sum::<f64>().abs() < 1e-5,
-            "{gradient:?}"
-        );
+        let is_near = gradient.data.iter().sum::<f64>().abs() < 1e-5;
+        assert!(is_near, "{gradient:?}");
 
         let loaded = new(2).load_record(attention.clone().into_record());
         let bias = |attention: &Attention<Biased>| Array::read(attention.score.bias.val());

@@ -61,13 +61,7 @@ fn padding_is_ignored_in_every_step() {
             let mut poisoned = problem.clone();
             for name in ["keys", "values"] {
                 let array = &problem.inputs[name];
-                let poison = Array::from_fn(&array.shape, |at| {
-                    if at[2] >= [3, 5][at[0]] {
-                        f64::NAN
-                    } else {
-                        array.at(at)
-                    }
-                });
+                let poison = array.masked_fill(f64::NAN, |at| at[2] >= [3, 5][at[0]]);
                 poisoned.set(name, poison);
             }
             let outcome = poisoned.run(device, DType::F32, Path::Steps);
@@ -88,7 +82,7 @@ fn two_memories_of_the_same_keys_add_up() {
         let gradients = |memories: [&Memory; 3]| {
             let contexts = (3..6)
                 .zip(memories)
-                .map(|(seed, memory)| attention.attend(query(seed), memory));
+                .map(|(seed, memory)| attention.attend(query(seed), memory, Mask::none()));
             let loss = Tensor::cat(contexts.collect(), 1).powi_scalar(2).sum();
             let gradients = loss.backward();
             [&keys, &values].map(|input| Array::read(input.grad(&gradients).unwrap()))
@@ -122,12 +116,12 @@ fn steps_and_other_readers_of_a_memory_add_up() {
             ($attention:expr, $memory:expr) => {{
                 let attention = &$attention;
                 let contexts = vec![
-                    attention.attend(query(3, 1), &$memory()),
-                    attention.attend(query(4, 9), &$memory()),
+                    attention.attend(query(3, 1), &$memory(), Mask::none()),
+                    attention.attend(query(4, 9), &$memory(), Mask::none()),
                     attention
-                        .attend_with_weights(query(5, 2), &$memory())
+                        .attend_with_weights(query(5, 2), &$memory(), Mask::none())
                         .context,
-                    attention.attend(query(6, 1), &$memory()),
+                    attention.attend(query(6, 1), &$memory(), Mask::none()),
                 ];
                 let loss = Tensor::cat(contexts, 1).powi_scalar(2).sum().backward();
                 [&keys, &values].map(|input| Array::read(input.grad(&loss).unwrap()))
@@ -152,7 +146,7 @@ fn steps_and_other_readers_of_a_memory_add_up() {
             (&values, keys.clone().detach(), values.clone()),
         ] {
             let memory = dot.prepare(keys.clone(), values.clone(), mask());
-            let contexts = (3..6).map(|seed| dot.attend(query(seed, 1), &memory));
+            let contexts = (3..6).map(|seed| dot.attend(query(seed, 1), &memory, Mask::none()));
             let steps = Tensor::cat(contexts.collect(), 1);
             let queries = Tensor::cat((3..6).map(|seed| query(seed, 1)).collect(), 1);
             let whole = dot.forward(queries, keys, values, mask());
@@ -187,11 +181,11 @@ fn gradients_pass_through_selected_and_expanded_memories() {
                 let memory = $attention.prepare(keys.clone(), values.clone(), mask());
                 let (selected, expanded) = (memory.select(indices()), memory.expand(2));
                 let through_memory = gradients(vec![
-                    $attention.attend(query(2, 3), &memory),
-                    $attention.attend(query(3, 4), &selected),
-                    $attention.attend(query(4, 5), &expanded),
-                    $attention.attend(query(2, 6), &memory),
-                    $attention.attend(query(3, 7), &selected),
+                    $attention.attend(query(2, 3), &memory, Mask::none()),
+                    $attention.attend(query(3, 4), &selected, Mask::none()),
+                    $attention.attend(query(4, 5), &expanded, Mask::none()),
+                    $attention.attend(query(2, 6), &memory, Mask::none()),
+                    $attention.attend(query(3, 7), &selected, Mask::none()),
                 ]);
                 let pick = |input: &Tensor<3>, rows: &[i64]| {
                     input

@@ -7,8 +7,8 @@ use attention_core::score::{
 };
 use attention_core::{Attention, Mask, Normalizer, ScoringFunction};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
-    panic_message, parameters,
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_finite, assert_outcomes_close,
+    assert_says, contract, device, panic_message, parameters,
 };
 use burn::module::{Module, Param};
 use burn::tensor::DType;
@@ -22,18 +22,14 @@ fn attention<S: ScoringFunction>(score: S) -> Attention<S> {
 }
 
 #[test]
-fn dot_product_attention_keeps_the_contract() {
+fn attention_by_products_keeps_the_contract() {
     device::each_training(|device| {
         let plain = DotProductScoreConfig::new().init();
         contract::check("dot product", &attention(plain), SIZES, device);
-    });
-}
-
-#[test]
-fn bilinear_attention_keeps_the_contract() {
-    device::each_training(|device| {
         let bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.7).init(device);
         contract::check("bilinear", &attention(bilinear), UNEQUAL, device);
+        let qk_norm = QkNormScoreConfig::new(4).init(device);
+        contract::check("query-key norm", &attention(qk_norm), SIZES, device);
     });
 }
 
@@ -115,14 +111,6 @@ fn gaussian_attention_keeps_the_contract() {
 }
 
 #[test]
-fn attention_with_query_key_normalization_keeps_the_contract() {
-    device::each_training(|device| {
-        let score = QkNormScoreConfig::new(4).init(device);
-        contract::check("query-key norm", &attention(score), SIZES, device);
-    });
-}
-
-#[test]
 fn a_normalizer_that_is_no_softmax_gets_whole_scores() {
     device::each_training(|device| {
         let config = GaussianScoreConfig::new().with_learned(true);
@@ -147,10 +135,8 @@ fn records_restore_parameters() {
         let drawn = parameters::changed(qk_norm(), |_, gain| Array::draw(9, &gain.shape));
         contract::records_restore("query-key norm", &drawn, qk_norm(), SIZES, device);
         let gaussian = |width| {
-            let config = GaussianScoreConfig::new()
-                .with_width(width)
-                .with_learned(true);
-            attention(config.init(device))
+            let config = GaussianScoreConfig::new().with_width(width);
+            attention(config.with_learned(true).init(device))
         };
         contract::records_restore("Gaussian", &gaussian(2.0), gaussian(1.0), SIZES, device);
     });
@@ -161,10 +147,7 @@ fn with_zero_vectors(sizes: Sizes) -> Problem {
     let mut problem = Problem::drawn(sizes, sizes.key_size, MaskSpec::None);
     for name in ["queries", "keys"] {
         let drawn = &problem.inputs[name];
-        let zeros = Array::from_fn(&drawn.shape, |at| match at[2] % 2 {
-            0 => 0.0,
-            _ => drawn.at(at),
-        });
+        let zeros = drawn.masked_fill(0.0, |at| at[2].is_multiple_of(2));
         problem.set(name, zeros);
     }
     problem
@@ -178,21 +161,13 @@ fn the_cosine_with_a_zero_vector_is_0_without_a_gradient() {
         let outcome = problem.run_with(&attention, device, DType::F32, Path::ForwardWithWeights);
         let weights = &outcome["weights"];
         let uniform = 1.0 / SIZES.keys as f64;
-        for (flat, gradient) in outcome["grad queries"].data.iter().enumerate() {
-            let row = flat / SIZES.query_size % SIZES.queries;
-            assert_eq!(
-                *gradient == 0.0,
-                row.is_multiple_of(2),
-                "query {row}: {gradient}"
-            );
-        }
-        for (flat, gradient) in outcome["grad keys"].data.iter().enumerate() {
-            let row = flat / SIZES.key_size % SIZES.keys;
-            assert_eq!(
-                *gradient == 0.0,
-                row.is_multiple_of(2),
-                "key {row}: {gradient}"
-            );
+        for (name, rows) in [("grad queries", SIZES.queries), ("grad keys", SIZES.keys)] {
+            // Queries and keys have the same size.
+            for (flat, gradient) in outcome[name].data.iter().enumerate() {
+                let row = flat / SIZES.key_size % rows;
+                let is_even = row.is_multiple_of(2);
+                assert_eq!(*gradient == 0.0, is_even, "{name}: {row}: {gradient}");
+            }
         }
         let rows = Array::from_fn(&[SIZES.keys], |at| weights.at(&[0, 0, 0, at[0]]));
         let expected = Array::full(&[SIZES.keys], uniform);
@@ -201,8 +176,7 @@ fn the_cosine_with_a_zero_vector_is_0_without_a_gradient() {
         let [first, third] = [0, 2].map(|key| weights.at(&[1, 1, 1, key]));
         assert!((first - third).abs() < 1e-7, "{first} {third}");
         for (name, result) in &outcome {
-            let finite = result.data.iter().all(|number| number.is_finite());
-            assert!(finite, "{name}: {result:?}");
+            assert_finite(name, result);
         }
     });
 }
@@ -292,7 +266,7 @@ fn prepared_keys_may_be_none() {
         let queries = Array::draw(1, &[2, 3, 4]).f32::<3>(device);
         let attention = attention(GaussianScoreConfig::new().init(device));
         let memory = attention.prepare(keys, values, Mask::none()).expand(1);
-        let context = Array::read(attention.attend(queries, &memory));
+        let context = Array::read(attention.attend(queries, &memory, Mask::none()));
         assert_eq!(context, Array::full(&[2, 3, 4], 0.0));
     });
 }
@@ -300,58 +274,57 @@ fn prepared_keys_may_be_none() {
 #[test]
 fn bad_input_says_what_was_expected() {
     device::each(|device| {
-        let messages = [
-            panic_message(|| BilinearScoreConfig::new(0, 3).init(device)),
-            panic_message(|| BilinearScoreConfig::new(3, 0).init(device)),
-            panic_message(|| {
-                BilinearScoreConfig::new(3, 3)
-                    .with_scale(f64::NAN)
-                    .init(device)
-            }),
-            panic_message(|| BiaffineScoreConfig::new(3, 0).init(device)),
-            panic_message(|| CosineScoreConfig::new().with_temperature(-1.0).init(device)),
-            panic_message(|| {
-                CosineScoreConfig::new()
-                    .with_temperature(f64::INFINITY)
-                    .init(device)
-            }),
-            panic_message(|| QkNormScoreConfig::new(0).init(device)),
-            panic_message(|| QkNormScoreConfig::new(3).with_epsilon(0.0).init(device)),
-            panic_message(|| {
-                QkNormScoreConfig::new(3)
-                    .with_scale(Some(f64::NAN))
-                    .init(device)
-            }),
-            panic_message(|| GaussianScoreConfig::new().with_width(0.0).init(device)),
-            panic_message(|| GaussianScoreConfig::new().with_width(f64::NAN).init(device)),
-        ];
-        let parts = [
-            "query_size",
-            "key_size",
-            "scale",
-            "key_size",
-            "temperature",
-            "temperature",
-            "size",
-            "epsilon",
-            "scale",
-            "width",
-            "width",
-        ];
-        for (message, part) in messages.iter().zip(parts) {
-            let says = [part, "expected", "got"];
-            assert!(says.iter().all(|word| message.contains(word)), "{message}");
+        let bilinear = BilinearScoreConfig::new;
+        let cosine = |temperature| CosineScoreConfig::new().with_temperature(temperature);
+        let qk_norm = || QkNormScoreConfig::new(3);
+        let gaussian = |width| GaussianScoreConfig::new().with_width(width);
+        for (part, message) in [
+            ("query_size", panic_message(|| bilinear(0, 3).init(device))),
+            ("key_size", panic_message(|| bilinear(3, 0).init(device))),
+            (
+                "scale",
+                panic_message(|| bilinear(3, 3).with_scale(f64::NAN).init(device)),
+            ),
+            (
+                "key_size",
+                panic_message(|| BiaffineScoreConfig::new(3, 0).init(device)),
+            ),
+            ("temperature", panic_message(|| cosine(-1.0).init(device))),
+            (
+                "temperature",
+                panic_message(|| cosine(f64::INFINITY).init(device)),
+            ),
+            (
+                "size",
+                panic_message(|| QkNormScoreConfig::new(0).init(device)),
+            ),
+            (
+                "epsilon",
+                panic_message(|| qk_norm().with_epsilon(0.0).init(device)),
+            ),
+            (
+                "scale",
+                panic_message(|| qk_norm().with_scale(Some(f64::NAN)).init(device)),
+            ),
+            ("width", panic_message(|| gaussian(0.0).init(device))),
+            ("width", panic_message(|| gaussian(f64::NAN).init(device))),
+        ] {
+            assert_says(message, [part, "expected", "got"]);
         }
         // Queries and keys of two sizes, where the score wants one.
         let queries = || Array::draw(1, &[1, 2, 3]).f32::<3>(device);
         let keys = || Array::draw(2, &[1, 4, 5]).f32::<3>(device);
-        let gaussian = attention(GaussianScoreConfig::new().init(device));
-        panic_message(|| gaussian.forward(queries(), keys(), keys(), Mask::none()));
-        let cosine = attention(CosineScoreConfig::new().init(device));
-        panic_message(|| cosine.forward(queries(), keys(), keys(), Mask::none()));
-        let qk_norm = attention(QkNormScoreConfig::new(3).init(device));
-        panic_message(|| qk_norm.forward(queries(), keys(), keys(), Mask::none()));
-        let bilinear = attention(BilinearScoreConfig::new(3, 4).init(device));
-        panic_message(|| bilinear.forward(queries(), keys(), keys(), Mask::none()));
+        macro_rules! refuses {
+            ($($config:expr),*) => {$({
+                let attention = attention($config.init(device));
+                panic_message(|| attention.forward(queries(), keys(), keys(), Mask::none()));
+            })*};
+        }
+        refuses!(
+            gaussian(1.0),
+            CosineScoreConfig::new(),
+            qk_norm(),
+            bilinear(3, 4)
+        );
     });
 }

@@ -7,7 +7,7 @@ use attention_core::drop_in::{
 use attention_core::{DotProductScore, Mask};
 use attention_tests::{
     Array, Outcome, assert_close, assert_outcomes_close, assert_same, assert_zero, device,
-    panic_message, parameters,
+    parameters, refuses,
 };
 use burn::config::Config;
 use burn::module::Module;
@@ -91,15 +91,10 @@ fn results_and_gradients_are_burns() {
             let tensors = || inputs().map(|input| input.f32::<3>(device));
             let mut expected = outcome(&theirs, tensors(), |[q, k, v]| {
                 let input = burns::MhaInput::new(q, k, v);
-                let input = pad
-                    .clone()
-                    .into_iter()
-                    .fold(input, burns::MhaInput::mask_pad);
-                theirs.forward(
-                    attn.clone()
-                        .into_iter()
-                        .fold(input, burns::MhaInput::mask_attn),
-                )
+                let pad = pad.clone().into_iter();
+                let input = pad.fold(input, burns::MhaInput::mask_pad);
+                let attn = attn.clone().into_iter();
+                theirs.forward(attn.fold(input, burns::MhaInput::mask_attn))
             });
             let input = |[q, k, v]: [Tensor<3>; 3]| {
                 let input = MhaInput::new(q, k, v);
@@ -110,10 +105,8 @@ fn results_and_gradients_are_burns() {
             let what = format!("pad {has_pad}, attn {has_attn}, quiet {is_quiet}");
             assert_eq!(actual.len(), 3 + 8 + 2, "{what}: results");
             // Softmax ignores it: the gradient is rounding alone. With the key of score 0 it does not.
-            for outcome in [&mut actual, &mut expected]
-                .into_iter()
-                .filter(|_| !is_quiet)
-            {
+            let outcomes = [&mut actual, &mut expected].into_iter();
+            for outcome in outcomes.filter(|_| !is_quiet) {
                 let of_bias = outcome.remove("key.bias").expect("its gradient");
                 assert!(of_bias.magnitude() < 1e-5, "{what}: {of_bias:?}");
             }
@@ -145,18 +138,14 @@ fn records_and_configurations_are_burns() {
         assert_ne!(run(&ours), expected, "other parameters");
         let ours = ours.load_record(theirs.clone().into_record());
         assert_close("Burn's record", &run(&ours), &expected, CLOSE);
-        let theirs = burns_config
-            .init(device)
-            .load_record(ours.clone().into_record());
+        let fresh = burns_config.init(device);
+        let theirs = fresh.load_record(ours.clone().into_record());
         let back = theirs.forward(burns::MhaInput::self_attn(rows.clone()));
         assert_same("record in Burn's", back.context, &expected);
         let heads = attention_core::MultiHeadAttention::<DotProductScore>::from(ours.clone());
         let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), Mask::none());
-        assert_same(
-            "the library's module",
-            context,
-            ours.context(MhaInput::self_attn(rows.clone())),
-        );
+        let expected = ours.context(MhaInput::self_attn(rows.clone()));
+        assert_same("the library's module", context, expected);
     });
 }
 
@@ -196,11 +185,8 @@ fn steps_with_a_cache_are_burns() {
             let expected = theirs.forward_cache(input, &mut caches.0);
             let input = MhaInput::self_attn(rows(len)).mask_attn(mask);
             let actual = ours.forward_cache(input, &mut caches.1);
-            last = Some(assert_output(
-                &format!("self, step {len}"),
-                actual,
-                expected,
-            ));
+            let what = format!("self, step {len}");
+            last = Some(assert_output(&what, actual, expected));
         }
         // A prompt of three rows, then two at once: one pass, in any cut.
         let mut cache = MhaCache::autoregressive();
@@ -211,11 +197,8 @@ fn steps_with_a_cache_are_burns() {
         step(3, &mut cache);
         let context = step(QUERIES, &mut cache);
         assert_close("two rows at once", &context, &last.unwrap(), CLOSE);
-        let refused = panic_message(|| step(QUERIES, &mut cache));
-        assert!(
-            refused.contains("expected more rows than the 5 of the steps before, got 5"),
-            "{refused}"
-        );
+        let message = "expected more rows than the 5 of the steps before, got 5";
+        refuses(message, || step(QUERIES, &mut cache));
 
         let mut caches = (
             burns::MhaCache::autoregressive_cross_attention(),
@@ -271,15 +254,7 @@ fn a_masked_key_may_hold_nan_where_burns_spreads_it() {
     device::each(|device| {
         let (theirs, ours) = pair(device);
         let [q, k, v] = inputs();
-        let dirty = |rows: &Array| {
-            Array::from_fn(&rows.shape, |at| {
-                if pad.at(&at[..2]) > 0.0 {
-                    f64::NAN
-                } else {
-                    rows.at(at)
-                }
-            })
-        };
+        let dirty = |rows: &Array| rows.masked_fill(f64::NAN, |at| pad.at(&at[..2]) > 0.0);
         let tensors = [&q, &dirty(&k), &dirty(&v)].map(|rows| rows.f32::<3>(device));
         let pad = pad.bool::<2>(device);
         let [queries, keys, values] = tensors.clone();
@@ -308,10 +283,8 @@ fn weights_are_those_before_dropout_where_burns_are_after_it() {
             let weights = Array::read(weights);
             weights.data.iter().filter(|&&weight| weight == 0.0).count()
         };
-        let weights = theirs
-            .forward(burns::MhaInput::self_attn(rows.clone()))
-            .weights;
-        assert!(zeros(weights) > 0, "Burn's weights are after dropout");
+        let burns = theirs.forward(burns::MhaInput::self_attn(rows.clone()));
+        assert!(zeros(burns.weights) > 0, "Burn's weights are after dropout");
         let output = ours.forward(MhaInput::self_attn(rows.clone()));
         assert_eq!(zeros(output.weights.clone()), 0);
         let sums = Array::read(output.weights.sum_dim(3));
@@ -329,10 +302,8 @@ fn scores_of_f16_do_not_overflow_where_burns_do() {
             return;
         }
         let (theirs, ours) = pair(device);
-        let (theirs, ours) = (
-            parameters::cast(theirs, DType::F16),
-            parameters::cast(ours, DType::F16),
-        );
+        let theirs = parameters::cast(theirs, DType::F16);
+        let ours = parameters::cast(ours, DType::F16);
         let rows = Array::draw(1, &[BATCH, KEYS, SIZE]).map(|element| 1000.0 * element);
         let rows = rows.tensor::<3>(device, DType::F16);
         let burns = theirs.forward(burns::MhaInput::self_attn(rows.clone()));

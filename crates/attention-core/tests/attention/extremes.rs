@@ -76,11 +76,8 @@ fn weights_of_equal_scores_are_equal() {
             check("softmax", masked_softmax(scores(), &mask), third);
             let weights = |normalizer: Normalizer| normalizer.weights(scores(), &mask);
             check("sparsemax", weights(Normalizer::Sparsemax), third);
-            check(
-                "hardmax",
-                weights(Normalizer::Hardmax),
-                [0.0, 1.0, 0.0, 0.0],
-            );
+            let name = "hardmax";
+            check(name, weights(Normalizer::Hardmax), [0.0, 1.0, 0.0, 0.0]);
             let whole = if score > 0.0 { 1.0 } else { 0.0 };
             check(
                 "sigmoid",

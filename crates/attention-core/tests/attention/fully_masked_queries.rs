@@ -48,10 +48,8 @@ fn are_zero_in_outputs_and_gradients() {
                             .run(device, DType::F32, path);
                     let what = format!("{kind}: {name}: {path:?}");
                     for (result, array) in &outcome {
-                        assert!(
-                            array.data.iter().all(|number| number.is_finite()),
-                            "{what}: {result}"
-                        );
+                        let holds = array.data.iter().all(|number| number.is_finite());
+                        assert!(holds, "{what}: {result}");
                         assert!(array.magnitude() > 0.0, "{what}: {result} is all zero");
                         if ["context", "weights", "grad queries"].contains(&result.as_str()) {
                             let rows = Array::from_fn(&[SIZES.heads, array.shape[3]], |at| {
@@ -120,13 +118,7 @@ fn other_queries_are_as_without_them() {
 
 /// Sets the rows of query 2 of example 1 to NaN.
 fn poisoned(array: &Array) -> Array {
-    Array::from_fn(&array.shape, |at| {
-        if at[0] == 1 && at[2] == 2 {
-            f64::NAN
-        } else {
-            array.at(at)
-        }
-    })
+    array.masked_fill(f64::NAN, |at| at[0] == 1 && at[2] == 2)
 }
 
 #[test]
@@ -188,19 +180,13 @@ fn in_heads_pass_on_nothing_that_is_not_finite() {
         });
         let mask = Mask::keep(flags.bool::<4>(device));
         let clean = Array::draw(1, &[2, 4, 12]);
-        let dirty = Array::from_fn(&clean.shape, |at| {
-            if at[..2] == [1, 2] {
-                f64::NAN
-            } else {
-                clean.at(at)
-            }
-        });
+        let dirty = clean.masked_fill(f64::NAN, |at| at[..2] == [1, 2]);
         let keys = Array::draw(2, &[2, 7, 12]).f32::<3>(device);
         let run = |queries: &Array, by_memory: bool| {
             let queries = queries.leaf::<3>(device, DType::F32);
             let context = if by_memory {
                 let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
-                module.attend(queries.clone(), &memory)
+                module.attend(queries.clone(), &memory, Mask::none())
             } else {
                 module
                     .forward_with_weights(queries.clone(), keys.clone(), keys.clone(), &mask)

@@ -51,11 +51,8 @@ fn of_additive_attention_are_finite_differences() {
 #[test]
 fn of_dot_product_attention_are_finite_differences() {
     each_with_f64(|device| {
-        for mask in [
-            MaskSpec::None,
-            MaskSpec::Causal,
-            MaskSpec::lens_per_query(2, &[3, 0, 5, 2]),
-        ] {
+        let lens = MaskSpec::lens_per_query(2, &[3, 0, 5, 2]);
+        for mask in [MaskSpec::None, MaskSpec::Causal, lens] {
             let mut problem = Problem::dot_product(SMALL, mask);
             problem.scale = Some(0.7);
             check("dot-product", &problem, Path::Forward, device);
@@ -68,11 +65,7 @@ fn of_dot_product_attention_are_finite_differences() {
 
 #[test]
 fn are_finite_differences_under_every_mask() {
-    let sizes = SMALL
-        .with_heads(1)
-        .with_query_size(2)
-        .with_key_size(3)
-        .with_hiddens(3);
+    let sizes = Sizes::new([2, 1, 2, 5], [2, 3, 3, 1]);
     each_with_f64(|device| {
         for (name, mask) in masks([2, 1, 2, 5]) {
             for (kind, problem) in Problem::both(sizes, &mask) {
@@ -152,14 +145,9 @@ fn add_up_where_one_tensor_is_query_key_and_value() {
     each_with_f64(|device| {
         let sizes = SMALL.with_query_size(3).with_key_size(3);
         let problem = Problem::additive(sizes, MaskSpec::None);
-        let additive =
-            |device: &Device| Attention::new(problem.additive_score(device, DType::F64), 0.0);
-        check_shared(
-            "additive",
-            &additive(&device.clone().autodiff()),
-            &additive(device),
-            device,
-        );
+        let [training, plain] = [&device.clone().autodiff(), device]
+            .map(|device| Attention::new(problem.additive_score(device, DType::F64), 0.0));
+        check_shared("additive", &training, &plain, device);
         let dot_product = Attention::new(DotProductScoreConfig::new().init(), 0.0);
         check_shared("dot-product", &dot_product, &dot_product, device);
     });

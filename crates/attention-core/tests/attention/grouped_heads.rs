@@ -130,7 +130,7 @@ fn a_memory_of_projected_keys_has_a_mask_of_the_heads_of_queries() {
             let values = project(&module.value, v.clone());
             let memory = Memory::of_projected(projected, values, mask.mask(device));
             let expected = module.forward(q.clone(), k.clone(), v.clone(), mask.mask(device));
-            let context = module.attend(q.clone(), &memory);
+            let context = module.attend(q.clone(), &memory, Mask::none());
             assert_close("context", context, expected, 2e-6);
             let chosen = memory.select(Array::full(&[1], 1.0).int(device)).expand(2);
             assert_eq!(chosen.batch_size(), 2);

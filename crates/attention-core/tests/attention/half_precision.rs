@@ -111,10 +111,8 @@ fn results_are_within_a_few_half_ulps_of_those_of_f32() {
             bounds.check("query-key norm", QkNormScoreConfig::new(6).init(device));
             let gaussian = GaussianScoreConfig::new().with_width(1.5);
             bounds.check("Gaussian", gaussian.init(device));
-            bounds.check(
-                "Gaussian, learned",
-                gaussian.with_learned(true).init(device),
-            );
+            let what = "Gaussian, learned";
+            bounds.check(what, gaussian.with_learned(true).init(device));
             bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
             let biaffine = BiaffineScoreConfig::new(6, 6).init(device);
             // The other two ignore its offset: the gradients of `u` and `b` are 0 but for rounding.
@@ -129,10 +127,8 @@ fn results_are_within_a_few_half_ulps_of_those_of_f32() {
             for is_bidirectional in [false, true] {
                 let alibi = AlibiConfig::new(2).with_bidirectional(is_bidirectional);
                 bounds.check("ALiBi", Biased::new(dot(), alibi.init()));
-                bounds.check(
-                    "additive, ALiBi",
-                    Biased::new(normalised.clone(), alibi.init()),
-                );
+                let what = "additive, ALiBi";
+                bounds.check(what, Biased::new(normalised.clone(), alibi.init()));
             }
             let relative = RelativePositionBiasConfig::new(2).init(device);
             bounds.check("T5", Biased::new(dot(), relative));

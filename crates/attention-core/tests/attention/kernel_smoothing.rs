@@ -3,9 +3,9 @@
 use attention_core::score::{GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig};
 use attention_core::{Attention, Mask, Normalizer};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_close,
-    assert_same, assert_zero, contract, device, masks, near_reference, panic_message, reference,
-    refuses,
+    Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_finite,
+    assert_outcomes_close, assert_same, assert_zero, contract, device, masks, near_reference,
+    panic_message, reference, refuses,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -62,17 +62,10 @@ fn smoothing_is_that_of_pytorch() {
                 let cases = reference(file);
                 assert_eq!(cases.len(), KERNELS.len());
                 for case in cases {
-                    let (_, kernel) = KERNELS[KERNELS
-                        .iter()
-                        .position(|(name, _)| *name == case.name)
-                        .unwrap()];
+                    let (_, kernel) = KERNELS.iter().find(|(name, _)| *name == case.name).unwrap();
                     let (problem, expected) = case.problem();
-                    let outcome = problem.run_with(
-                        &smoothing(kernel, 1.5),
-                        device,
-                        dtype,
-                        Path::ForwardWithWeights,
-                    );
+                    let (attention, path) = (smoothing(*kernel, 1.5), Path::ForwardWithWeights);
+                    let outcome = problem.run_with(&attention, device, dtype, path);
                     let tolerance = near_reference(dtype, 2e-5);
                     let what = format!("{file}: {}: {dtype:?}", case.name);
                     assert_outcomes_close(&what, &outcome, &expected, tolerance);
@@ -111,13 +104,7 @@ fn at(
     size: usize,
     device: &Device,
 ) -> Outcome {
-    let sizes = LINE
-        .with_batch(1)
-        .with_heads(0)
-        .with_queries(1)
-        .with_keys(places.len())
-        .with_query_size(size)
-        .with_key_size(size);
+    let sizes = Sizes::new([1, 0, 1, places.len()], [size, size, 0, LINE.value_size]);
     let mut problem = Problem::drawn(sizes, size, MaskSpec::None).with_grad_weights(6);
     problem.set("queries", Array::full(&[1, 1, size], query));
     let keys = Array::from_fn(&[1, places.len(), size], |at| places[at[1]]);
@@ -162,20 +149,15 @@ fn a_query_out_of_reach_of_all_keys_has_weights_0() {
 fn a_query_far_out_on_the_tail_has_weights_and_gradients() {
     device::each_training(|device| {
         // Scores of about 1e-32, whose square no f32 holds.
-        let outcome = at(
-            &smoothing(Kernel::Gaussian, 1.0),
-            12.25,
-            &[0.0, 0.125, 0.25],
-            1,
-            device,
-        );
+        let gaussian = smoothing(Kernel::Gaussian, 1.0);
+        let outcome = at(&gaussian, 12.25, &[0.0, 0.125, 0.25], 1, device);
         let scores = [0.0, 0.125, 0.25].map(|key: f64| (-(12.25 - key).powi(2) / 2.0).exp());
         let sum: f64 = scores.iter().sum();
         let expected = Array::from_fn(&[1, 1, 3], |at| scores[at[2]] / sum);
         assert_close("weights", &outcome["weights"], &expected, 2e-5);
         for (name, result) in &outcome {
-            let fine = result.data.iter().all(|number| number.is_finite());
-            assert!(fine && result.magnitude() > 0.0, "{name}: {result:?}");
+            assert_finite(name, result);
+            assert!(result.magnitude() > 0.0, "{name}: {result:?}");
         }
     });
 }
@@ -193,15 +175,12 @@ fn at_distance_0_every_gradient_is_finite() {
                     device,
                 );
                 for (result, array) in &outcome {
-                    let finite = array.data.iter().all(|number| number.is_finite());
-                    assert!(finite, "{name}: size {size}: {result}: {array:?}");
+                    assert_finite(format!("{name}: size {size}: {result}"), array);
                 }
                 // The key that the query lies on is no worse than its neighbour.
                 let weights = &outcome["weights"].data;
-                assert!(
-                    weights[0] >= weights[2] && weights[0] > 0.0,
-                    "{name}: {weights:?}"
-                );
+                let holds = weights[0] >= weights[2] && weights[0] > 0.0;
+                assert!(holds, "{name}: {weights:?}");
             }
         }
     });
@@ -228,31 +207,15 @@ fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
 #[test]
 fn sum_normalized_weights_are_shares_of_the_unmasked_scores() {
     device::each(|device| {
-        let scores = Array::new(
-            &[1, 1, 3, 4],
-            [
-                1.0,
-                3.0,
-                4.0,
-                f64::NAN,
-                0.0,
-                0.0,
-                0.0,
-                f64::NAN,
-                5.0,
-                0.0,
-                0.0,
-                5.0,
-            ],
-        );
+        let rows = |rows: [[f64; 4]; 3]| Array::new(&[1, 1, 3, 4], rows.concat());
+        let scores = rows([
+            [1.0, 3.0, 4.0, f64::NAN],
+            [0.0, 0.0, 0.0, f64::NAN],
+            [5.0, 0.0, 0.0, 5.0],
+        ]);
         let mask = MaskSpec::lens_per_query(1, &[3, 3, 4]).mask(device);
         let weights = Normalizer::SumNormalized.weights(scores.f32::<4>(device), &mask);
-        let expected = Array::new(
-            &[1, 1, 3, 4],
-            [
-                0.125, 0.375, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, 0.5,
-            ],
-        );
+        let expected = rows([[0.125, 0.375, 0.5, 0.0], [0.0; 4], [0.5, 0.0, 0.0, 0.5]]);
         assert_close("shares", weights, &expected, 1e-6);
         let scores = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
         let weights = Normalizer::SumNormalized.weights(scores, &Mask::none());
@@ -269,9 +232,8 @@ fn a_kernel_score_has_no_parameters_and_its_record_restores() {
     device::each(|device| {
         let attention = smoothing(Kernel::Box, 2.0);
         assert_eq!(attention.num_params(), 0);
-        let loaded = attention
-            .clone()
-            .load_record(attention.clone().into_record());
+        let record = attention.clone().into_record();
+        let loaded = attention.clone().load_record(record);
         let run = |attention: &Attention<KernelScore>| {
             let problem = Problem::drawn(LINE, 1, MaskSpec::None);
             let outcome = problem.run_with(attention, device, DType::F32, Path::Forward);

@@ -27,12 +27,9 @@ const LAYOUTS: [(&str, Lay); 5] = [
         let shape = [0, 1, 2, 3].map(|axis| array.shape[axis]);
         let around = shape.map(|size| size + 3);
         let inside = |at: &[usize]| (0..4).all(|axis| (1..=shape[axis]).contains(&at[axis]));
-        let whole = Array::from_fn(&around, |at| {
-            if inside(at) {
-                array.at(&[at[0] - 1, at[1] - 1, at[2] - 1, at[3] - 1])
-            } else {
-                f64::NAN
-            }
+        let whole = Array::from_fn(&around, |at| match inside(at) {
+            true => array.at(&[at[0] - 1, at[1] - 1, at[2] - 1, at[3] - 1]),
+            false => f64::NAN,
         });
         let leaf = leaf(&whole, device);
         let [a, b, c, d] = shape.map(|size| 1..size + 1);
@@ -47,10 +44,8 @@ const LAYOUTS: [(&str, Lay); 5] = [
             }
         });
         let leaf = leaf(&whole, device);
-        (
-            leaf.clone(),
-            leaf.slice(burn::tensor::s![.., .., 0..;2, ..]),
-        )
+        let slice = burn::tensor::s![.., .., 0..;2, ..];
+        (leaf.clone(), leaf.slice(slice))
     }),
 ];
 
@@ -90,26 +85,18 @@ fn run<S: ScoringFunction>(
         let gradient = Array::read(leaf.grad(&gradients).unwrap());
         let finite = gradient.map(|number| if number.is_finite() { number } else { 1e9 });
         let plain = device.clone().inner();
-        results.insert(
-            name,
-            Array::read(view_of(&finite, &problem.inputs[*name], lay, &plain)),
-        );
+        let view = view_of(&finite, &problem.inputs[*name], lay, &plain);
+        results.insert(name, Array::read(view));
     }
     results
 }
 
 /// The view that `lay` takes of a leaf, of a gradient in the shape of the leaf.
 fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor<4> {
-    let number = |at: &[usize]| {
-        at.iter()
-            .zip(&array.shape)
-            .fold(0, |flat, (&at, &size)| flat * size + at) as f64
-    };
     // Lay out the indices of the elements, and look up the gradient of each.
-    let (leaf, _) = lay(
-        &Array::from_fn(&array.shape, number),
-        &device.clone().autodiff(),
-    );
+    let numbers: Vec<f64> = (0..array.data.len()).map(|at| at as f64).collect();
+    let numbers = Array::new(&array.shape, numbers);
+    let (leaf, _) = lay(&numbers, &device.clone().autodiff());
     let indices = Array::read(leaf);
     let mut result = Array::full(&array.shape, f64::NAN);
     for (index, gradient) in indices.data.iter().zip(&gradient.data) {
@@ -170,10 +157,8 @@ fn do_not_matter_forward_or_backward() {
 fn do_not_matter_to_masked_softmax() {
     device::each_training(|device| {
         let scores = Array::draw(1, &[2, 3, 5, 7]);
-        for mask in [
-            MaskSpec::lens(&[3, 6]),
-            MaskSpec::drawn(2, &[2, 3, 5, 7], 0.6),
-        ] {
+        let dense = MaskSpec::drawn(2, &[2, 3, 5, 7], 0.6);
+        for mask in [MaskSpec::lens(&[3, 6]), dense] {
             let mask = mask.mask(device);
             let expected = Array::read(masked_softmax(scores.f32::<4>(device), &mask));
             for (name, lay) in LAYOUTS {
@@ -211,32 +196,25 @@ fn masks_may_be_views() {
 
         let lens = Tensor::<1, Int>::from_ints([9, 3, 9, 6, 9], device);
         let every_second = lens.slice(burn::tensor::s![1..4;2]);
-        check(
-            "lens",
-            Mask::valid_lens(every_second),
-            &MaskSpec::lens(&[3, 6]),
-        );
+        let mask = Mask::valid_lens(every_second);
+        check("lens", mask, &MaskSpec::lens(&[3, 6]));
 
         let columns = Tensor::<2, Int>::from_ints([[1, 2], [3, 7], [0, 4], [7, 0], [5, 6]], device);
         let per_query = MaskSpec::lens_per_query(2, &[1, 3, 0, 7, 5, 2, 7, 4, 0, 6]);
-        check(
-            "lens per query",
-            Mask::valid_lens_per_query(columns.transpose()),
-            &per_query,
-        );
+        let mask = Mask::valid_lens_per_query(columns.transpose());
+        check("lens per query", mask, &per_query);
 
-        let spec = MaskSpec::drawn(3, &shape, 0.6);
-        let MaskSpec::Keep(keep) = &spec else {
-            unreachable!()
+        let keep = |spec: &MaskSpec| match spec {
+            MaskSpec::Keep(keep) => keep.clone(),
+            _ => unreachable!(),
         };
-        let reversed: Tensor<4, Bool> = keep.permute(&[3, 2, 1, 0]).bool(device);
+        let spec = MaskSpec::drawn(3, &shape, 0.6);
+        let reversed: Tensor<4, Bool> = keep(&spec).permute(&[3, 2, 1, 0]).bool(device);
         check("dense", Mask::keep(reversed.permute([3, 2, 1, 0])), &spec);
 
         let spec = MaskSpec::drawn(4, &[5, 1], 0.6);
-        let MaskSpec::Keep(keep) = &spec else {
-            unreachable!()
-        };
-        let expanded = keep.reshape(&[1, 1, 5, 1]).bool::<4>(device).expand(shape);
+        let column = keep(&spec).reshape(&[1, 1, 5, 1]).bool::<4>(device);
+        let expanded = column.expand(shape);
         check("expanded", Mask::keep(expanded), &spec);
     });
 }

@@ -6,15 +6,12 @@ use attention_tests::{Array, MaskSpec, assert_close, assert_same, device};
 
 use crate::masks::{check, kept};
 
+#[rustfmt::skip]
+const SHAPES: [[usize; 4]; 5] = [[2, 3, 5, 7], [2, 3, 7, 5], [2, 3, 5, 5], [1, 1, 1, 7], [1, 1, 7, 1]];
+
 #[test]
 fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
-    for shape in [
-        [2, 3, 5, 7],
-        [2, 3, 7, 5],
-        [2, 3, 5, 5],
-        [1, 1, 1, 7],
-        [1, 1, 7, 1],
-    ] {
+    for shape in SHAPES {
         let expected = Array::from_fn(&shape, |at| f64::from(at[3] + shape[2] <= at[2] + shape[3]));
         device::each(|device| {
             assert_same("causal", &kept(&Mask::causal(), shape, device), &expected);
@@ -24,13 +21,7 @@ fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
 
 #[test]
 fn causal_top_left_counts_queries_from_the_first_key() {
-    for shape in [
-        [2, 3, 5, 7],
-        [2, 3, 7, 5],
-        [2, 3, 5, 5],
-        [1, 1, 1, 7],
-        [1, 1, 7, 1],
-    ] {
+    for shape in SHAPES {
         let expected = Array::from_fn(&shape, |at| f64::from(at[3] <= at[2]));
         device::each(|device| {
             let mask = Mask::causal_top_left();
@@ -53,7 +44,7 @@ fn the_query_of_a_step_stands_where_the_mask_is_aligned() {
         let [query, keys, values] = [1, 7, 7].map(|len| Array::draw(len, &[2, len as usize, 4]));
         let attend = |mask: Mask| {
             let memory = attention.prepare(keys.f32::<3>(device), values.f32::<3>(device), mask);
-            Array::read(attention.attend(query.f32::<3>(device), &memory))
+            Array::read(attention.attend(query.f32::<3>(device), &memory, Mask::none()))
         };
         let all = attend(Mask::none());
         assert_close("bottom-right", &attend(Mask::causal()), &all, 1e-6);
@@ -67,15 +58,9 @@ fn the_query_of_a_step_stands_where_the_mask_is_aligned() {
 #[test]
 fn windows_follow_the_position_of_the_query() {
     for shape in [[2, 3, 5, 7], [2, 3, 7, 5], [1, 2, 11, 11], [1, 1, 1, 7]] {
-        for (before, after) in [
-            (0, 0),
-            (1, 2),
-            (3, 0),
-            (0, 4),
-            (100, 1),
-            (usize::MAX, 0),
-            (2, usize::MAX),
-        ] {
+        const MAX: usize = usize::MAX;
+        let widths = [(0, 0), (1, 2), (3, 0), (0, 4), (100, 1), (MAX, 0), (2, MAX)];
+        for (before, after) in widths {
             check("window", &MaskSpec::window(before, after), shape);
             let top_left = MaskSpec::window_top_left(before, after);
             check("window, top-left", &top_left, shape);

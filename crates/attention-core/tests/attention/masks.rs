@@ -20,70 +20,44 @@ pub(super) fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
 
 #[test]
 fn queries_are_kept_whole_or_masked() {
-    for (shape, dims) in [
-        ([2, 3, 5, 7], [2, 5]),
-        ([2, 3, 5, 7], [1, 5]),
-        ([2, 3, 5, 7], [2, 1]),
-    ] {
+    for dims in [[2, 5], [1, 5], [2, 1]] {
         let keep = Array::from_fn(&dims, |at| f64::from((at[0] + at[1]) % 2 == 1));
-        check("queries", &MaskSpec::Queries(keep), shape);
+        check("queries", &MaskSpec::Queries(keep), [2, 3, 5, 7]);
     }
 }
 
 #[test]
 fn lengths_are_clamped_and_broadcast() {
     let shape = [3, 2, 5, 7];
-    for lens in [
-        [0, 7, 3],
-        [-1, 8, i64::from(i32::MAX)],
-        [1, 2, i64::from(i32::MIN)],
-    ] {
-        check("lens", &MaskSpec::lens(&lens), shape);
+    let [most, least] = [i32::MAX, i32::MIN].map(i64::from);
+    for lens in [&[0, 7, 3][..], &[-1, 8, most], &[1, 2, least], &[4]] {
+        check("lens", &MaskSpec::lens(lens), shape);
     }
-    check("lens of one example", &MaskSpec::lens(&[4]), shape);
-    check(
-        "lens per query",
-        &MaskSpec::lens_per_query(3, &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7]),
-        shape,
-    );
-    check(
-        "lens per query, one example",
-        &MaskSpec::lens_per_query(1, &[0, 1, 7, 3, 9]),
-        shape,
-    );
-    check(
-        "lens per example as a column",
-        &MaskSpec::lens_per_query(3, &[6, 0, 2]),
-        shape,
-    );
+    for (what, examples, lens) in [
+        (
+            "all",
+            3,
+            &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7][..],
+        ),
+        ("one example", 1, &[0, 1, 7, 3, 9]),
+        ("per example as a column", 3, &[6, 0, 2]),
+    ] {
+        let what = format!("lens per query, {what}");
+        check(&what, &MaskSpec::lens_per_query(examples, lens), shape);
+    }
 }
 
 #[test]
 fn dense_masks_broadcast_over_every_axis() {
     let shape = [2, 3, 5, 7];
     for axes in 0..16 {
-        let dims: Vec<usize> = (0..4)
-            .map(|axis| {
-                if axes >> axis & 1 == 1 {
-                    shape[axis]
-                } else {
-                    1
-                }
-            })
-            .collect();
+        let dims = [0, 1, 2, 3].map(|axis| [1, shape[axis]][axes as usize >> axis & 1]);
         check("dense", &MaskSpec::drawn(axes, &dims, 0.6), shape);
     }
-    check(
-        "dense, three axes",
-        &MaskSpec::drawn(20, &[2, 5, 7], 0.6),
-        shape,
-    );
-    check(
-        "dense, three axes, one query",
-        &MaskSpec::drawn(21, &[2, 1, 7], 0.6),
-        shape,
-    );
-    check("dense, two axes", &MaskSpec::drawn(22, &[5, 7], 0.6), shape);
+    for (seed, dims) in [(20, &[2, 5, 7][..]), (21, &[2, 1, 7]), (22, &[5, 7])] {
+        let what = format!("dense, {dims:?}");
+        check(&what, &MaskSpec::drawn(seed, dims, 0.6), shape);
+    }
 }
 
 #[test]
@@ -95,11 +69,8 @@ fn drop_is_the_opposite_of_keep() {
     };
     device::each(|device| {
         let masked: Tensor<4, Bool> = keep.map(|keep| 1.0 - keep).bool(device);
-        assert_same(
-            "drop",
-            &kept(&Mask::drop(masked), shape, device),
-            &spec.table(shape),
-        );
+        let kept = kept(&Mask::drop(masked), shape, device);
+        assert_same("drop", &kept, &spec.table(shape));
     });
 }
 
@@ -148,6 +119,7 @@ fn padding_is_of_the_keys_of_each_example() {
 #[test]
 fn combined_masks_keep_the_keys_that_all_of_them_keep() {
     let shape = [2, 3, 5, 7];
+    let queries = Array::from_fn(&[2, 5], |at| f64::from((at[0] + at[1]) % 3 > 0));
     let masks = [
         MaskSpec::None,
         MaskSpec::lens(&[3, 6]),
@@ -158,34 +130,20 @@ fn combined_masks_keep_the_keys_that_all_of_them_keep() {
         MaskSpec::window(3, 0),
         MaskSpec::CausalTopLeft,
         MaskSpec::window_top_left(1, 3),
-        MaskSpec::Queries(Array::from_fn(&[2, 5], |at| {
-            f64::from((at[0] + at[1]) % 3 > 0)
-        })),
+        MaskSpec::Queries(queries),
         MaskSpec::drawn(1, &shape, 0.7),
         MaskSpec::drawn(2, &[2, 1, 1, 7], 0.7),
         MaskSpec::drawn(3, &[1, 3, 5, 1], 0.7),
     ];
     for (i, one) in masks.iter().enumerate() {
         for (j, other) in masks.iter().enumerate() {
-            check(
-                &format!("{i} & {j}"),
-                &one.clone().and(other.clone()),
-                shape,
-            );
+            let both = one.clone().and(other.clone());
+            check(&format!("{i} & {j}"), &both, shape);
         }
     }
-    let three = masks[1]
-        .clone()
-        .and(masks[5].clone())
-        .and(masks[11].clone());
-    check("three", &three, shape);
-    check(
-        "three, nested to the right",
-        &masks[11]
-            .clone()
-            .and(masks[1].clone().and(masks[4].clone())),
-        shape,
-    );
+    let [a, b, c, d] = [1, 5, 11, 4].map(|at: usize| masks[at].clone());
+    check("three", &a.clone().and(b).and(c.clone()), shape);
+    check("three, nested to the right", &c.and(a.and(d)), shape);
 }
 
 #[test]
@@ -193,20 +151,10 @@ fn lengths_may_have_any_integer_type() {
     let shape = [2, 1, 3, 300];
     let spec = MaskSpec::lens(&[100, 3]);
     let window = MaskSpec::window(260, 20);
-    let types = [
-        DType::I64,
-        DType::I32,
-        DType::I16,
-        DType::I8,
-        DType::U32,
-        DType::U16,
-        DType::U8,
-    ];
+    use DType::{I8, I16, I32, I64, U8, U16, U32};
     device::each(|device| {
-        for dtype in types
-            .into_iter()
-            .filter(|&dtype| device.supports_dtype(dtype))
-        {
+        let types = [I64, I32, I16, I8, U32, U16, U8].into_iter();
+        for dtype in types.filter(|&dtype| device.supports_dtype(dtype)) {
             let lens = Tensor::<1, Int>::from_data([100, 3], (device, dtype));
             let mask = Mask::valid_lens(lens);
             let what = format!("{dtype:?}");
@@ -220,41 +168,33 @@ fn lengths_may_have_any_integer_type() {
 /// The largest of a type is every key, beside lengths of any other type.
 #[test]
 fn lengths_are_clamped_whatever_their_type_holds() {
+    use DType::{I8, I32, I64, U8, U32, U64};
     let shape = [3, 1, 2, 7];
     let lens = |device: &Device, dtype, numbers: [i64; 3]| {
         let data = TensorData::from(numbers).convert_dtype(dtype);
         Tensor::<1, Int>::from_data(data, (device, dtype))
     };
     let largest = |device: &Device, dtype| match dtype {
-        DType::U64 => {
+        U64 => {
             let data = TensorData::from([u64::MAX, (1 << 32) + 3, 5]);
             Tensor::<1, Int>::from_data(data, (device, dtype))
         }
-        DType::U32 => lens(device, dtype, [i64::from(u32::MAX), 1 << 31, 5]),
-        DType::I64 => lens(device, dtype, [i64::MAX, 1 << 32, 5]),
-        DType::I32 => lens(device, dtype, [i64::from(i32::MAX), 1 << 30, 5]),
-        DType::U8 => lens(device, dtype, [255, 128, 5]),
+        U32 => lens(device, dtype, [i64::from(u32::MAX), 1 << 31, 5]),
+        I64 => lens(device, dtype, [i64::MAX, 1 << 32, 5]),
+        I32 => lens(device, dtype, [i64::from(i32::MAX), 1 << 30, 5]),
+        U8 => lens(device, dtype, [255, 128, 5]),
         _ => lens(device, dtype, [127, 126, 5]),
     };
     let expected = MaskSpec::lens(&[7, 7, 5]).table(shape);
-    let types = [
-        DType::U64,
-        DType::U32,
-        DType::I64,
-        DType::I32,
-        DType::U8,
-        DType::I8,
-    ];
     device::each(|device| {
+        let types = [U64, U32, I64, I32, U8, I8];
         let types = || types.into_iter().filter(|of| device.supports_dtype(*of));
         for dtype in types() {
             let what = format!("{dtype:?}");
             let whole = || Mask::valid_lens(largest(device, dtype));
             assert_same(&what, &kept(&whole(), shape, device), &expected);
-            let per_query = largest(device, dtype)
-                .unsqueeze_dim::<2>(1)
-                .repeat_dim(1, 2);
-            let per_query = Mask::valid_lens_per_query(per_query);
+            let per_query = largest(device, dtype).unsqueeze_dim::<2>(1);
+            let per_query = Mask::valid_lens_per_query(per_query.repeat_dim(1, 2));
             assert_same(&what, &kept(&per_query, shape, device), &expected);
             for other in types() {
                 let what = format!("{dtype:?} & {other:?}");
@@ -274,9 +214,8 @@ fn lengths_are_clamped_whatever_their_type_holds() {
 #[test]
 fn a_mask_may_be_made_with_autodiff_or_without() {
     let shape = [2, 3, 5, 7];
-    let spec = MaskSpec::lens(&[3, 6])
-        .and(MaskSpec::window(3, 2))
-        .and(MaskSpec::drawn(1, &shape, 0.7));
+    let spec = MaskSpec::lens(&[3, 6]).and(MaskSpec::window(3, 2));
+    let spec = spec.and(MaskSpec::drawn(1, &shape, 0.7));
     device::each(|plain| {
         let training = plain.clone().autodiff();
         for (of_mask, of_scores) in [(plain, &training), (&training, plain)] {
@@ -323,11 +262,8 @@ fn masks_are_selected_and_expanded_like_memories() {
         }
         let mask = MaskSpec::lens(&[1, 5, 3]).mask(device);
         let chosen = mask.select(Tensor::from_ints([2, 0, 1], device));
-        assert_same(
-            "select",
-            &soft(&chosen),
-            &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)),
-        );
+        let expected = MaskSpec::lens(&[3, 1, 5]).mask(device);
+        assert_same("select", &soft(&chosen), &soft(&expected));
         let queries = |examples: [usize; 3]| {
             let keep = |at: &[usize]| f64::from(!(examples[at[0]] + at[1]).is_multiple_of(3));
             MaskSpec::Queries(Array::from_fn(&[3, 5], keep)).mask(device)
@@ -349,7 +285,7 @@ fn a_mask_of_two_axes_is_read_once() {
             Memory::of_projected(rows(1, 7), rows(1, 7), mask()),
             attention.prepare(rows(1, 7), rows(1, 7), mask() & Mask::causal()),
         ] {
-            let context = attention.attend(rows(3, 3), &memory.expand(3));
+            let context = attention.attend(rows(3, 3), &memory.expand(3), Mask::none());
             assert_eq!(context.dims(), [3, 2, 3, 4]);
         }
     });

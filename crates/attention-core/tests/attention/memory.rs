@@ -13,7 +13,8 @@ use attention_core::stateful::{
 };
 use attention_core::{Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::{
-    Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks, panic_message,
+    Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, check, device, masks,
+    panic_message,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -65,117 +66,54 @@ fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
     picked
 }
 
-struct Selects;
-
-impl Check for Selects {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let memory = memory(&attention, problem, device);
-        for chosen in [&[1, 0][..], &[1], &[0, 0, 1], &[1, 1, 0, 1, 0]] {
-            let indices: Vec<i64> = chosen.iter().map(|&at| at as i64).collect();
-            let indices = Tensor::<1, Int>::from_data(&indices[..], device);
-            let selected = memory.select(indices);
-            assert_eq!(selected.batch_size(), chosen.len());
-            assert_eq!(selected.num_keys(), SIZES.keys);
-            let expected = examples(problem, chosen).solve();
-            let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
-            let output = attention.attend_with_weights(queries.clone(), &selected);
-            assert_close("weights", output.weights, &expected["weights"], 4e-6);
-            assert_close("context", output.context, &expected["context"], 4e-6);
-            let context = Array::read(attention.attend(queries, &selected));
-            assert_close("context", &context, &expected["context"], 4e-6);
-        }
+check!(Selects, |attention, problem, device| {
+    let memory = memory(&attention, problem, device);
+    for chosen in [&[1, 0][..], &[1], &[0, 0, 1], &[1, 1, 0, 1, 0]] {
+        let indices: Vec<i64> = chosen.iter().map(|&at| at as i64).collect();
+        let indices = Tensor::<1, Int>::from_data(&indices[..], device);
+        let selected = memory.select(indices);
+        assert_eq!(selected.batch_size(), chosen.len());
+        assert_eq!(selected.num_keys(), SIZES.keys);
+        let expected = examples(problem, chosen).solve();
+        let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
+        let output = attention.attend_with_weights(queries.clone(), &selected, Mask::none());
+        assert_close("weights", output.weights, &expected["weights"], 4e-6);
+        assert_close("context", output.context, &expected["context"], 4e-6);
+        let context = Array::read(attention.attend(queries, &selected, Mask::none()));
+        assert_close("context", &context, &expected["context"], 4e-6);
     }
-}
+});
 
 #[test]
 fn selecting_examples_is_selecting_the_inputs() {
     each(Selects);
 }
 
-struct Expands;
-
-impl Check for Expands {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let memory = memory(&attention, problem, device);
-        for beam in [1, 2, 3] {
-            let chosen: Vec<usize> = (0..SIZES.batch * beam).map(|at| at / beam).collect();
-            let expanded = memory.expand(beam);
-            assert_eq!(expanded.batch_size(), chosen.len());
-            let mut expected = examples(problem, &chosen);
-            // Other queries for each copy.
-            expected.set(
-                "queries",
-                Array::draw(
-                    9,
-                    &[chosen.len(), SIZES.heads, SIZES.queries, SIZES.query_size],
-                ),
-            );
-            let queries = expected.inputs["queries"].f32::<4>(device);
-            let expected = expected.solve();
-            let output = attention.attend_with_weights(queries, &expanded);
-            assert_close("weights", output.weights, &expected["weights"], 4e-6);
-            assert_close("context", output.context, &expected["context"], 4e-6);
-            // And a beam that survives.
-            let last = Tensor::<1, Int>::from_ints([chosen.len() as i64 - 1], device);
-            assert_eq!(expanded.select(last).batch_size(), 1);
-        }
+check!(Expands, |attention, problem, device| {
+    let memory = memory(&attention, problem, device);
+    for beam in [1, 2, 3] {
+        let chosen: Vec<usize> = (0..SIZES.batch * beam).map(|at| at / beam).collect();
+        let expanded = memory.expand(beam);
+        assert_eq!(expanded.batch_size(), chosen.len());
+        let mut expected = examples(problem, &chosen);
+        // Other queries for each copy.
+        let [_, heads, queries, _] = SHAPE;
+        let shape = [chosen.len(), heads, queries, SIZES.query_size];
+        expected.set("queries", Array::draw(9, &shape));
+        let queries = expected.inputs["queries"].f32::<4>(device);
+        let expected = expected.solve();
+        let output = attention.attend_with_weights(queries, &expanded, Mask::none());
+        assert_close("weights", output.weights, &expected["weights"], 4e-6);
+        assert_close("context", output.context, &expected["context"], 4e-6);
+        // And a beam that survives.
+        let last = Tensor::<1, Int>::from_ints([chosen.len() as i64 - 1], device);
+        assert_eq!(expanded.select(last).batch_size(), 1);
     }
-}
+});
 
 #[test]
 fn expanding_examples_is_repeating_the_inputs() {
     each(Expands);
-}
-
-struct Steps;
-
-impl Check for Steps {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        // Only masks of keys: one query at a time stands at the last key.
-        let keys_only =
-            MaskSpec::lens(&[3, 6]).and(MaskSpec::drawn(1, &[2, 1, 1, SIZES.keys], 0.7));
-        let problem = Problem {
-            mask: keys_only,
-            ..problem.clone()
-        };
-        let memory = memory(&attention, &problem, device);
-        let expected = problem.solve();
-        let queries = input(&problem, "queries", device);
-        for step in 0..SIZES.queries {
-            let query = queries.clone().narrow(2, step, 1);
-            let output = attention.attend_with_weights(query.clone(), &memory);
-            let row = |array: &Array| {
-                let [batch, heads, _, size] = [0, 1, 2, 3].map(|axis| array.shape[axis]);
-                Array::from_fn(&[batch, heads, 1, size], |at| {
-                    array.at(&[at[0], at[1], step, at[3]])
-                })
-            };
-            assert_close("weights", output.weights, &row(&expected["weights"]), 4e-6);
-            assert_close("context", output.context, &row(&expected["context"]), 4e-6);
-            let context = Array::read(attention.attend(query, &memory));
-            assert_close("context", &context, &row(&expected["context"]), 4e-6);
-        }
-    }
-}
-
-#[test]
-fn attending_step_by_step_is_attending_at_once() {
-    each(Steps);
 }
 
 #[test]
@@ -187,11 +125,10 @@ fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
             let memory = memory(&attention, &problem, device);
             for queries in [1, 4, 5, 9] {
                 let mut problem = problem.clone();
-                problem.set(
-                    "queries",
-                    Array::draw(8, &[SIZES.batch, SIZES.heads, queries, SIZES.query_size]),
-                );
-                let context = attention.attend(problem.inputs["queries"].f32::<4>(device), &memory);
+                let shape = [SIZES.batch, SIZES.heads, queries, SIZES.query_size];
+                problem.set("queries", Array::draw(8, &shape));
+                let queries = input(&problem, "queries", device);
+                let context = attention.attend(queries, &memory, Mask::none());
                 assert_close("context", context, &problem.solve()["context"], 4e-6);
             }
         }
@@ -210,11 +147,10 @@ fn prepared_keys_may_be_none_at_all() {
             MaskSpec::drawn(1, &[2, 5, 0], 0.5).mask(device),
         ];
         for mask in masks {
-            let memory = attention
-                .prepare(keys.clone(), keys.clone(), mask)
-                .expand(2);
+            let memory = attention.prepare(keys.clone(), keys.clone(), mask);
+            let memory = memory.expand(2);
             assert_eq!((memory.batch_size(), memory.num_keys()), (4, 0));
-            let context = Array::read(attention.attend(queries(), &memory));
+            let context = Array::read(attention.attend(queries(), &memory, Mask::none()));
             assert_eq!(context.shape, [4, 5, 11]);
             assert_zero("context", &context);
             let chosen = memory.select(Tensor::from_ints([3, 3, 0], device));
@@ -293,20 +229,14 @@ fn a_memory_of_another_score_is_refused() {
         let reversed = Tensor::<1, Int>::from_ints([1, 0], device);
         for owner in &readers {
             let memory = &owner.memory;
-            for memory in [
-                memory.clone(),
-                memory.expand(3),
-                memory.select(reversed.clone()),
-            ] {
+            let selected = memory.select(reversed.clone());
+            for memory in [memory.clone(), memory.expand(3), selected] {
                 (owner.read)(&memory);
                 for other in readers.iter().filter(|other| other.name != owner.name) {
-                    assert_eq!(
-                        panic_message(|| (other.read)(&memory)),
-                        format!(
-                            "memory expected to be prepared for {}, got one for {}",
-                            other.name, owner.name
-                        )
-                    );
+                    let (to, of) = (other.name, owner.name);
+                    let expected =
+                        format!("memory expected to be prepared for {to}, got one for {of}");
+                    assert_eq!(panic_message(|| (other.read)(&memory)), expected);
                 }
             }
         }
@@ -346,23 +276,24 @@ fn options_of_a_call_go_with_the_memory() {
                     for own in [Mask::none(), Mask::window(2, 1)] {
                         let (queries, keys, values) = rows();
                         let both = options(known.clone() & own.clone());
-                        let whole =
-                            attention.forward(queries.clone(), keys.clone(), values.clone(), both);
+                        let whole = attention.forward_with_weights(queries, keys, values, both);
+                        let context = Array::read(whole.context);
+                        let weights = Array::read(whole.weights);
+                        let (queries, keys, values) = rows();
                         let memory = attention.prepare(keys, values, known.clone());
-                        let context = attention.attend_with(queries, &memory, options(own));
-                        assert_close($what, context, &Array::read(whole), 1e-6);
+                        let got = attention.attend(queries.clone(), &memory, options(own.clone()));
+                        assert_close($what, got, &context, 1e-6);
+                        let got = attention.attend_with_weights(queries, &memory, options(own));
+                        assert_close($what, got.context, &context, 1e-6);
+                        assert_close($what, got.weights, &weights, 1e-6);
                     }
                 }
             };
         }
-        check!(
-            "dot",
-            Attention::new(DotProductScoreConfig::new().init(), 0.0)
-        );
-        check!(
-            "additive",
-            Attention::new(AdditiveScoreConfig::new(8, 8, 6).init(device), 0.0)
-        );
+        let dot = DotProductScoreConfig::new().init();
+        check!("dot", Attention::new(dot, 0.0));
+        let additive = AdditiveScoreConfig::new(8, 8, 6).init(device);
+        check!("additive", Attention::new(additive, 0.0));
         check!("heads", MultiHeadAttentionConfig::new(8, 2).init(device));
     });
 }

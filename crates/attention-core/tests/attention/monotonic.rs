@@ -55,10 +55,8 @@ fn the_expected_alignment_is_that_of_the_recursion() {
         for dtype in device::dtypes(device) {
             for keys in [1, 2, 3, 8, 13, 200] {
                 let (choose, previous) = (probabilities(keys), spread(keys));
-                let actual = expected_alignment(
-                    choose.tensor(device, dtype),
-                    previous.tensor(device, dtype),
-                );
+                let of = |array: &Array| array.tensor(device, dtype);
+                let actual = expected_alignment(of(&choose), of(&previous));
                 let expected = recursion(&choose, &previous);
                 let tolerance = 4.0 * device::epsilon(dtype);
                 let what = format!("{keys} keys, {dtype:?}");
@@ -91,14 +89,12 @@ fn its_gradients_are_those_of_the_recursion() {
                 at_number(1.0) - at_number(0.0)
             };
             let tolerance = 1e3 * f64::EPSILON + 16.0 * device::epsilon(dtype);
-            let of_p = Array::from_fn(&choose.shape, |at| derivative(&choose, &previous, at, true));
-            let actual = Array::read(p.grad(&gradients).unwrap());
-            assert_close("choose", &actual, &of_p, tolerance);
-            let of_a = Array::from_fn(&choose.shape, |at| {
-                derivative(&choose, &previous, at, false)
-            });
-            let actual = Array::read(a.grad(&gradients).unwrap());
-            assert_close("previous", &actual, &of_a, tolerance);
+            for (what, leaf, of_p) in [("choose", &p, true), ("previous", &a, false)] {
+                let expected = |at: &[usize]| derivative(&choose, &previous, at, of_p);
+                let expected = Array::from_fn(&choose.shape, expected);
+                let actual = Array::read(leaf.grad(&gradients).unwrap());
+                assert_close(what, &actual, &expected, tolerance);
+            }
         }
     });
 }
@@ -144,11 +140,8 @@ fn a_hard_step_stops_at_the_first_key_that_will_do() {
         assert_eq!(weights.data[6..], [0.0; 6]);
         assert_eq!(Array::read(output.context).data, [3.0, 0.0]);
         // It stays there, and what passed the last key does not return.
-        let (context, state) = {
-            let (output, state) = attention.step_hard(query(), &memory, state);
-            (Array::read(output.context), state)
-        };
-        assert_eq!(context.data, [3.0, 0.0]);
+        let (output, state) = attention.step_hard(query(), &memory, state);
+        assert_eq!(Array::read(output.context).data, [3.0, 0.0]);
 
         // From a later key on.
         let later = Array::from_fn(&[2, 6], |at| f64::from(at[1] == 3));
@@ -199,12 +192,8 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
             let (output, _) = attention.step_with_weights(query.clone(), &memory, start);
             Array::read(output.weights)
         };
-        let between = |weights: &Array| {
-            weights
-                .data
-                .iter()
-                .any(|weight| (1e-6..1.0 - 1e-6).contains(weight))
-        };
+        let range = 1e-6..1.0 - 1e-6;
+        let between = |weights: &Array| weights.data.iter().any(|it| range.contains(it));
         let (one, other) = (step(&attention), step(&attention));
         assert!(between(&one), "{one:?}");
         assert_ne!(one, other, "the noise is the same");
@@ -276,15 +265,7 @@ fn only_the_direction_of_v_counts() {
 fn steps_are_soft_if_one_of_their_tensors_trains() {
     device::each_training(|training| {
         let plain = &training.clone().inner();
-        for part in [
-            "parameters",
-            "offset",
-            "query",
-            "keys",
-            "values",
-            "state",
-            "none",
-        ] {
+        for part in "parameters offset query keys values state none".split(' ') {
             let on = |of: &str| if part == of { training } else { plain };
             let (mut attention, keys, query) = noisy(on("parameters"));
             attention.noise = 0.0;
@@ -292,12 +273,10 @@ fn steps_are_soft_if_one_of_their_tensors_trains() {
             let moved = |tensor: Tensor<3>, of| Array::read(tensor).f32::<3>(on(of));
             let (query, values) = (moved(query, "query"), moved(keys.clone(), "values"));
             let memory = attention.setup(moved(keys, "keys"), values, Mask::none());
-            let previous = attention.initial_state(&memory).previous;
-            let previous = if part == "state" {
-                previous.autodiff()
-            } else {
-                previous
-            };
+            let mut previous = attention.initial_state(&memory).previous;
+            if part == "state" {
+                previous = previous.autodiff();
+            }
             let start = || MonotonicState {
                 previous: previous.clone(),
             };

@@ -83,10 +83,9 @@ fn case<S: ScoringFunction>(
     let mut seed = 10;
     let attention = parameters::changed(attention, |path, value| {
         seed += 1;
-        if path == "offset" {
-            value
-        } else {
-            Array::draw(seed, &value.shape)
+        match path {
+            "offset" => value,
+            _ => Array::draw(seed, &value.shape),
         }
     });
     let input = |name: &str, seed, rows, size| {
@@ -126,9 +125,7 @@ impl<S: ScoringFunction> Case<S> {
     fn energy(&self, inputs: &Outcome, parameters: &Outcome, at: [usize; 3]) -> Option<f64> {
         let [b, step, j] = at;
         let row = |array: &Array, row: usize| {
-            let [_, rows, size] = array.shape[..] else {
-                panic!("three axes expected, got {:?}", array.shape)
-            };
+            let [rows, size] = [array.shape[1], array.shape[2]];
             let start = (b * rows + row) * size;
             array.data[start..start + size].to_vec()
         };
@@ -299,10 +296,7 @@ impl Test for Hard {
         let expected = case.hard();
         // Some walk stops, and some goes beyond the first key.
         let weights = &expected["weights"];
-        let beyond = Array::from_fn(&weights.shape, |at| match at[2] {
-            0 => 0.0,
-            _ => weights.at(at),
-        });
+        let beyond = weights.masked_fill(0.0, |at| at[2] == 0);
         assert!(beyond.magnitude() == 1.0, "{}", case.name);
         let actual = case.steps(&case.inputs, false, on);
         assert_same(case.name, &actual["weights"], &expected["weights"]);
@@ -323,10 +317,7 @@ impl Test for Padding {
         let mut poisoned = case.inputs.clone();
         for name in ["keys", "values"] {
             let rows = &case.inputs[name];
-            let poison = Array::from_fn(&rows.shape, |at| match at[1] < LENS[at[0]] {
-                true => rows.at(at),
-                false => f64::NAN,
-            });
+            let poison = rows.masked_fill(f64::NAN, |at| at[1] >= LENS[at[0]]);
             poisoned.insert(name.into(), poison);
         }
         let expected = case.steps(&case.inputs, true, on);

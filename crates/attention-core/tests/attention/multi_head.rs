@@ -153,11 +153,39 @@ fn prepared_keys_are_forward() {
         let swapped = Tensor::<1, Int>::from_ints([1, 0], device);
         let memory = module.prepare(k, v, lens.mask(device));
         let memory = memory.select(swapped.clone());
-        let actual = Array::read(module.attend(q.clone().select(0, swapped), &memory));
+        let actual =
+            Array::read(module.attend(q.clone().select(0, swapped), &memory, Mask::none()));
         let examples = Array::from_fn(&actual.shape, |at| {
             expected["context"].at(&[1 - at[0], at[1], at[2]])
         });
         assert_close("select", &actual, &examples, roundings(16.0, on));
+    }));
+}
+
+#[test]
+fn packed_projections_give_the_same_bits() {
+    device::each(device::in_each_type(|on| {
+        let inputs = inputs([4, 5, 6], 8);
+        for has_output in [true, false] {
+            let config = config().with_output(has_output);
+            let config = config.with_output_size(has_output.then_some(8));
+            let mut module = parameters::cast(config.init(on.0), on.1);
+            let forward = |module: &MultiHeadAttention<DotProductScore>| {
+                let [q, k, v] = tensors(&inputs, on);
+                Array::read(module.forward(q, k, v, Mask::causal()))
+            };
+            let expected = forward(&module);
+            module.pack();
+            for call in 0..2 {
+                assert_same(format!("call {call}"), &forward(&module), &expected);
+            }
+            // The weights are those from when they were packed.
+            let layer = module.query.clone();
+            module.query.weight = layer.weight.map(|weight| weight * 2.0);
+            assert_same("other weights", &forward(&module), &expected);
+            module.pack();
+            assert_ne!(forward(&module), expected);
+        }
     }));
 }
 
@@ -185,16 +213,8 @@ fn every_parameter_is_trained() {
 fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
     let mut padded = inputs.clone();
     for name in ["keys", "values"] {
-        padded.insert(
-            name.into(),
-            Array::from_fn(&inputs[name].shape, |at| {
-                if at[1] < lens[at[0]] {
-                    inputs[name].at(at)
-                } else {
-                    number
-                }
-            }),
-        );
+        let filled = inputs[name].masked_fill(number, |at| at[1] >= lens[at[0]]);
+        padded.insert(name.into(), filled);
     }
     padded
 }
@@ -275,37 +295,18 @@ fn bad_input_is_named() {
     let device = &device::plain()[0];
     let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
     let init = |config: MultiHeadAttentionConfig| panic_message(|| config.init(device));
-    for (message, parts) in [
-        (
-            init(MultiHeadAttentionConfig::new(12, 5)),
-            ["num_hiddens 12", "got 5"],
-        ),
-        (
-            init(MultiHeadAttentionConfig::new(12, 0)),
-            ["num_heads", "got 0"],
-        ),
-        (
-            init(MultiHeadAttentionConfig::new(0, 3)),
-            ["num_hiddens", "got 0"],
-        ),
-        (
-            init(config().with_num_key_value_heads(Some(2))),
-            ["num_heads 3", "got 2"],
-        ),
-        (
-            init(config().with_value_size(Some(0))),
-            ["value_size", "got 0"],
-        ),
-        (
-            init(config().with_value_head_size(Some(0))),
-            ["value_head_size", "got 0"],
-        ),
-        (
-            init(config().with_output(false).with_output_size(Some(3))),
-            ["output_size", "Some(3)"],
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (init(MultiHeadAttentionConfig::new(12, 5)), ["num_hiddens 12", "got 5"]),
+        (init(MultiHeadAttentionConfig::new(12, 0)), ["num_heads", "got 0"]),
+        (init(MultiHeadAttentionConfig::new(0, 3)), ["num_hiddens", "got 0"]),
+        (init(config().with_num_key_value_heads(Some(2))), ["num_heads 3", "got 2"]),
+        (init(config().with_value_size(Some(0))), ["value_size", "got 0"]),
+        (init(config().with_value_head_size(Some(0))), ["value_head_size", "got 0"]),
+        (init(config().with_output(false).with_output_size(Some(3))), ["output_size", "Some(3)"]),
         (init(config().with_dropout(1.5)), ["robability", "1.5"]),
-    ] {
+    ];
+    for (message, parts) in cases {
         assert_says(message, parts);
     }
     let module = config().init(device);

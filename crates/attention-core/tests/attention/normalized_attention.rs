@@ -4,6 +4,7 @@ use attention_core::stateful::StatefulAttention;
 use attention_core::{Attention, Normalizer, ScoringFunction};
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, device, normalizers, oracle,
+    parameters,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -14,36 +15,26 @@ const SMALL: Sizes = SIZES.with_heads(2).with_queries(3).with_keys(4);
 struct EndToEnd(Normalizer);
 
 impl Check for EndToEnd {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, case: &Problem, device: &Device) {
         let attention = attention.with_normalizer(self.0);
-        let weights = normalizers::weights(self.0, &problem.scores(), &problem.mask);
-        let context = oracle::weighted_sum(&weights, &problem.inputs["values"]);
-        let mask = problem.mask.mask(device);
+        let weights = normalizers::weights(self.0, &case.scores(), &case.mask);
+        let context = oracle::weighted_sum(&weights, &case.inputs["values"]);
+        let mask = case.mask.mask(device);
         let paths = [&Path::ALL[..], &[Path::Steps]].concat();
-        let gradients: Vec<[Array; 3]> = paths
-            .into_iter()
-            .map(|path| {
-                let inputs = ["queries", "keys", "values"]
-                    .map(|name| problem.inputs[name].leaf::<4>(device, DType::F32));
-                let (actual, found) = path.call(&attention, inputs.clone(), &mask);
-                let what = format!("{:?}: {path:?}", self.0);
-                assert_close(&what, actual.clone(), &context, 1e-5);
-                if let Some(found) = found {
-                    assert_close(&what, found, &weights, 1e-5);
-                }
-                let received = problem.grad_context.as_ref().unwrap().f32(device);
-                let gradients = (actual * received).sum().backward();
-                inputs.map(|input| match input.grad(&gradients) {
-                    Some(gradient) => Array::read(gradient),
-                    None => Array::full(&input.dims(), 0.0),
-                })
-            })
-            .collect();
+        let gradients = |path: Path| {
+            let inputs = ["queries", "keys", "values"];
+            let inputs = inputs.map(|name| case.inputs[name].leaf::<4>(device, DType::F32));
+            let (actual, found) = path.call(&attention, inputs.clone(), &mask);
+            let what = format!("{:?}: {path:?}", self.0);
+            assert_close(&what, actual.clone(), &context, 1e-5);
+            if let Some(found) = found {
+                assert_close(&what, found, &weights, 1e-5);
+            }
+            let received = case.grad_context.as_ref().unwrap().f32(device);
+            let gradients = (actual * received).sum().backward();
+            inputs.map(|input| parameters::gradient(&input, Some(&gradients)))
+        };
+        let gradients: Vec<[Array; 3]> = paths.into_iter().map(gradients).collect();
         for (name, axis) in [("queries", 0), ("keys", 1), ("values", 2)] {
             for other in &gradients[1..] {
                 assert_close(name, &other[axis], &gradients[0][axis], 1e-5);
@@ -77,16 +68,11 @@ fn attention_with_each_normalizer() {
 struct Decoding(Normalizer);
 
 impl Check for Decoding {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, case: &Problem, device: &Device) {
         let attention = attention.with_normalizer(self.0);
         let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<3>(device));
-        let mask = problem.mask.mask(device);
+            ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
+        let mask = case.mask.mask(device);
         let expected =
             attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
         let memory = StatefulAttention::setup(&attention, keys, values, mask);
@@ -170,10 +156,8 @@ fn low_scores_have_precise_sigmoids() {
         for got in [weights, gradient] {
             for (got, score) in Array::read(got).data.into_iter().zip(scores) {
                 let exact = score.exp();
-                assert!(
-                    (got - exact).abs() <= 1e-13 * exact,
-                    "{got} instead of {exact}"
-                );
+                let is_near = (got - exact).abs() <= 1e-13 * exact;
+                assert!(is_near, "{got} instead of {exact}");
             }
         }
     });

@@ -46,12 +46,8 @@ fn check(normalizer: Normalizer, what: &str, scores: &Array, mask: &MaskSpec, de
         let what = format!("{normalizer:?}: {what}: {dtype:?}");
         let actual = run(normalizer, scores, mask, &received, device, dtype);
         assert_close(&what, &actual[0], &weights, tolerance(dtype));
-        assert_close(
-            format!("{what}: gradient"),
-            &actual[1],
-            &gradient,
-            tolerance(dtype),
-        );
+        let what = format!("{what}: gradient");
+        assert_close(&what, &actual[1], &gradient, tolerance(dtype));
     }
 }
 
@@ -88,11 +84,8 @@ fn masked_weights_are_zero_and_rows_sum_to_one() {
                         Normalizer::Softmax => attended * f64::MIN_POSITIVE,
                         _ => 0.0,
                     });
-                    assert!(
-                        row.iter()
-                            .zip(least)
-                            .all(|(weight, least)| *weight >= least)
-                    );
+                    let mut weights = row.iter().zip(least);
+                    assert!(weights.all(|(weight, least)| *weight >= least));
                     let error = row.iter().sum::<f64>() - f64::from(attended.contains(&1.0));
                     assert!(error.abs() < 1e-6, "{normalizer:?}: {name}: {row:?}");
                 }
@@ -159,13 +152,8 @@ fn sparsemax_finds_a_support_that_takes_many_steps() {
             0 => row[at[3]],
             _ => row[63 - at[3]],
         });
-        check(
-            Normalizer::Sparsemax,
-            "many steps",
-            &scores,
-            &MaskSpec::None,
-            device,
-        );
+        let (sparsemax, none) = (Normalizer::Sparsemax, MaskSpec::None);
+        check(sparsemax, "many steps", &scores, &none, device);
     });
 }
 
@@ -176,16 +164,8 @@ fn only_differences_of_scores_count() {
         // Multiples of 1/64 up to 2^17 are exact in f32.
         let far = near.map(|number| number + 100_000.0);
         let received = Array::draw(6, &SHAPE);
-        let run = |scores| {
-            run(
-                Normalizer::Sparsemax,
-                scores,
-                &MaskSpec::None,
-                &received,
-                device,
-                DType::F32,
-            )
-        };
+        let (sparsemax, none) = (Normalizer::Sparsemax, MaskSpec::None);
+        let run = |scores| run(sparsemax, scores, &none, &received, device, DType::F32);
         for (far, near) in run(&far).iter().zip(&run(&near)) {
             assert_same("far from 0", far, near);
         }
@@ -245,10 +225,8 @@ fn equal_scores_share_in_sparsemax_and_the_first_wins_in_hardmax() {
             let rows = at.map(|at| (0..4).map(move |key| f64::from(key == at)));
             rows.into_iter().flatten().collect::<Vec<f64>>()
         };
-        assert_eq!(
-            weights(Normalizer::Hardmax, &Mask::none()),
-            first([0, 1, 0, 0])
-        );
+        let found = weights(Normalizer::Hardmax, &Mask::none());
+        assert_eq!(found, first([0, 1, 0, 0]));
         let late = MaskSpec::Keep(Array::from_fn(&[1, 4], |at| f64::from(at[1] > 1)));
         let mask = late.mask(device);
         assert_eq!(weights(Normalizer::Hardmax, &mask), first([2, 3, 3, 2]));
@@ -262,12 +240,8 @@ fn masked_scores_reach_neither_weights_nor_gradients() {
         let drawn = ("drawn", MaskSpec::drawn(5, &SHAPE, 0.6));
         for (name, mask) in masks(SHAPE).into_iter().chain([drawn]) {
             let attended = mask.table(SHAPE);
-            let fill = |array: &Array, number: f64| {
-                Array::from_fn(&SHAPE, |at| match attended.at(at) {
-                    0.0 => number,
-                    _ => array.at(at),
-                })
-            };
+            let fill =
+                |array: &Array, number| array.masked_fill(number, |at| attended.at(at) == 0.0);
             for normalizer in normalizers::ALL {
                 let run = |scores: &Array, received: &Array| {
                     run(normalizer, scores, &mask, received, device, DType::F32)
@@ -297,13 +271,7 @@ fn a_score_of_minus_infinity_masks_its_key() {
         let received = Array::draw(2, &SHAPE);
         // The last query of each head is fully masked.
         let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && !(at[2] + at[3]).is_multiple_of(3);
-        let infinite = Array::from_fn(&SHAPE, |at| {
-            if keep(at) {
-                scores.at(at)
-            } else {
-                f64::NEG_INFINITY
-            }
-        });
+        let infinite = scores.masked_fill(f64::NEG_INFINITY, |at| !keep(at));
         let keep = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
         for other in [MaskSpec::None, MaskSpec::lens(&[4, 6]), MaskSpec::Causal] {
             for normalizer in normalizers::ALL {
@@ -339,9 +307,7 @@ fn a_nan_stays_with_its_query() {
                 let what = format!("{normalizer:?}: {poison}");
                 let in_row = |at: &[usize]| at[..3] == [1, 2, 3];
                 for (clean, dirty) in clean.iter().zip(&dirty) {
-                    let others = |array: &Array| {
-                        Array::from_fn(&SHAPE, |at| if in_row(at) { 0.0 } else { array.at(at) })
-                    };
+                    let others = |array: &Array| array.masked_fill(0.0, in_row);
                     assert_same(&what, &others(dirty), &others(clean));
                 }
                 let row: Vec<f64> = (0..SHAPE[3])

@@ -2,8 +2,8 @@
 
 use attention_core::{Attention, Mask, ScoringFunction, functional};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, SIZES, assert_outcomes_same, assert_same, device,
-    masks,
+    Array, MaskSpec, Path, Problem, SIZES, assert_finite, assert_outcomes_same, assert_same,
+    device, masks,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Tensor};
@@ -17,14 +17,10 @@ fn padded() -> Vec<(&'static str, MaskSpec)> {
     let short = MaskSpec::lens_per_query(2, &[1, 3, 0, 5, 2, 2, 4, 4, 0, 6]);
     let mut masks = masks(SHAPE);
     masks.push(("short lens per query", short.clone()));
-    masks.push((
-        "short lens per query and causal",
-        short.clone().and(MaskSpec::Causal),
-    ));
-    masks.push((
-        "short lens per query and dense",
-        short.and(MaskSpec::drawn(3, &SHAPE, 0.7)),
-    ));
+    let causal = short.clone().and(MaskSpec::Causal);
+    masks.push(("short lens per query and causal", causal));
+    let dense = short.and(MaskSpec::drawn(3, &SHAPE, 0.7));
+    masks.push(("short lens per query and dense", dense));
     masks.retain(|(_, mask)| mask.padding(SHAPE).magnitude() > 0.0);
     assert!(masks.len() > 12, "too few masks have padding");
     masks
@@ -43,12 +39,11 @@ fn check(paths: &[Path], masks: &[(&str, MaskSpec)]) {
                     let clean = problem.run(device, DType::F32, path);
                     for poison in POISONS {
                         for inputs in [&["keys"][..], &["values"], &["keys", "values"]] {
-                            let dirty = inputs
-                                .iter()
-                                .fold(problem.clone(), |problem, input| {
-                                    problem.with_rows(input, &padding, poison)
-                                })
-                                .run(device, DType::F32, path);
+                            let mut dirty = problem.clone();
+                            for input in inputs {
+                                dirty = dirty.with_rows(input, &padding, poison);
+                            }
+                            let dirty = dirty.run(device, DType::F32, path);
                             let what = format!("{kind}: {name}: {path:?}: {poison} in {inputs:?}");
                             assert_outcomes_same(&what, &dirty, &clean);
                         }
@@ -72,22 +67,17 @@ fn reaches_no_output_and_no_gradient_with_weights() {
 #[test]
 fn reaches_no_output_and_no_gradient_of_prepared_keys() {
     // Windows, and what segments mask together with others, become known at `attend`, after keys are projected.
-    let known: Vec<_> = padded()
-        .into_iter()
-        .filter(|(name, _)| {
-            let late = ["window", "segments and", "top-left", "diagonals"];
-            !late.iter().any(|part| name.contains(part))
-        })
-        .collect();
+    let late = ["window", "segments and", "top-left", "diagonals"];
+    let mut known = padded();
+    known.retain(|(name, _)| !late.iter().any(|part| name.contains(part)));
     check(&[Path::Attend, Path::AttendWithWeights], &known);
 }
 
 /// `output`, `[batch, heads, queries, _]`, with zeros for the queries that attend to key `key` of example `b`, head
 /// `h`.
 fn without_witnesses(output: &Array, mask: &MaskSpec, [b, h, key]: [usize; 3]) -> Array {
-    Array::from_fn(&output.shape, |at| {
-        let witness = at[0] == b && at[1] == h && mask.attends(SHAPE, [b, h, at[2], key]);
-        if witness { 0.0 } else { output.at(at) }
+    output.masked_fill(0.0, |at| {
+        at[0] == b && at[1] == h && mask.attends(SHAPE, [b, h, at[2], key])
     })
 }
 
@@ -102,21 +92,13 @@ fn a_key_reaches_only_the_queries_that_attend_to_it() {
                         let place = [1, 2, (3 * at + 1) % SIZES.keys];
                         let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
                         for input in ["keys", "values"] {
-                            let dirty = problem.with_rows(input, &chosen, *poison).run(
-                                device,
-                                DType::F32,
-                                path,
-                            );
+                            let dirty = problem.with_rows(input, &chosen, *poison);
+                            let dirty = dirty.run(device, DType::F32, path);
+                            let what = format!("{kind}: {name}: {path:?}: {poison} in {input}");
                             for (output, clean) in &clean {
-                                let what = format!(
-                                    "{kind}: {name}: {path:?}: {poison} in {input}: {output}"
-                                );
-                                let clean = without_witnesses(clean, &mask, place);
-                                assert_same(
-                                    &what,
-                                    &without_witnesses(&dirty[output], &mask, place),
-                                    &clean,
-                                );
+                                let [clean, dirty] = [clean, &dirty[output]]
+                                    .map(|array| without_witnesses(array, &mask, place));
+                                assert_same(format!("{what}: {output}"), &dirty, &clean);
                             }
                         }
                     }
@@ -137,11 +119,8 @@ fn a_nan_reaches_every_query_that_attends_to_it() {
                     let place = [1, 2, 2];
                     let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
                     for input in ["keys", "values"] {
-                        let dirty: Outcome = problem.with_rows(input, &chosen, f64::NAN).run(
-                            device,
-                            DType::F32,
-                            path,
-                        );
+                        let dirty = problem.with_rows(input, &chosen, f64::NAN);
+                        let dirty = dirty.run(device, DType::F32, path);
                         let context = &dirty["context"];
                         for query in 0..SIZES.queries {
                             let attends = mask.attends(SHAPE, [1, 2, query, 2]);
@@ -165,15 +144,9 @@ fn filling_zeroes_padding_and_nothing_else() {
         for (name, mask) in masks(SHAPE) {
             let rows = Array::draw(1, &[2, 3, 7, 13]);
             let padding = mask.padding(SHAPE);
-            let filled = functional::fill_padding(
-                rows.f32(device),
-                &mask.mask(device),
-                [SIZES.heads, SIZES.queries],
-            );
-            let expected = Array::from_fn(&rows.shape, |at| match padding.at(&at[..3]) {
-                0.0 => rows.at(at),
-                _ => 0.0,
-            });
+            let shape = [SIZES.heads, SIZES.queries];
+            let filled = functional::fill_padding(rows.f32(device), &mask.mask(device), shape);
+            let expected = rows.masked_fill(0.0, |at| padding.at(&at[..3]) != 0.0);
             assert_same(name, filled, &expected);
         }
     });
@@ -202,31 +175,20 @@ fn nan_scores_of_masked_pairs_reach_nothing() {
         let queries = line(5, 2.5).leaf::<3>(device, DType::F32);
         let keys = line(7, 0.0).leaf::<3>(device, DType::F32);
         let values = Array::draw(1, &[2, 7, 11]).leaf::<3>(device, DType::F32);
-        let output = attention.forward_with_weights(
-            queries.clone(),
-            keys.clone(),
-            values.clone(),
-            Mask::causal(),
-        );
+        let [q, k, v] = [&queries, &keys, &values].map(Tensor::clone);
+        let output = attention.forward_with_weights(q, k, v, Mask::causal());
         for weights in Array::read(output.weights).data.chunks(7) {
             let sum: f64 = weights.iter().sum();
             assert!((sum - 1.0).abs() < 1e-6, "{weights:?}");
         }
         let gradients = output.context.sum().backward();
         for tensor in [queries, keys, values] {
-            let gradient = Array::read(tensor.grad(&gradients).unwrap());
-            assert!(
-                gradient.data.iter().all(|number| number.is_finite()),
-                "{gradient:?}"
-            );
+            assert_finite("gradient", tensor.grad(&gradients).unwrap());
         }
         // Without the mask they reach the context.
-        let context = Array::read(attention.forward(
-            line(5, 2.5).f32::<3>(device),
-            line(7, 0.0).f32::<3>(device),
-            Array::draw(1, &[2, 7, 11]).f32(device),
-            Mask::none(),
-        ));
+        let [queries, keys] = [(5, 2.5), (7, 0.0)].map(|(len, of)| line(len, of).f32(device));
+        let values = Array::draw(1, &[2, 7, 11]).f32::<3>(device);
+        let context = Array::read(attention.forward(queries, keys, values, Mask::none()));
         assert!(context.data.iter().any(|number| number.is_nan()));
     });
 }

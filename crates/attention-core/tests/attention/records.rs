@@ -1,12 +1,11 @@
-//! Saving and loading: Burn's records and PyTorch's state dicts.
+//! Saving and loading: Burn's records.
 
-use std::path::{Path as FilePath, PathBuf};
-
-use attention_core::import::load_additive_attention;
-use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_tests::{Array, assert_close, assert_same, device, reference, reference_path};
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, MultiHeadAttentionConfig};
+use attention_tests::heads::{HEADS, HIDDENS, Inputs, tensors};
+use attention_tests::{Array, MaskSpec, assert_close, assert_same, device, reference};
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig as BurnsConfig};
+use burn::tensor::{DType, Device};
 
 /// The sizes of the reference files.
 const SIZES: [usize; 3] = [11, 13, 17];
@@ -88,172 +87,43 @@ fn a_trained_record_loads_for_inference() {
     });
 }
 
-/// Loads a state dict and compares with what PyTorch computed with it.
-fn check(file: &str, prefix: &str) {
-    device::each_both_ways(|device| {
-        let loaded =
-            load_additive_attention(attention(SIZES, device), reference_path(file), prefix)
-                .unwrap();
-        let expected = &reference("additive_state_dict")[0].outputs;
-        let [context, weights] = run(&loaded, device);
-        assert_close("context", &context, &expected["context"], 2e-6);
-        assert_close("weights", &weights, &expected["weights"], 2e-6);
-    });
-}
-
 #[test]
-fn a_pytorch_state_dict_computes_what_pytorch_did() {
-    check("additive_state_dict.pt", "");
-}
-
-#[test]
-fn a_safetensors_file_computes_what_pytorch_did() {
-    check("additive_state_dict.safetensors", "");
-}
-
-#[test]
-fn a_state_dict_may_be_inside_a_larger_model() {
-    check("additive_nested.pt", "attention.");
-}
-
-/// The error of loading `path` into an attention of `sizes`.
-fn error(sizes: [usize; 3], path: impl AsRef<FilePath>, prefix: &str) -> String {
-    let device = &device::plain()[0];
-    let error = load_additive_attention(attention(sizes, device), &path, prefix).unwrap_err();
-    let error = error.to_string();
-    let path = path.as_ref().display().to_string();
-    assert!(
-        error.contains(&path),
-        "`{error}` does not name the file `{path}`"
-    );
-    error
-}
-
-fn assert_names(error: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(error.contains(part), "`{error}` does not say `{part}`");
-    }
-}
-
-#[test]
-fn a_missing_file_is_named() {
-    for name in ["missing.pt", "missing.safetensors"] {
-        assert_names(&error(SIZES, reference_path(name), ""), &["No such file"]);
-    }
-}
-
-#[test]
-fn a_malformed_file_is_an_error() {
+fn a_record_of_burns_module_loads() {
     let folder = tempfile::tempdir().unwrap();
-    for name in [
-        "weights.pt",
-        "weights.pth",
-        "weights.bin",
-        "weights.safetensors",
-    ] {
-        for content in [&b""[..], b"neither a zip file nor a pickle", &[0xff; 100]] {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content).unwrap();
-            error(SIZES, path, "");
+    let path = folder.path().join("burn");
+    device::each(|device| {
+        let theirs = BurnsConfig::new(HIDDENS, HEADS)
+            .with_dropout(0.0)
+            .init(device);
+        theirs.clone().save_file(&path).unwrap();
+        let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS).with_bias(true);
+        let ours = config.init(device).try_load_file(&path).unwrap();
+        let [batch, queries, keys] = [2, 5, 7];
+        let rows = [("queries", queries), ("keys", keys), ("values", keys)];
+        let inputs: Inputs = rows
+            .map(|(name, rows)| {
+                (
+                    name.into(),
+                    Array::draw(rows as u64, &[batch, rows, HIDDENS]),
+                )
+            })
+            .into();
+        for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
+            let [q, k, v] = tensors(&inputs, (device, DType::F32));
+            let attended = mask.table([batch, 1, queries, keys]);
+            let masked = attended
+                .map(|see| 1.0 - see)
+                .reshape(&[batch, queries, keys]);
+            let input = MhaInput::new(q.clone(), k.clone(), v.clone());
+            let expected = theirs.forward(input.mask_attn(masked.bool(device)));
+            let output = ours.forward_with_weights(q, k, v, mask.mask(device));
+            let pairs = [
+                (Array::read(output.context), Array::read(expected.context)),
+                (Array::read(output.weights), Array::read(expected.weights)),
+            ];
+            for (actual, expected) in &pairs {
+                assert_close("Burn", actual, expected, 2e-6);
+            }
         }
-    }
-}
-
-#[test]
-fn another_prefix_is_a_missing_tensor() {
-    let expected = ["W_q.weight", "found only"];
-    assert_names(
-        &error(SIZES, reference_path("additive_nested.pt"), ""),
-        &expected,
-    );
-    let found = error(
-        SIZES,
-        reference_path("additive_nested.pt"),
-        "decoder.attention.",
-    );
-    assert_names(
-        &found,
-        &[
-            "attention.W_q.weight",
-            "attention.W_k.weight",
-            "encoder.weight",
-        ],
-    );
-    assert_names(
-        &error(
-            SIZES,
-            reference_path("additive_state_dict.pt"),
-            "attention.",
-        ),
-        &expected,
-    );
-    assert_names(
-        &error(
-            SIZES,
-            reference_path("additive_state_dict.safetensors"),
-            "x.",
-        ),
-        &expected,
-    );
-    // A prefix is not a pattern.
-    assert_names(
-        &error(SIZES, reference_path("additive_nested.pt"), "attentio.."),
-        &expected,
-    );
-}
-
-#[test]
-fn another_shape_names_both() {
-    for file in ["additive_state_dict.pt", "additive_state_dict.safetensors"] {
-        let wrong = error([12, 13, 17], reference_path(file), "");
-        assert_names(&wrong, &["W_q.weight", "[17, 12]", "[17, 11]"]);
-        let wrong = error([11, 14, 17], reference_path(file), "");
-        assert_names(&wrong, &["W_k.weight", "[17, 14]", "[17, 13]"]);
-        error([11, 13, 18], reference_path(file), "");
-    }
-}
-
-/// A safetensors file of f32 tensors.
-fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
-    let mut header = Vec::new();
-    let mut data = Vec::new();
-    for (name, shape) in tensors {
-        let start = data.len();
-        let elements = Array::draw(1, shape).data;
-        data.extend(
-            elements
-                .iter()
-                .flat_map(|&number| (number as f32).to_le_bytes()),
-        );
-        let end = data.len();
-        header.push(format!(
-            r#""{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
-        ));
-    }
-    let header = format!("{{{}}}", header.join(","));
-    let path = folder.join("weights.safetensors");
-    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.extend(header.as_bytes());
-    bytes.extend(data);
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
-
-#[test]
-fn a_missing_tensor_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let tensors = [
-        ("W_q.weight", [7, 3]),
-        ("W_k.weight", [7, 5]),
-        ("w_v.weight", [1, 7]),
-    ];
-    let complete = safetensors(folder.path(), &tensors);
-    load_additive_attention(attention([3, 5, 7], &device::plain()[0]), complete, "").unwrap();
-    for missing in 0..3 {
-        let mut some = tensors.to_vec();
-        let (name, _) = some.remove(missing);
-        some.push(("other.weight", [2, 2]));
-        let path = safetensors(folder.path(), &some);
-        assert_names(&error([3, 5, 7], path, ""), &[name, "other.weight"]);
-    }
+    });
 }

@@ -43,37 +43,26 @@ fn norm(size: usize, device: &Device) -> QkNormScore {
 #[test]
 fn some_features_turn_at_the_position_of_each_token() {
     let shape @ [batch, _, num_rows, size] = [2, 3, 5, 11];
-    let per_token = Array::from_fn(&[batch, num_rows], |at| {
-        ((5 * at[0] + 7 * at[1]) % 13) as f64
-    });
+    let all = [batch, num_rows];
+    let per_token = Array::from_fn(&all, |at| ((5 * at[0] + 7 * at[1]) % 13) as f64);
     let for_all = Array::from_fn(&[1, num_rows], |at| ((4 * at[1]) % 13) as f64);
     let expanded = |table: &Array| {
         let examples = table.shape[0];
-        Array::from_fn(&[batch, num_rows], |at| {
-            table.at(&[at[0] % examples, at[1]])
-        })
+        Array::from_fn(&all, |at| table.at(&[at[0] % examples, at[1]]))
     };
-    let from =
-        |starts: [f64; 2]| Array::from_fn(&[batch, num_rows], |at| starts[at[0]] + at[1] as f64);
+    let from = |starts: [f64; 2]| Array::from_fn(&all, |at| starts[at[0]] + at[1] as f64);
     device::each(|device| {
+        #[rustfmt::skip]
         let cases = [
             (Positions::consecutive(4), from([4.0, 4.0])),
             (Positions::per_example([7, 2]), from([7.0, 2.0])),
-            (
-                Positions::per_token(per_token.int(device)),
-                expanded(&per_token),
-            ),
-            (
-                Positions::per_token(for_all.int(device)),
-                expanded(&for_all),
-            ),
+            (Positions::per_token(per_token.int(device)), expanded(&per_token)),
+            (Positions::per_token(for_all.int(device)), expanded(&for_all)),
         ];
         for layout in LAYOUTS {
             for rotated in [2, 6, 10] {
-                let config = RotaryConfig::new(size, 13)
-                    .with_layout(layout)
-                    .with_rotated_size(Some(rotated));
-                let rotary = rotary(&config, device);
+                let config = RotaryConfig::new(size, 13).with_layout(layout);
+                let rotary = rotary(&config.with_rotated_size(Some(rotated)), device);
                 for (positions, table) in &cases {
                     let what = format!("{layout:?} {rotated} {positions:?}");
                     let rows = Array::draw(1, &shape);
@@ -160,21 +149,16 @@ fn nothing_at_no_position_is_nothing() {
     device::each(|device| {
         let rotary = rotary(&RotaryConfig::new(6, 4), device);
         let none = Positions::per_token(Tensor::empty([2, 0], device));
-        for positions in [
-            Positions::consecutive(3),
-            Positions::per_example([3, 9]),
-            none,
-        ] {
+        let per_example = Positions::per_example([3, 9]);
+        for positions in [Positions::consecutive(3), per_example, none] {
             let rows = Tensor::<4>::ones([2, 3, 0, 6], device);
             assert_eq!(rotary.project_keys(rows, &positions).dims(), [2, 3, 0, 6]);
         }
         let no_example = Positions::per_example([]);
         for positions in [Positions::consecutive(1), no_example] {
             let rows = Tensor::<4>::ones([0, 3, 2, 6], device);
-            assert_eq!(
-                rotary.project_queries(rows, &positions).dims(),
-                [0, 3, 2, 6]
-            );
+            let found = rotary.project_queries(rows, &positions).dims();
+            assert_eq!(found, [0, 3, 2, 6]);
         }
     });
 }
@@ -215,44 +199,19 @@ fn bad_positions_are_named() {
         };
         let ids = |ids: [[i32; 4]; 2]| Positions::per_token(Tensor::from_ints(ids, device));
         let shaped = |shape: [usize; 2]| Positions::per_token(Tensor::zeros(shape, device));
-        for (message, parts) in [
-            (
-                refused(6, Positions::consecutive(5)),
-                ["within 0 .. 8", "got 5 ..= 8"],
-            ),
-            (
-                refused(6, Positions::consecutive(-1)),
-                ["within 0 .. 8", "got -1 ..= 2"],
-            ),
-            (
-                refused(6, Positions::per_example([0, 5])),
-                ["within 0 .. 8", "got 0 ..= 8"],
-            ),
-            (
-                refused(6, ids([[0, 8, 1, 2], [3; 4]])),
-                ["within 0 .. 8", "got 0 ..= 8"],
-            ),
-            (
-                refused(6, ids([[0, 7, 1, 2], [-1; 4]])),
-                ["within 0 .. 8", "got -1 ..= 7"],
-            ),
-            (
-                refused(6, Positions::per_example([1])),
-                ["each of 2 examples", "got 1"],
-            ),
-            (
-                refused(6, shaped([2, 3])),
-                ["[2 or 1, 4] expected", "got [2, 3]"],
-            ),
-            (
-                refused(6, shaped([3, 4])),
-                ["[2 or 1, 4] expected", "got [3, 4]"],
-            ),
-            (
-                refused(5, Positions::consecutive(0)),
-                ["6 features expected", "got 5"],
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            (refused(6, Positions::consecutive(5)), ["within 0 .. 8", "got 5 ..= 8"]),
+            (refused(6, Positions::consecutive(-1)), ["within 0 .. 8", "got -1 ..= 2"]),
+            (refused(6, Positions::per_example([0, 5])), ["within 0 .. 8", "got 0 ..= 8"]),
+            (refused(6, ids([[0, 8, 1, 2], [3; 4]])), ["within 0 .. 8", "got 0 ..= 8"]),
+            (refused(6, ids([[0, 7, 1, 2], [-1; 4]])), ["within 0 .. 8", "got -1 ..= 7"]),
+            (refused(6, Positions::per_example([1])), ["each of 2 examples", "got 1"]),
+            (refused(6, shaped([2, 3])), ["[2 or 1, 4] expected", "got [2, 3]"]),
+            (refused(6, shaped([3, 4])), ["[2 or 1, 4] expected", "got [3, 4]"]),
+            (refused(5, Positions::consecutive(0)), ["6 features expected", "got 5"]),
+        ];
+        for (message, parts) in cases {
             assert_says(message, parts);
         }
     });
@@ -265,24 +224,17 @@ fn bad_configurations_are_named() {
     let refused = |config: RotaryConfig| panic_message(|| rotary(&config, device));
     let parameter = Tensor::<2>::ones([2, 10], device);
     let reordered = panic_message(|| config().reordered(parameter, RotaryLayout::HalfSplit));
-    for (message, parts) in [
-        (
-            refused(RotaryConfig::new(5, 8)),
-            ["an even number up to size 5", "got 5"],
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (refused(RotaryConfig::new(5, 8)), ["an even number up to size 5", "got 5"]),
         (refused(RotaryConfig::new(0, 8)), ["size", "got 0"]),
         (refused(RotaryConfig::new(6, 0)), ["max_positions", "got 0"]),
-        (
-            refused(config().with_rotated_size(Some(8))),
-            ["up to size 6", "got 8"],
-        ),
-        (
-            refused(config().with_rotated_size(Some(0))),
-            ["rotated_size", "got 0"],
-        ),
+        (refused(config().with_rotated_size(Some(8))), ["up to size 6", "got 8"]),
+        (refused(config().with_rotated_size(Some(0))), ["rotated_size", "got 0"]),
         (refused(config().with_theta(0.0)), ["theta", "got 0"]),
         (reordered, ["a multiple of size 6", "got 10 of [2, 10]"]),
-    ] {
+    ];
+    for (message, parts) in cases {
         assert_says(message, parts);
     }
 }

@@ -108,30 +108,18 @@ fn yarn_interpolates_the_pairs_that_turn_slowly() {
     let new = || YarnScalingConfig::new(4.0, 2_048);
     let default = 0.1 * 4_f64.ln() + 1.0;
     let deepseek = (0.1 * 0.707 * 4_f64.ln() + 1.0) / (0.1 * 0.5 * 4_f64.ln() + 1.0);
-    for (what, yarn_config, factor) in [
+    #[rustfmt::skip]
+    let cases = [
         ("yarn", new(), default),
         ("not truncated", new().with_truncate(false), default),
-        (
-            "other turns",
-            new().with_beta_fast(16.0).with_beta_slow(2.0),
-            default,
-        ),
+        ("other turns", new().with_beta_fast(16.0).with_beta_slow(2.0), default),
         ("an empty ramp", YarnScalingConfig::new(4.0, 6), default),
         ("a short context", YarnScalingConfig::new(4.0, 3), default),
-        (
-            "its own factor",
-            new().with_attention_factor(Some(1.25)),
-            1.25,
-        ),
-        (
-            "scales",
-            new()
-                .with_mscale(Some(0.707))
-                .with_mscale_all_dim(Some(0.5)),
-            deepseek,
-        ),
+        ("its own factor", new().with_attention_factor(Some(1.25)), 1.25),
+        ("scales", new().with_mscale(Some(0.707)).with_mscale_all_dim(Some(0.5)), deepseek),
         ("shorter", YarnScalingConfig::new(0.5, 2_048), 1.0),
-    ] {
+    ];
+    for (what, yarn_config, factor) in cases {
         let expected = yarn(&yarn_config, THETA);
         let config = config(RotaryScaling::Yarn(yarn_config));
         assert_frequencies(what, &config, &expected, factor);
@@ -189,41 +177,23 @@ fn bad_scalings_are_named() {
     let yarn = || YarnScalingConfig::new(4.0, 2_048);
     let refused = |scaling| panic_message(|| config(scaling).frequencies());
     let one_pair = RotaryConfig::new(2, 8).with_scaling(RotaryScaling::Ntk { factor: 2.0 });
-    for (message, parts) in [
+    #[rustfmt::skip]
+    let cases = [
+        (refused(RotaryScaling::Linear { factor: 0.0 }), ["factor", "got 0"]),
+        (refused(RotaryScaling::Ntk { factor: f64::NAN }), ["factor", "got NaN"]),
+        (panic_message(|| one_pair.frequencies()), ["more than one pair", "size of 2"]),
+        (refused(RotaryScaling::Yarn(yarn().with_beta_slow(40.0))), ["at least beta_slow, 40", "got 32"]),
+        (refused(RotaryScaling::Yarn(yarn().with_mscale(Some(1.0)))), ["expected together", "Some(1.0) and None"]),
         (
-            refused(RotaryScaling::Linear { factor: 0.0 }),
-            ["factor", "got 0"],
-        ),
-        (
-            refused(RotaryScaling::Ntk { factor: f64::NAN }),
-            ["factor", "got NaN"],
-        ),
-        (
-            panic_message(|| one_pair.frequencies()),
-            ["more than one pair", "size of 2"],
-        ),
-        (
-            refused(RotaryScaling::Yarn(yarn().with_beta_slow(40.0))),
-            ["at least beta_slow, 40", "got 32"],
-        ),
-        (
-            refused(RotaryScaling::Yarn(yarn().with_mscale(Some(1.0)))),
-            ["expected together", "Some(1.0) and None"],
-        ),
-        (
-            refused(RotaryScaling::Llama3(
-                Llama3ScalingConfig::new(8.0, 512).with_low_freq_factor(4.0),
-            )),
+            refused(RotaryScaling::Llama3(Llama3ScalingConfig::new(8.0, 512).with_low_freq_factor(4.0))),
             ["above low_freq_factor, 4", "got 4"],
         ),
         (
-            refused(RotaryScaling::Custom {
-                frequencies: vec![1.0],
-                attention_factor: 1.0,
-            }),
+            refused(RotaryScaling::Custom { frequencies: vec![1.0], attention_factor: 1.0 }),
             ["31 frequencies expected", "got 1"],
         ),
-    ] {
+    ];
+    for (message, parts) in cases {
         assert_says(message, parts);
     }
 }

@@ -79,23 +79,13 @@ fn bad_angles_are_named() {
             panic_message(|| rotate(rows(size), cosines, sines, RotaryLayout::Interleaved))
         };
         let expected = "expected [3 or 1, 5, at most 2], got";
-        for (message, name, part) in [
-            (
-                refused(5, table(1, 5, 3), table(1, 5, 3)),
-                "cosines",
-                "[1, 5, 3]",
-            ),
-            (
-                refused(4, table(1, 4, 2), table(1, 5, 2)),
-                "cosines",
-                "[1, 4, 2]",
-            ),
-            (
-                refused(4, table(3, 5, 2), table(2, 5, 2)),
-                "sines",
-                "[2, 5, 2]",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            (refused(5, table(1, 5, 3), table(1, 5, 3)), "cosines", "[1, 5, 3]"),
+            (refused(4, table(1, 4, 2), table(1, 5, 2)), "cosines", "[1, 4, 2]"),
+            (refused(4, table(3, 5, 2), table(2, 5, 2)), "sines", "[2, 5, 2]"),
+        ];
+        for (message, name, part) in cases {
             let expected = format!("{name} {expected} {part}");
             assert!(message.contains(&expected), "{message}: {expected}");
         }

@@ -89,12 +89,8 @@ fn check_reference<S: ScoringFunction>(
                 for path in [Path::ForwardWithWeights, Path::AttendWithWeights] {
                     let outcome = run(path);
                     assert_eq!(outcome.len(), expected.len());
-                    assert_outcomes_close(
-                        format!("{what}: {path:?}"),
-                        &outcome,
-                        &expected,
-                        tolerance,
-                    );
+                    let what = format!("{what}: {path:?}");
+                    assert_outcomes_close(what, &outcome, &expected, tolerance);
                 }
                 if problem.grad_weights.is_none() {
                     expected.remove("weights");
@@ -110,52 +106,36 @@ fn check_reference<S: ScoringFunction>(
 
 #[test]
 fn normalised_additive_attention_is_that_of_pytorch() {
-    let (case, _) = reference("additive_family")
-        .into_iter()
-        .find(|case| case.name == "normalized")
-        .unwrap()
-        .problem();
-    let last = |name: &str| *case.inputs[name].shape.last().unwrap();
-    let sizes = [last("queries"), last("keys"), last("W_q")];
-    let score = |device: &Device| {
-        AdditiveScoreConfig::new(sizes[0], sizes[1], sizes[2])
-            .with_normalize(true)
-            .init(device)
-    };
+    let [queries, keys, hiddens] = sizes("normalized", "W_q");
+    let config = AdditiveScoreConfig::new(queries, keys, hiddens).with_normalize(true);
+    let score = |device: &Device| config.init(device);
     check_reference("additive_family", &["normalized"], score, &NORMALISED);
+}
+
+/// The features of queries, of keys, and of hidden units, of which a parameter has one in each column.
+fn sizes(name: &str, parameter: &str) -> [usize; 3] {
+    let cases = reference("additive_family");
+    let case = cases.iter().find(|case| case.name == name).unwrap();
+    let (case, _) = case.problem();
+    ["queries", "keys", parameter].map(|name| *case.inputs[name].shape.last().unwrap())
 }
 
 #[test]
 fn concat_attention_is_that_of_pytorch() {
     for (name, has_bias) in [("concat", false), ("concat_bias", true)] {
-        let cases = reference("additive_family");
-        let (case, _) = cases
-            .iter()
-            .find(|case| case.name == name)
-            .unwrap()
-            .problem();
-        let last = |name: &str| *case.inputs[name].shape.last().unwrap();
-        let sizes = [last("queries"), last("keys"), last("hidden")];
-        let config = ConcatScoreConfig::new(sizes[0], sizes[1], sizes[2]).with_bias(has_bias);
+        let [queries, keys, hiddens] = sizes(name, "hidden");
+        let config = ConcatScoreConfig::new(queries, keys, hiddens).with_bias(has_bias);
         let names = &CONCAT[..2 + usize::from(has_bias)];
-        check_reference(
-            "additive_family",
-            &[name],
-            |device| config.init(device),
-            names,
-        );
+        let what = "additive_family";
+        check_reference(what, &[name], |device| config.init(device), names);
     }
 }
 
 #[test]
 fn bilinear_attention_is_that_of_pytorch() {
     let score = |device: &Device| BilinearScoreConfig::new(3, 4).init(device);
-    check_reference(
-        "bilinear",
-        &CASES,
-        score,
-        &[("query", "score.query.weight")],
-    );
+    let what = "bilinear";
+    check_reference(what, &CASES, score, &[("query", "score.query.weight")]);
 }
 
 #[test]
@@ -238,11 +218,8 @@ fn the_split_form_is_the_concatenation() {
 
 fn check_memory<S: ScoringFunction>(score: impl Fn(&Device) -> S, names: &[(&str, &str)]) {
     device::each_training(|device| {
-        for mask in [
-            MaskSpec::None,
-            MaskSpec::lens(&[3, 6]),
-            MaskSpec::lens(&[0, 7]),
-        ] {
+        let lens = [[3, 6], [0, 7]].map(|lens| MaskSpec::lens(&lens));
+        for mask in lens.into_iter().chain([MaskSpec::None]) {
             let problem = drawn(mask);
             let attention = attention_of(score(device), &problem, names);
             let run = |path| problem.run_with(&attention, device, DType::F32, path);

@@ -6,8 +6,8 @@ use attention_core::score::DotProductScoreConfig;
 use attention_core::{Attention, Mask, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS, Inputs};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_says,
-    device, heads, panic_message, parameters,
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, assert_zero,
+    device, heads, parameters, refuses,
 };
 use burn::tensor::{DType, Device, Tensor};
 
@@ -192,10 +192,45 @@ fn causal_segments_end_at_their_last_key() {
         let mut narrower = mask;
         narrower &= Mask::intervals(&[[[1, 7]; 6]]);
         let cut = |of: [[usize; 2]; 6]| of.map(|[start, end]| [start.max(1), end]);
-        assert_eq!(
-            run(narrower),
-            run(Mask::intervals(&[cut(row_0), cut(row_1)]))
-        );
+        let found = run(narrower);
+        assert_eq!(found, run(Mask::intervals(&[cut(row_0), cut(row_1)])));
+    });
+}
+
+/// Each segment by itself, its queries the last of its text.
+#[test]
+fn a_window_lies_within_its_segment() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = |seed, len| Array::draw(seed, &[1, len, 3]).f32::<3>(device);
+        let (queries, keys, values) = (rows(1, 7), rows(2, 9), rows(3, 9));
+        let run = |mask: Mask| {
+            let inputs = (queries.clone(), keys.clone(), values.clone());
+            Array::read(attention.forward(inputs.0, inputs.1, inputs.2, mask))
+        };
+        let (of_queries, of_keys) = ([2, 3, 1], [4, 2, 3]);
+        for window @ [before, after] in [[0, 0], [1, 0], [2, 1], [0, 9]] {
+            let got = run(Mask::segments_window(&[of_queries], &[of_keys], window));
+            let (mut query, mut key) = (0, 0);
+            for (num_queries, num_keys) in of_queries.into_iter().zip(of_keys) {
+                let own = [&keys, &values].map(|rows| rows.clone().narrow(1, key, num_keys));
+                let [own_keys, own_values] = own;
+                let own = queries.clone().narrow(1, query, num_queries);
+                let mask = Mask::window(before, after);
+                let alone = attention.forward(own, own_keys, own_values, mask);
+                let together = Array::from_fn(&[1, num_queries, 3], |at| {
+                    got.at(&[0, query + at[1], at[2]])
+                });
+                assert_close(format!("{window:?}, {query}"), &together, alone, 1e-6);
+                query += num_queries;
+                key += num_keys;
+            }
+            let what = "padding";
+            assert_zero(what, &Array::from_fn(&[3], |at| got.at(&[0, 6, at[0]])));
+        }
+        let causal = run(Mask::segments_causal(&[of_queries], &[of_keys]));
+        let window = Mask::segments_window(&[of_queries], &[of_keys], [usize::MAX, 0]);
+        assert_eq!(run(window), causal);
     });
 }
 
@@ -205,26 +240,25 @@ fn bad_lengths_say_what_was_expected() {
         let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
         let rows = |len| Array::draw(1, &[2, len, 3]).f32::<3>(device);
         let run = |mask: Mask| attention.forward(rows(5), rows(7), rows(7), &mask);
-        let messages = [
-            // 6 queries and 6 keys, where there are 5 and 7.
-            panic_message(|| run(Mask::segments(&[[2, 3], [2, 4]]))),
-            panic_message(|| run(Mask::segments_across(&[[2, 3]], &[[4, 4]]))),
-            panic_message(|| run(Mask::segments(&[[usize::MAX, 2], [1, 1]]))),
-            panic_message(|| run(Mask::segments(&[[1, 2], [1, 2], [1, 2]]))),
-            panic_message(|| Mask::segments_across(&[[2, 3]], &[[4, 4], [1, 1]])),
-            panic_message(|| Mask::segments_across(&[vec![2, 3]], &[vec![7]])),
-        ];
-        let parts = [
+        // 6 queries and 6 keys, where there are 5 and 7.
+        refuses(
             "row 1 expected segments of at most 5 queries together, got [2, 4]",
+            || run(Mask::segments(&[[2, 3], [2, 4]])),
+        );
+        refuses(
             "row 0 expected segments of at most 7 keys together, got [4, 4]",
-            "row 0 expected segments of at most 5 queries",
-            "axis `batch` expected 2 or 1, got 3",
-            "expected as many rows of keys as of queries, 1, got 2",
-            "row 0 expected as many segments of keys as of queries, 2, got 1",
-        ];
-        for (message, part) in messages.iter().zip(parts) {
-            assert_says(message, part);
-        }
+            || run(Mask::segments_across(&[[2, 3]], &[[4, 4]])),
+        );
+        let queries = "row 0 expected segments of at most 5 queries";
+        refuses(queries, || run(Mask::segments(&[[usize::MAX, 2], [1, 1]])));
+        let batch = "axis `batch` expected 2 or 1, got 3";
+        refuses(batch, || run(Mask::segments(&[[1, 2], [1, 2], [1, 2]])));
+        let rows = "expected as many rows of keys as of queries, 1, got 2";
+        refuses(rows, || Mask::segments_across(&[[2, 3]], &[[4, 4], [1, 1]]));
+        let segments = "row 0 expected as many segments of keys as of queries, 2, got 1";
+        refuses(segments, || {
+            Mask::segments_across(&[vec![2, 3]], &[vec![7]])
+        });
     });
 }
 
@@ -237,9 +271,10 @@ fn an_index_that_is_no_example_is_named() {
     ];
     for mask in masks {
         for index in [2, -1] {
-            let message = panic_message(|| mask.select(Tensor::from_ints([0, index], &device)));
             let expected = format!("Mask::select: indices in 0 .. 2 expected, got {index}");
-            assert!(message.contains(&expected), "`{message}`");
+            refuses(&expected, || {
+                mask.select(Tensor::from_ints([0, index], &device))
+            });
         }
     }
 }

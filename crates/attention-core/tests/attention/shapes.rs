@@ -5,7 +5,7 @@ use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig, functional,
     masked_softmax,
 };
-use attention_tests::{Array, MaskSpec, device, refuses};
+use attention_tests::{Array, MaskSpec, Path, device, refuses};
 use burn::tensor::{DType, Device, Tensor};
 
 fn zeros<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
@@ -25,12 +25,9 @@ fn types_must_agree() {
             let [queries, keys] = [queries, keys].map(Tensor::clone);
             attention.forward(queries, keys, single.clone(), Mask::none())
         };
-        refuses(["queries", "expected of type F32", "got F64"], || {
-            forward(&double, &single)
-        });
-        refuses(["keys", "expected of type F32", "got F64"], || {
-            forward(&single, &double)
-        });
+        let got = ["expected of type F32", "got F64"];
+        refuses(["queries", got[0], got[1]], || forward(&double, &single));
+        refuses(["keys", got[0], got[1]], || forward(&single, &double));
         forward(&single, &single);
     });
 }
@@ -40,24 +37,16 @@ fn keys_and_values_must_pair() {
     device::each_both_ways(|device| {
         let attention = DotProductAttentionConfig::new().init();
         let forward = |values: [usize; 4]| {
-            let queries = zeros([2, 3, 5, 11], device);
-            attention.forward(
-                queries,
-                zeros([2, 3, 7, 11], device),
-                zeros(values, device),
-                Mask::none(),
-            )
+            let [queries, keys] = [5, 7].map(|len| zeros([2, 3, len, 11], device));
+            attention.forward(queries, keys, zeros(values, device), Mask::none())
         };
         refuses("axis 0 expected 2, got 4", || forward([4, 3, 7, 13]));
         refuses("axis 1 expected 3, got 1", || forward([2, 1, 7, 13]));
         refuses("axis 2 expected 7, got 6", || forward([2, 3, 6, 13]));
         refuses("axis 2 expected 7, got 0", || forward([2, 3, 0, 13]));
         refuses("axis 2 expected 7, got 6", || {
-            attention.prepare(
-                zeros([2, 7, 11], device),
-                zeros([2, 6, 13], device),
-                Mask::none(),
-            )
+            let (keys, values) = (zeros([2, 7, 11], device), zeros([2, 6, 13], device));
+            attention.prepare(keys, values, Mask::none())
         });
     });
 }
@@ -68,35 +57,24 @@ fn queries_must_fit_keys() {
         let attention = DotProductAttentionConfig::new().init();
         let (keys, values) = (zeros([2, 3, 7, 11], device), zeros([2, 3, 7, 13], device));
         let memory = attention.prepare(keys.clone(), values.clone(), Mask::none());
-        let cases = [
+        let divide = "heads of keys expected to divide those of queries, 1, got 3";
+        for (shape, expected) in [
             ([4, 3, 5, 11], "queries of 4 examples and keys of 2"),
-            (
-                [2, 1, 5, 11],
-                "heads of keys expected to divide those of queries, 1, got 3",
-            ),
-        ];
-        for (shape, expected) in cases {
-            let queries = zeros(shape, device);
-            let none = Mask::none();
+            ([2, 1, 5, 11], divide),
+            // For a dot product they must be of one size.
+            ([2, 3, 5, 12], "axis 3 expected 12, got 11"),
+        ] {
+            let inputs = || [zeros(shape, device), keys.clone(), values.clone()];
+            for path in [Path::Forward, Path::ForwardWithWeights] {
+                refuses(expected, || path.call(&attention, inputs(), &Mask::none()));
+            }
+            let [queries, ..] = inputs();
+            let (again, none) = (queries.clone(), Mask::none);
+            refuses(expected, || attention.attend(queries, &memory, none()));
             refuses(expected, || {
-                attention.forward(queries.clone(), keys.clone(), values.clone(), &none)
-            });
-            refuses(expected, || {
-                attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &none)
-            });
-            refuses(expected, || attention.attend(queries.clone(), &memory));
-            refuses(expected, || {
-                attention.attend_with_weights(queries.clone(), &memory)
+                attention.attend_with_weights(again, &memory, none())
             });
         }
-        // For a dot product they must be of one size.
-        let queries = zeros([2, 3, 5, 12], device);
-        refuses("axis 3 expected 12, got 11", || {
-            attention.attend(queries.clone(), &memory)
-        });
-        refuses("axis 3 expected 12, got 11", || {
-            attention.attend_with_weights(queries.clone(), &memory)
-        });
     });
 }
 
@@ -107,71 +85,37 @@ fn inputs_must_fit_the_parameters() {
         let (queries, keys) = (zeros([2, 5, 11], device), zeros([2, 7, 13], device));
         let values = zeros([2, 7, 19], device);
         let none = Mask::none();
-        refuses("expected 11, got 12", || {
-            attention.forward(
-                zeros([2, 5, 12], device),
-                keys.clone(),
-                values.clone(),
-                &none,
-            )
-        });
-        refuses("expected 13, got 11", || {
-            attention.forward(
-                queries.clone(),
-                zeros([2, 7, 11], device),
-                values.clone(),
-                &none,
-            )
-        });
+        let forward = |queries, keys| attention.forward(queries, keys, values.clone(), &none);
+        let wide = zeros([2, 5, 12], device);
+        refuses("expected 11, got 12", || forward(wide, keys.clone()));
+        let narrow = zeros([2, 7, 11], device);
+        refuses("expected 13, got 11", || forward(queries, narrow));
         refuses("expected 13, got 14", || {
             attention.prepare(zeros([2, 7, 14], device), values.clone(), Mask::none())
         });
         let memory = attention.prepare(keys, values, Mask::none());
         refuses("expected 11, got 13", || {
-            attention.attend(zeros([2, 5, 13], device), &memory)
+            attention.attend(zeros([2, 5, 13], device), &memory, Mask::none())
         });
     });
 }
 
 #[test]
 fn masks_must_fit_the_scores() {
+    #[rustfmt::skip]
     let cases = [
-        (
-            MaskSpec::lens(&[1, 2, 3]),
-            "valid lengths: axis `batch` expected 2 or 1, got 3",
-        ),
-        (
-            MaskSpec::lens_per_query(2, &[1; 8]),
-            "valid lengths: axis `queries` expected 5 or 1, got 4",
-        ),
-        (
-            MaskSpec::lens_per_query(3, &[1; 15]),
-            "valid lengths: axis `batch` expected 2 or 1, got 3",
-        ),
-        (
-            MaskSpec::Queries(Array::full(&[2, 7], 1.0)),
-            "Mask::queries: axis `queries` expected 5 or 1, got 7",
-        ),
+        (MaskSpec::lens(&[1, 2, 3]), "valid lengths: axis `batch` expected 2 or 1, got 3"),
+        (MaskSpec::lens_per_query(2, &[1; 8]), "valid lengths: axis `queries` expected 5 or 1, got 4"),
+        (MaskSpec::lens_per_query(3, &[1; 15]), "valid lengths: axis `batch` expected 2 or 1, got 3"),
+        (MaskSpec::Queries(Array::full(&[2, 7], 1.0)), "Mask::queries: axis `queries` expected 5 or 1, got 7"),
         (
             MaskSpec::lens(&[1, 2]).and(MaskSpec::Queries(Array::full(&[2, 7], 1.0))),
             "valid lengths & Mask::queries: axis `queries` expected 5 or 1, got 7",
         ),
-        (
-            MaskSpec::drawn(1, &[5, 6], 0.5),
-            "Mask::keep: axis `keys` expected 7 or 1, got 6",
-        ),
-        (
-            MaskSpec::drawn(1, &[4, 7], 0.5),
-            "Mask::keep: axis `queries` expected 5 or 1, got 4",
-        ),
-        (
-            MaskSpec::drawn(1, &[3, 5, 7], 0.5),
-            "Mask::keep: axis `batch` expected 2 or 1, got 3",
-        ),
-        (
-            MaskSpec::drawn(1, &[2, 2, 5, 7], 0.5),
-            "Mask::keep: axis `heads` expected 3 or 1, got 2",
-        ),
+        (MaskSpec::drawn(1, &[5, 6], 0.5), "Mask::keep: axis `keys` expected 7 or 1, got 6"),
+        (MaskSpec::drawn(1, &[4, 7], 0.5), "Mask::keep: axis `queries` expected 5 or 1, got 4"),
+        (MaskSpec::drawn(1, &[3, 5, 7], 0.5), "Mask::keep: axis `batch` expected 2 or 1, got 3"),
+        (MaskSpec::drawn(1, &[2, 2, 5, 7], 0.5), "Mask::keep: axis `heads` expected 3 or 1, got 2"),
     ];
     device::each_both_ways(|device| {
         for (mask, expected) in &cases {
@@ -190,7 +134,7 @@ fn masks_must_fit_the_scores() {
             });
             refuses(*expected, || {
                 let memory = additive.prepare(inputs().1, inputs().1, mask.clone());
-                additive.attend(inputs().0, &memory)
+                additive.attend(inputs().0, &memory, Mask::none())
             });
         }
     });
@@ -205,30 +149,21 @@ fn a_mask_of_two_axes_has_one_meaning() {
             attention.forward(rows(queries), rows(7), rows(7), mask)
         };
         let flags = |rows| Tensor::<2>::zeros([rows, 7], device).bool();
-        refuses(
-            ["Mask::drop", "4 examples and 4 queries", "Mask::padding"],
-            || forward([4, 4], &Mask::drop(flags(4))),
-        );
-        refuses(["Mask::keep", "[4, 7]", "Mask::not_padding"], || {
-            forward([4, 4], &Mask::keep(flags(4)))
-        });
-        refuses(
-            ["Mask::drop", "with 5 queries, got [4, 7]", "Mask::padding"],
-            || forward([4, 5], &Mask::drop(flags(4))),
-        );
-        refuses(
-            ["Mask::padding", "axis `batch` expected 4 or 1, got 5"],
-            || forward([4, 5], &Mask::padding(flags(5))),
-        );
+        let message = ["Mask::drop", "4 examples and 4 queries", "Mask::padding"];
+        refuses(message, || forward([4, 4], &Mask::drop(flags(4))));
+        let message = ["Mask::keep", "[4, 7]", "Mask::not_padding"];
+        refuses(message, || forward([4, 4], &Mask::keep(flags(4))));
+        let message = ["Mask::drop", "with 5 queries, got [4, 7]", "Mask::padding"];
+        refuses(message, || forward([4, 5], &Mask::drop(flags(4))));
+        let message = ["Mask::padding", "axis `batch` expected 4 or 1, got 5"];
+        refuses(message, || forward([4, 5], &Mask::padding(flags(5))));
         for mask in [
             Mask::keep(flags(1)) & Mask::drop(flags(4)),
             Mask::drop(flags(4)) & Mask::keep(flags(1)),
             Mask::padding(flags(4)) & Mask::drop(flags(4)),
         ] {
-            refuses(
-                ["Mask::drop: expected one meaning", "Mask::padding takes"],
-                || forward([4, 4], &mask),
-            );
+            let message = ["Mask::drop: expected one meaning", "Mask::padding takes"];
+            refuses(message, || forward([4, 4], &mask));
         }
         let one_meaning = [
             ([4, 4], Mask::padding(flags(4))),
@@ -259,35 +194,50 @@ fn messages_name_the_argument() {
         refuses(["one batch", "queries of 2 examples and keys of 3"], || {
             heads.forward(rows(2, 5, 12), rows(3, 7, 12), rows(3, 7, 12), &none)
         });
-        refuses(
-            "keys expected of type F32, as the parameters, got F64",
-            || {
-                let [queries, keys, values] = [(5, 11), (7, 13), (7, 19)]
-                    .map(|(len, size)| rows(2, len, size).cast(DType::F64));
-                attention.forward(queries, keys, values, &none)
-            },
-        );
+        let message = "keys expected of type F32, as the parameters, got F64";
+        refuses(message, || {
+            let [queries, keys, values] =
+                [(5, 11), (7, 13), (7, 19)].map(|(len, size)| rows(2, len, size).cast(DType::F64));
+            attention.forward(queries, keys, values, &none)
+        });
     });
 }
 
 #[test]
 fn masks_must_fit_each_other() {
     device::each(|device| {
-        let lens = |lens: &[i64]| MaskSpec::lens(lens).mask(device);
-        refuses(["valid lengths", "axis 0 expected 2 or 1, got 3"], || {
-            lens(&[1, 2]) & lens(&[1, 2, 3])
-        });
+        let lens = || MaskSpec::lens(&[1, 2]);
         let queries = MaskSpec::Queries(Array::full(&[3, 5], 1.0));
-        refuses(["Mask::queries", "axis 0 expected 2 or 1, got 3"], || {
-            lens(&[1, 2]) & queries.mask(device)
-        });
-        let keep = |shape: &[usize]| MaskSpec::drawn(1, shape, 0.5).mask(device);
-        refuses(["Mask::keep", "axis 3 expected 7 or 1, got 6"], || {
-            keep(&[5, 7]) & keep(&[5, 6])
-        });
-        refuses(["Mask::keep", "axis 1 expected 3 or 1, got 2"], || {
-            keep(&[2, 3, 1, 7]) & keep(&[1, 2, 5, 1])
-        });
+        let keep = |shape: &[usize]| MaskSpec::drawn(1, shape, 0.5);
+        let (pairs, heads) = (keep(&[5, 7]), keep(&[2, 3, 1, 7]));
+        for (name, axis, one, other) in [
+            (
+                "valid lengths",
+                "axis 0 expected 2 or 1, got 3",
+                lens(),
+                MaskSpec::lens(&[1, 2, 3]),
+            ),
+            (
+                "Mask::queries",
+                "axis 0 expected 2 or 1, got 3",
+                lens(),
+                queries,
+            ),
+            (
+                "Mask::keep",
+                "axis 3 expected 7 or 1, got 6",
+                pairs,
+                keep(&[5, 6]),
+            ),
+            (
+                "Mask::keep",
+                "axis 1 expected 3 or 1, got 2",
+                heads,
+                keep(&[1, 2, 5, 1]),
+            ),
+        ] {
+            refuses([name, axis], || one.mask(device) & other.mask(device));
+        }
     });
 }
 
@@ -297,34 +247,12 @@ fn operations_check_their_operands() {
         let none = Mask::none();
         let queries = || zeros([2, 3, 5, 11], device);
         let keys = |shape: [usize; 4]| zeros(shape, device);
-        let weight = |size| Tensor::<1>::zeros([size], device);
-        refuses("axis 3 expected 11, got 12", || {
-            functional::additive_score(queries(), keys([2, 3, 7, 12]), weight(11), &none)
-        });
-        refuses("axis 0 expected 11, got 10", || {
-            functional::additive_score(queries(), keys([2, 3, 7, 11]), weight(10), &none)
-        });
-        refuses(
-            ["heads of keys", "divide those of queries, 3, got 2"],
-            || functional::additive_score(queries(), keys([2, 2, 7, 11]), weight(11), &none),
-        );
-        refuses(
-            ["heads of keys", "divide those of queries, 3, got 2"],
-            || functional::dot_product_score(queries(), keys([2, 2, 7, 11]), &none, 1.0),
-        );
-        refuses(
-            ["heads of keys", "divide those of queries, 3, got 2"],
-            || functional::weighted_sum(keys([2, 3, 5, 7]), keys([2, 2, 7, 13]), &none),
-        );
-        refuses("axis 3 expected 11, got 12", || {
-            functional::dot_product_score(queries(), keys([2, 3, 7, 12]), &none, 1.0)
-        });
-        refuses("axis 0 expected 2, got 1", || {
-            functional::dot_product_score(queries(), keys([1, 3, 7, 11]), &none, 1.0)
-        });
-        refuses("axis 2 expected 7, got 6", || {
-            functional::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
-        });
+        let additive = |shape, weight| {
+            let weight = Tensor::<1>::zeros([weight], device);
+            functional::additive_score(queries(), keys(shape), weight, &none)
+        };
+        let dot = |shape| functional::dot_product_score(queries(), keys(shape), &none, 1.0);
+        let sum = |values| functional::weighted_sum(keys([2, 3, 5, 7]), keys(values), &none);
         let attend = |key_shape, value_shape, scale| {
             let options = AttentionOptions {
                 scale: Some(scale),
@@ -333,19 +261,22 @@ fn operations_check_their_operands() {
             let (keys, values) = (keys(key_shape), keys(value_shape));
             functional::dot_product_attention(queries(), keys, values, &options)
         };
-        refuses("axis 3 expected 11, got 12", || {
-            attend([2, 3, 7, 12], [2, 3, 7, 13], 1.0)
-        });
-        refuses("axis 2 expected 7, got 6", || {
-            attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0)
-        });
-        refuses(
-            ["heads of keys", "divide those of queries, 3, got 2"],
-            || attend([2, 2, 7, 11], [2, 2, 7, 13], 1.0),
-        );
-        refuses("scale expected to be finite, got NaN", || {
-            attend([2, 3, 7, 11], [2, 3, 7, 13], f64::NAN)
-        });
+        let heads = ["heads of keys", "divide those of queries, 3, got 2"];
+        refuses(heads, || additive([2, 2, 7, 11], 11));
+        refuses(heads, || dot([2, 2, 7, 11]));
+        refuses(heads, || sum([2, 2, 7, 13]));
+        refuses(heads, || attend([2, 2, 7, 11], [2, 2, 7, 13], 1.0));
+        let size = "axis 3 expected 11, got 12";
+        refuses(size, || additive([2, 3, 7, 12], 11));
+        refuses(size, || dot([2, 3, 7, 12]));
+        refuses(size, || attend([2, 3, 7, 12], [2, 3, 7, 13], 1.0));
+        refuses("axis 0 expected 11, got 10", || additive([2, 3, 7, 11], 10));
+        refuses("axis 0 expected 2, got 1", || dot([1, 3, 7, 11]));
+        let keys_of_values = "axis 2 expected 7, got 6";
+        refuses(keys_of_values, || sum([2, 3, 6, 13]));
+        refuses(keys_of_values, || attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0));
+        let scale = "scale expected to be finite, got NaN";
+        refuses(scale, || attend([2, 3, 7, 11], [2, 3, 7, 13], f64::NAN));
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);
         refuses("axis `batch` expected 2 or 1, got 3", || {
             functional::fill_padding(keys([2, 3, 7, 13]), &lens, [3, 5])
@@ -356,31 +287,19 @@ fn operations_check_their_operands() {
 #[test]
 fn configurations_check_their_numbers() {
     let device = &device::plain()[0];
-    let additive = |query_size, key_size, num_hiddens| {
-        refuses("expected at least 1, got 0", || {
-            AdditiveAttentionConfig::new(query_size, key_size, num_hiddens).init(device)
-        });
-    };
-    additive(0, 2, 3);
-    additive(1, 0, 3);
-    additive(1, 2, 0);
+    let additive = AdditiveAttentionConfig::new;
+    for [queries, keys, hiddens] in [[0, 2, 3], [1, 0, 3], [1, 2, 0]] {
+        let config = additive(queries, keys, hiddens);
+        refuses("expected at least 1, got 0", || config.init(device));
+    }
     for dropout in [-0.1, 1.0, 1.5, f64::NAN] {
-        refuses("robability", || {
-            AdditiveAttentionConfig::new(1, 2, 3)
-                .with_dropout(dropout)
-                .init(device)
-        });
-        refuses("robability", || {
-            DotProductAttentionConfig::new()
-                .with_dropout(dropout)
-                .init()
-        });
+        let config = additive(1, 2, 3).with_dropout(dropout);
+        refuses("robability", || config.init(device));
+        let config = DotProductAttentionConfig::new().with_dropout(dropout);
+        refuses("robability", || config.init());
     }
     for scale in [f64::NAN, f64::INFINITY] {
-        refuses("scale expected a finite number", || {
-            DotProductAttentionConfig::new()
-                .with_scale(Some(scale))
-                .init()
-        });
+        let config = DotProductAttentionConfig::new().with_scale(Some(scale));
+        refuses("scale expected a finite number", || config.init());
     }
 }

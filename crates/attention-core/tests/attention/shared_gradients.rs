@@ -31,6 +31,22 @@ fn each_score(check: &impl Check) {
     });
 }
 
+/// A test of attention with either of these scores.
+macro_rules! test_each_score {
+    ($test:ident, |$name:ident, $attention:ident, $device:ident| $body:block) => {
+        #[test]
+        fn $test() {
+            struct It;
+
+            impl Check for It {
+                #[rustfmt::skip]
+                fn check<S: ScoringFunction>(&self, $name: &str, $attention: &Attention<S>, $device: &Device) $body
+            }
+            each_score(&It);
+        }
+    };
+}
+
 fn draw(seed: u64, len: usize, device: &Device) -> Tensor<3> {
     Array::draw(seed, &[2, len, SIZE]).f32(device)
 }
@@ -72,20 +88,19 @@ impl Leaves {
     }
 }
 
-/// Some of the steps reach the loss, others do not; one memory is never read, one is gone before the backward pass.
-struct PartlyUsed;
-
-impl Check for PartlyUsed {
-    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+// Some of the steps reach the loss, others do not; one memory is never read, one is gone before the backward pass.
+test_each_score!(
+    memories_may_be_used_in_part_or_dropped,
+    |name, attention, device| {
         let leaves = Leaves::new(1, device);
         let query = |step: u64| draw(10 + step, 1, device);
         let memory = leaves.memory(attention, device);
         let _never_read = leaves.memory(attention, device);
         let dropped = leaves.memory(attention, device);
         let mut contexts: Vec<_> = (0..4)
-            .map(|step| attention.attend(query(step), &memory))
+            .map(|step| attention.attend(query(step), &memory, Mask::none()))
             .collect();
-        contexts.push(attention.attend(query(4), &dropped));
+        contexts.push(attention.attend(query(4), &dropped, Mask::none()));
         drop(dropped);
         let unused = contexts.remove(1);
         let actual = leaves.gradients(attention, contexts);
@@ -96,34 +111,29 @@ impl Check for PartlyUsed {
 
         // The step that was left out is of the same memory: its own backward pass finds nothing of the one before.
         let fresh = leaves.memory(attention, device);
-        let alone = leaves.gradients(attention, vec![attention.attend(query(1), &fresh)]);
+        let step = attention.attend(query(1), &fresh, Mask::none());
+        let alone = leaves.gradients(attention, vec![step]);
         let expected = leaves.gradients(attention, vec![leaves.whole(attention, query(1))]);
         assert_outcomes_close(name, &alone, &expected, CLOSE);
         drop(unused);
     }
-}
+);
 
-#[test]
-fn memories_may_be_used_in_part_or_dropped() {
-    each_score(&PartlyUsed);
-}
-
-/// Steps through one memory from several threads, while other threads train with memories of their own.
-struct Threads;
-
-impl Check for Threads {
-    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+// Steps through one memory from several threads, while other threads train with memories of their own.
+test_each_score!(
+    a_memory_may_be_read_from_several_threads,
+    |name, attention, device| {
         let leaves = Leaves::new(1, device);
         let query = |step: u64| draw(20 + step, 1, device);
         let memory = leaves.memory(attention, device);
         // The first step joins memory and parameters to one graph. Burn (0.22.1) may lose what a thread adds to a graph
         // while another thread joins it to an older one.
-        let first = attention.attend(query(0), &memory);
+        let first = attention.attend(query(0), &memory, Mask::none());
         let steps = 1..6;
         let [contexts, others] = thread::scope(|scope| {
             let attend = |step| {
                 let (query, memory, attention) = (query(step), memory.clone(), attention.clone());
-                scope.spawn(move || vec![attention.attend(query, &memory)])
+                scope.spawn(move || vec![attention.attend(query, &memory, Mask::none())])
             };
             let train = |seed| {
                 // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to a graph while another
@@ -133,7 +143,9 @@ impl Check for Threads {
                 scope.spawn(move || {
                     let leaves = Leaves::new(seed, &device);
                     let memory = leaves.memory(&attention, &device);
-                    let attend = |step: u64| attention.attend(draw(20 + step, 1, &device), &memory);
+                    let attend = |step: u64| {
+                        attention.attend(draw(20 + step, 1, &device), &memory, Mask::none())
+                    };
                     let gradients = leaves.gradients(&attention, (0..3).map(attend).collect());
                     let whole = |step: u64| leaves.whole(&attention, draw(20 + step, 1, &device));
                     let expected = leaves.gradients(&attention, (0..3).map(whole).collect());
@@ -155,12 +167,7 @@ impl Check for Threads {
         let expected = leaves.gradients(attention, expected.collect());
         assert_outcomes_close(name, &actual, &expected, CLOSE);
     }
-}
-
-#[test]
-fn a_memory_may_be_read_from_several_threads() {
-    each_score(&Threads);
-}
+);
 
 /// A module inside a module: the second attention's memory holds what the steps of the first computed.
 #[derive(Module, Debug)]
@@ -174,16 +181,12 @@ struct Layer<S: ScoringFunction> {
     attention: Attention<S>,
 }
 
-struct Layers;
-
-impl Check for Layers {
-    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
-        let module = Nested {
-            inner: attention.clone(),
-            outer: Layer {
-                attention: attention.clone(),
-            },
-        };
+test_each_score!(
+    a_memory_may_hold_what_another_memory_gave,
+    |name, attention, device| {
+        let (inner, attention) = (attention.clone(), attention.clone());
+        let outer = Layer { attention };
+        let module = Nested { inner, outer };
         let leaves = Leaves::new(1, device);
         let query = |step: u64| draw(60 + step, 1, device);
         let contexts = |steps: Vec<Tensor<3>>, by_memory: bool| -> Vec<Tensor<3>> {
@@ -192,7 +195,7 @@ impl Check for Layers {
             let memory = outer.prepare(rows.clone(), rows.clone(), Mask::none());
             let attend = |step| {
                 if by_memory {
-                    outer.attend(query(step), &memory)
+                    outer.attend(query(step), &memory, Mask::none())
                 } else {
                     outer.forward(query(step), rows.clone(), rows.clone(), Mask::none())
                 }
@@ -200,24 +203,18 @@ impl Check for Layers {
             (4..7).map(attend).collect()
         };
         let memory = leaves.memory(&module.inner, device);
-        let steps = (0..4).map(|step| module.inner.attend(query(step), &memory));
+        let steps = (0..4).map(|step| module.inner.attend(query(step), &memory, Mask::none()));
         let actual = leaves.gradients(&module, contexts(steps.collect(), true));
         let steps = (0..4).map(|step| leaves.whole(&module.inner, query(step)));
         let expected = leaves.gradients(&module, contexts(steps.collect(), false));
         assert_outcomes_close(name, &actual, &expected, CLOSE);
     }
-}
+);
 
-#[test]
-fn a_memory_may_hold_what_another_memory_gave() {
-    each_score(&Layers);
-}
-
-/// Queries that were themselves read from the memory.
-struct Chained;
-
-impl Check for Chained {
-    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+// Queries that were themselves read from the memory.
+test_each_score!(
+    a_step_may_ask_with_what_the_step_before_read,
+    |name, attention, device| {
         let leaves = Leaves::new(1, device);
         let first = || draw(70, 1, device);
         let memory = leaves.memory(attention, device);
@@ -225,16 +222,11 @@ impl Check for Chained {
             let contexts = std::iter::successors(Some(first()), |query| Some(step(query.clone())));
             leaves.gradients(attention, contexts.skip(1).take(4).collect())
         };
-        let actual = run(&|query| attention.attend(query, &memory));
+        let actual = run(&|query| attention.attend(query, &memory, Mask::none()));
         let expected = run(&|query| leaves.whole(attention, query));
         assert_outcomes_close(name, &actual, &expected, CLOSE);
     }
-}
-
-#[test]
-fn a_step_may_ask_with_what_the_step_before_read() {
-    each_score(&Chained);
-}
+);
 
 /// Leaves that a dot product reads as they are: any number of backward passes, whatever the order in which graphs are
 /// made and used, as for the leaves themselves.
@@ -244,13 +236,17 @@ impl Check for SeveralPasses {
     fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
         let leaves = Leaves::new(1, device);
         let memory = leaves.memory(attention, device);
+        let with_weights = |query| {
+            let output = attention.attend_with_weights(query, &memory, Mask::none());
+            output.context
+        };
         let steps = |from: u64, whole: bool| {
             let step = |at: u64| {
                 let query = draw(from + at, 1, device);
                 match (whole, at % 3) {
                     (true, _) => leaves.whole(attention, query),
-                    (_, 1) => attention.attend_with_weights(query, &memory).context,
-                    _ => attention.attend(query, &memory),
+                    (_, 1) => with_weights(query),
+                    _ => attention.attend(query, &memory, Mask::none()),
                 }
             };
             (0..4).map(step).collect::<Vec<_>>()
@@ -268,7 +264,8 @@ impl Check for SeveralPasses {
         // Queries of one call, not of a decoder.
         let rows = || draw(400, KEYS, device);
         for _ in 0..2 {
-            let actual = leaves.gradients(attention, vec![attention.attend(rows(), &memory)]);
+            let context = attention.attend(rows(), &memory, Mask::none());
+            let actual = leaves.gradients(attention, vec![context]);
             let expected = leaves.gradients(attention, vec![leaves.whole(attention, rows())]);
             assert_outcomes_close(name, &actual, &expected, CLOSE);
         }
@@ -296,7 +293,7 @@ fn threads_may_run_backward_passes_through_one_memory_of_leaves() {
         let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
         let leaves = Leaves::new(1, device);
         let memory = leaves.memory(&attention, device);
-        let attend = |seed| attention.attend(draw(seed, 1, device), &memory);
+        let attend = |seed| attention.attend(draw(seed, 1, device), &memory, Mask::none());
         leaves.gradients(&attention, vec![attend(500)]);
         thread::scope(|scope| {
             for thread in 0..2 {
@@ -328,7 +325,7 @@ fn leaves_and_what_is_computed_of_them_get_the_same_gradients() {
                 false => leaf * 1.0,
             });
             let memory = attention.prepare(keys, values, Leaves::mask(device));
-            let step = |at: u64| attention.attend(draw(10 + at, 1), &memory);
+            let step = |at: u64| attention.attend(draw(10 + at, 1), &memory, Mask::none());
             let context = Tensor::cat((0..3).map(step).collect(), 2);
             let gradients = context.powi_scalar(2).sum().backward();
             leaves.map(|leaf| Array::read(leaf.grad(&gradients).unwrap()))
@@ -367,7 +364,7 @@ fn check_heads<S: ScoringFunction>(name: &str, module: &MultiHeadAttention<S>, d
         found
     };
     let memory = module.prepare(keys.clone(), values.clone(), mask());
-    let step = |at| module.attend(queries.clone().narrow(1, at, 1), &memory);
+    let step = |at| module.attend(queries.clone().narrow(1, at, 1), &memory, Mask::none());
     let actual = gradients(Tensor::cat((0..4).map(step).collect(), 1));
     let whole = module.forward(queries.clone(), keys.clone(), values.clone(), mask());
     assert_outcomes_close(name, &actual, &gradients(whole), 4.0 * CLOSE);
@@ -375,11 +372,11 @@ fn check_heads<S: ScoringFunction>(name: &str, module: &MultiHeadAttention<S>, d
     // The attention inside reads the same memory, with a head of queries for each of keys.
     let inner = || Array::draw(4, &[2, 2, 1, 2]).f32::<4>(device);
     let of_inner = |memory: &Memory| {
-        let context = module.attention.attend(inner(), memory);
+        let context = module.attention.attend(inner(), memory, Mask::none());
         context.swap_dims(1, 2).reshape([2, 1, 4])
     };
     let both = |memories: [&Memory; 2]| {
-        let outer = module.attend(queries.clone().narrow(1, 0, 1), memories[0]);
+        let outer = module.attend(queries.clone().narrow(1, 0, 1), memories[0], Mask::none());
         gradients(Tensor::cat(vec![outer, of_inner(memories[1])], 2))
     };
     let memory = || module.prepare(keys.clone(), values.clone(), mask());

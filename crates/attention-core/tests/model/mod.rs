@@ -45,7 +45,7 @@ pub(crate) fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     let mut query = states.clone().narrow(1, 0, 1);
     let mut contexts = Vec::new();
     for _ in 0..3 {
-        query = model.additive.attend(query, &memory);
+        query = model.additive.attend(query, &memory, Mask::none());
         contexts.push(query.clone());
     }
     let contexts = Tensor::cat(contexts, 1);

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use attention_kernels::{
-    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
-    AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask, ModifierGradients, Rows,
-    ScoreModifiers, masked_softmax, masked_softmax_backward,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients, AttentionInputs,
+    AttentionOutputs, KeyValueGradients, Mask, ModifierGradients, Rows, Score, ScoreModifiers,
+    masked_softmax, masked_softmax_backward,
 };
 use cpu_kernels::{
     GruInputs, Level, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, product,
@@ -158,15 +158,15 @@ fn additive_attention(num_queries: usize, backward: bool) {
     let weight = weight(4);
     let level = Level::current();
     let packed = AdditiveScoreInputs::packed_keys(view(&keys, KEYS), mask(), num_queries, level);
-    let attention = AdditiveAttentionInputs {
-        score: AdditiveScoreInputs {
-            queries: view(&queries, num_queries),
-            keys: view(&keys, KEYS),
-            weight: &weight,
-            mask: mask(),
-        },
+    let attention = AttentionInputs {
+        queries: view(&queries, num_queries),
+        keys: view(&keys, KEYS),
         values: view(&values, KEYS),
-        packed_keys: Some(&packed),
+        score: Score::Additive {
+            weight: &weight,
+            packed_keys: Some(&packed),
+        },
+        mask: mask(),
         modifiers: ScoreModifiers::NONE,
         dropout: None,
     };
@@ -221,7 +221,7 @@ fn dot_product(num_queries: usize, modifier: Option<Modifier>, backward: bool) {
     let sinks = elements(12, HEADS[1]);
     let has = |which| modifier == Some(which);
     let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
-    let attention = DotProductAttentionInputs {
+    let attention = AttentionInputs {
         queries: view(&queries, num_queries),
         keys: view(&keys, KEYS),
         values: view(&values, KEYS),
@@ -233,7 +233,7 @@ fn dot_product(num_queries: usize, modifier: Option<Modifier>, backward: bool) {
             sinks: has(Modifier::Sinks).then_some(&sinks),
         },
         mask: mask(),
-        scale: 0.2,
+        score: Score::DotProduct { scale: 0.2 },
         dropout: None,
     };
     let level = Level::current();

@@ -24,7 +24,7 @@ mod blocks;
 pub(crate) mod decode;
 mod exact;
 mod gradient;
-mod inputs;
+pub(crate) mod location;
 mod pack;
 mod panel;
 mod range;
@@ -33,66 +33,6 @@ mod stream;
 mod tanh;
 mod tile;
 
-use cpu_kernels::simd::Level;
-
-use crate::AttentionReal;
-use crate::stream::{AttentionGradients, AttentionOutputs, LogSumExp};
-pub(crate) use stream::AdditiveScore;
-
-pub use inputs::AdditiveAttentionInputs;
+pub use location::{LocationScoreGradients, LocationScoreInputs};
 pub use score::{AdditiveScoreGradients, AdditiveScoreInputs};
-
-impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
-    /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
-    ///
-    /// A query that attends to no key has context 0. The number of threads changes no bit.
-    ///
-    /// # Shapes
-    /// - context `[batch, heads, queries, value_size]`
-    /// - lse `[batch, heads, queries]`
-    ///
-    /// # Panics
-    /// If the shapes do not fit together.
-    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [LogSumExp]) {
-        let score = AdditiveScore::new(self);
-        E::additive_forward(level, &self.attention(&score), context, lse);
-    }
-
-    /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) that is to be trained: writes the
-    /// weights before dropout, too, 0 where masked, for [`AttentionOutputs::weights`]. The backward pass does not
-    /// compute the scores again then, with the same bits.
-    ///
-    /// # Shapes
-    /// - weights `[batch, heads, queries, keys]`
-    ///
-    /// # Panics
-    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
-    pub fn forward_saving(
-        &self,
-        level: Level,
-        context: &mut [E],
-        lse: &mut [LogSumExp],
-        weights: &mut [E],
-    ) {
-        let score = AdditiveScore::new(self);
-        E::additive_decode(level, &self.attention(&score), context, lse, weights);
-    }
-
-    /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
-    /// same inputs.
-    ///
-    /// Where a query attends to no key all gradients are 0, whatever the gradient of the context holds. No bit depends
-    /// on which gradients are wanted, or on the number of threads.
-    ///
-    /// # Panics
-    /// If the shapes do not fit together, or gradients are deferred and this is not [decoding](Self::is_decode).
-    pub fn backward(
-        &self,
-        level: Level,
-        outputs: &AttentionOutputs<E>,
-        gradients: AttentionGradients<E>,
-    ) {
-        let score = AdditiveScore::new(self);
-        E::additive_backward(level, &self.attention(&score), outputs, gradients);
-    }
-}
+pub(crate) use stream::AdditiveScore;

@@ -10,15 +10,14 @@ use cpu_kernels::{Buffer, Real};
 use super::blocks::BlockScores;
 use super::decode;
 use super::gradient::{Operand, ScoreGradients};
-use super::inputs::AdditiveAttentionInputs;
 use super::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, packed_shape};
 use super::score::AdditiveScoreInputs;
-use crate::HeadIndex;
 use crate::heads::Heads;
 use crate::stream::{
     Attention, AttentionGradients, AttentionOutputs, LogSumExp, Phase, Sizes, TileScore, Wanted,
 };
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
+use crate::{AttentionInputs, HeadIndex, Score};
 
 /// The score, and what is made of its weights and keys once.
 pub(crate) struct AdditiveScore<'a, E> {
@@ -29,43 +28,35 @@ pub(crate) struct AdditiveScore<'a, E> {
     pub packed: Option<&'a [E]>,
 }
 
-impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
-    /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
-    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
-        self.attention(&AdditiveScore::new(self)).log_sum_exp(terms)
-    }
-
-    /// The attention of this score.
-    pub(super) fn attention<'b>(
-        &'b self,
-        score: &'b AdditiveScore<'a, E>,
-    ) -> Attention<'b, E, AdditiveScore<'a, E>> {
-        Attention {
-            score,
-            values: self.values,
-            modifiers: self.modifiers,
-            mask: &self.score.mask,
-            dropout: self.dropout,
-            is_decode: self.is_decode(),
-        }
-    }
-}
-
 impl<'a, E: Real> AdditiveScore<'a, E> {
+    /// The score of inputs that have this one.
+    ///
     /// # Panics
     /// If the shapes of queries, keys and weight do not fit together.
-    pub(super) fn new(inputs: &AdditiveAttentionInputs<'a, E>) -> Self {
-        let heads = inputs.score.check(Self::OPERATION);
-        if let Some(packed) = inputs.packed_keys {
-            let keys = inputs.score.keys.shape();
-            let expected = packed_shape(keys);
+    pub(crate) fn new(attention: &AttentionInputs<'a, E>) -> Self {
+        let Score::Additive {
+            weight,
+            packed_keys,
+        } = attention.score
+        else {
+            panic!("{}: expected additive scores", Self::OPERATION);
+        };
+        let inputs = AdditiveScoreInputs {
+            queries: attention.queries,
+            keys: attention.keys,
+            weight,
+            mask: attention.mask,
+        };
+        let heads = inputs.check(Self::OPERATION);
+        if let Some(packed) = packed_keys {
+            let expected = packed_shape(inputs.keys.shape());
             check_len(Self::OPERATION, "packed keys", expected, packed.len());
         }
         Self {
-            inputs: inputs.score,
+            inputs,
             heads,
-            weights: UnitWeights::new(inputs.score.weight),
-            packed: inputs.packed_keys,
+            weights: UnitWeights::new(weight),
+            packed: packed_keys,
         }
     }
 

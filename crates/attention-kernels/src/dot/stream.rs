@@ -11,7 +11,7 @@ use cpu_kernels::simd::{Block, Level, Simd};
 use cpu_kernels::{Buffer, Real};
 
 use super::decode;
-use super::inputs::DotProductAttentionInputs;
+use crate::AttentionInputs;
 use crate::heads::Heads;
 use crate::slices::add_multiple;
 use crate::stream::{
@@ -60,39 +60,11 @@ pub(crate) struct Queries<E> {
     gradient: Buffer<E>,
 }
 
-impl<E: Real> DotProductAttentionInputs<'_, E> {
-    /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
-    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
-        let score = DotProductScore::new(self);
-        self.attention(&score).log_sum_exp(terms)
-    }
-
-    /// The attention of this score.
-    pub(super) fn attention<'b>(
-        &'b self,
-        score: &'b DotProductScore<'b, E>,
-    ) -> Attention<'b, E, DotProductScore<'b, E>> {
-        Attention {
-            score,
-            values: self.values,
-            modifiers: self.modifiers,
-            mask: &self.mask,
-            dropout: self.dropout,
-            is_decode: self.is_decode(),
-        }
-    }
-}
-
 impl<'a, E: Real> DotProductScore<'a, E> {
     /// # Panics
     /// If the shapes of queries and keys do not fit together.
-    pub(super) fn new(inputs: &DotProductAttentionInputs<'a, E>) -> Self {
-        let DotProductAttentionInputs {
-            queries,
-            keys,
-            scale,
-            ..
-        } = *inputs;
+    pub(crate) fn new(inputs: &AttentionInputs<'a, E>, scale: E) -> Self {
+        let AttentionInputs { queries, keys, .. } = *inputs;
         Self {
             queries,
             keys,

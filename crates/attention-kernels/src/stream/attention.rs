@@ -12,8 +12,7 @@ use crate::{Dropout, HeadIndex, Mask, ModifierGradients, Rows, ScoreModifiers};
 /// very large, and all weights of the query with it. A sink counts as one more score. A query without any key or sink
 /// has minus infinity and 0.
 ///
-/// [`DotProductAttentionInputs::log_sum_exp`](crate::DotProductAttentionInputs::log_sum_exp) and
-/// [`AdditiveAttentionInputs::log_sum_exp`](crate::AdditiveAttentionInputs::log_sum_exp) give the sum of the two.
+/// [`AttentionInputs::log_sum_exp`](crate::AttentionInputs::log_sum_exp) gives the sum of the two.
 pub type LogSumExp = [f64; 2];
 
 /// The [`LogSumExp`] of a query that attends to no key and has no sink.
@@ -27,8 +26,8 @@ pub struct AttentionOutputs<'a, E> {
     pub context: Rows<'a, E>,
     /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`, as the forward pass wrote it.
     pub lse: &'a [LogSumExp],
-    /// The weights that [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving)
-    /// wrote, if the forward pass was that; dot products have no use for it.
+    /// The weights that [`AttentionInputs::forward_saving`](crate::AttentionInputs::forward_saving) wrote, if the
+    /// forward pass was that; dot products have no use for it.
     pub weights: Option<&'a [E]>,
     /// The gradient of the context, `[batch, heads, queries, value_size]`.
     pub context_gradient: Rows<'a, E>,

@@ -4,6 +4,7 @@
 
 mod additive;
 mod dot;
+mod location;
 mod modifiers;
 mod oracle;
 #[path = "../support/owned_mask.rs"]

@@ -1,46 +1,22 @@
 //! The colours of weights.
 
-use colorous::Gradient;
-
 use crate::{canvas::Rgb, scale::Scale};
 
-/// The colours of a heatmap, from the smallest weight to the largest.
-///
-/// `Reds` and `Blues` are ColorBrewer's sequential tables, `Viridis` is matplotlib's; all three carry the names they
-/// have in matplotlib.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ColorMap {
-    /// Near white to dark red: the colours of D2L. The default.
-    #[default]
-    Reds,
-    /// Near white to dark blue.
-    Blues,
-    /// Dark violet over green to yellow: perceptually uniform, also in print and for the colour-blind.
-    Viridis,
-}
-
-/// The colour of a cell whose weight is NaN or infinite: on no map's path.
+/// The colour of a cell whose weight is NaN or infinite: not on the path of the others.
 const NOT_FINITE: Rgb = [160, 160, 160];
 
 /// The last of the shades of an image, which leave one of 256 colours for what is not finite.
 const LAST_SHADE: u8 = 254;
 
-/// A colour map with the weights at its two ends.
+/// The colours of D2L, near white to dark red (ColorBrewer's `Reds`), with the weights at the two ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColorScale {
-    gradient: Gradient,
     pub(crate) weights: Scale,
 }
 
 impl ColorScale {
-    pub(crate) fn new(map: ColorMap, (low, high): (f32, f32)) -> Self {
-        let gradient = match map {
-            ColorMap::Reds => colorous::REDS,
-            ColorMap::Blues => colorous::BLUES,
-            ColorMap::Viridis => colorous::VIRIDIS,
-        };
+    pub(crate) fn new((low, high): (f32, f32)) -> Self {
         Self {
-            gradient,
             weights: Scale {
                 low: low.into(),
                 high: high.into(),
@@ -75,7 +51,7 @@ impl ColorScale {
     }
 
     pub(crate) fn color_at(&self, position: f64) -> Rgb {
-        self.gradient.eval_continuous(position).into_array()
+        colorous::REDS.eval_continuous(position).into_array()
     }
 }
 
@@ -100,18 +76,14 @@ mod tests {
 
     #[test]
     fn ends_are_the_published_colors() {
-        let ends = |map| {
-            let scale = ColorScale::new(map, (0.0, 2.0));
-            (scale.color(0.0), scale.color(2.0))
-        };
-        assert_eq!(ends(ColorMap::Viridis), ([68, 1, 84], [253, 231, 37]));
-        assert_eq!(ends(ColorMap::Reds), ([255, 245, 240], [103, 0, 13]));
-        assert_eq!(ends(ColorMap::Blues), ([247, 251, 255], [8, 48, 107]));
+        let scale = ColorScale::new((0.0, 2.0));
+        let ends = [0.0, 2.0].map(|weight| scale.color(weight));
+        assert_eq!(ends, [[255, 245, 240], [103, 0, 13]]);
     }
 
     #[test]
     fn weights_outside_the_range_take_the_end_colors() {
-        let scale = ColorScale::new(ColorMap::Reds, (0.2, 0.4));
+        let scale = ColorScale::new((0.2, 0.4));
         assert_eq!(scale.color(-3.0), scale.color(0.2));
         assert_eq!(scale.color(f32::MAX), scale.color(0.4));
         for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {

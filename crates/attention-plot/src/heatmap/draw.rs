@@ -59,10 +59,10 @@ impl Figure for GridFigure<'_> {
             canvas.text(Text::new(title, TITLE_EM, at, Anchor::Middle));
         }
         for at in layout.x_title_places() {
-            layout.x_title.title.draw_below(canvas, at);
+            canvas.text(layout.x_title.at(at, Direction::Rightwards));
         }
         for at in layout.y_title_places() {
-            layout.y_title.title.draw_beside(canvas, at);
+            canvas.text(layout.y_title.at(at, Direction::Upwards));
         }
         self.draw_color_bar(canvas);
     }

@@ -3,15 +3,11 @@
 use std::path::Path;
 
 use super::{
-    ColorMap, TerminalColor,
+    TerminalColor,
     color::{ColorScale, range_of},
     draw, html, terminal,
 };
-use crate::{
-    PlotError,
-    save::{self, Format},
-    text::visible,
-};
+use crate::{PlotError, text::visible};
 
 /// The most cells that are shapes of their own: 3 MB of an SVG, 7 MB of an HTML file.
 const MOST_SHAPES: usize = 40_000;
@@ -26,13 +22,12 @@ const MOST_SHAPES: usize = 40_000;
 /// `weights`: `[rows, columns, queries, keys]`, row-major.
 ///
 /// ```
-/// use attention_plot::{ColorMap, HeatmapGrid};
+/// use attention_plot::HeatmapGrid;
 ///
 /// let [rows, columns, queries, keys] = [2, 2, 3, 4]; // layers, heads, queries, keys
 /// let weights = vec![0.25; rows * columns * queries * keys];
 /// let svg = HeatmapGrid::new(weights, [rows, columns, queries, keys])?
 ///     .with_titles(["Head 1", "Head 2"])?
-///     .with_color_map(ColorMap::Viridis)
 ///     .to_svg()?;
 /// assert!(svg.starts_with("<svg"));
 /// # Ok::<(), attention_plot::PlotError>(())
@@ -48,7 +43,6 @@ pub struct HeatmapGrid {
     pub(crate) key_labels: Vec<String>,
     pub(crate) x_title: String,
     pub(crate) y_title: String,
-    color_map: ColorMap,
     range: Option<(f32, f32)>,
 }
 
@@ -68,9 +62,26 @@ impl HeatmapGrid {
             key_labels: Vec::new(),
             x_title: "Keys".into(),
             y_title: "Queries".into(),
-            color_map: ColorMap::default(),
             range: None,
         })
+    }
+
+    /// One matrix of `queries` by `keys`, in row-major order: for instance one head over one sentence pair.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn single(weights: Vec<f32>, [queries, keys]: [usize; 2]) -> Result<Self, PlotError> {
+        check_shape(&weights, &[queries, keys])?;
+        Self::new(weights, [1, 1, queries, keys])
+    }
+
+    /// Sets the title above the first column, and none above others.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.titles = vec![String::new(); self.shape[1]];
+        self.titles[0] = visible(title);
+        self
     }
 
     /// Sets the titles of the horizontal and the vertical axis; `Keys` and `Queries` by default. An empty title takes
@@ -121,13 +132,6 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// Sets the colours; [`ColorMap::Reds`] by default.
-    #[must_use]
-    pub fn with_color_map(mut self, color_map: ColorMap) -> Self {
-        self.color_map = color_map;
-        self
-    }
-
     /// Sets the weights at the two ends of the colour scale, so that figures can be compared. A weight beyond an end
     /// has the colour of the end. By default the ends are the smallest and the largest weight.
     ///
@@ -175,7 +179,6 @@ impl HeatmapGrid {
             key_labels: first(&self.key_labels, kept_keys),
             x_title: self.x_title.clone(),
             y_title: self.y_title.clone(),
-            color_map: self.color_map,
             range: Some(self.range()),
         }
     }
@@ -214,45 +217,20 @@ impl HeatmapGrid {
         terminal::text(self, color)
     }
 
-    /// Saves [`to_svg`](Self::to_svg).
+    /// The bytes of a file of this name, in the format of its extension: `.svg`, `.png`, `.html` or `.htm`, in any
+    /// case.
     ///
     /// # Errors
     ///
-    /// If the picture would be too large or the file cannot be written.
-    pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        save::save(path.as_ref(), self.to_svg()?.as_bytes())
-    }
-
-    /// Saves [`to_png`](Self::to_png).
-    ///
-    /// # Errors
-    ///
-    /// If the picture would be too large or the file cannot be written.
-    pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        save::save(path.as_ref(), &self.to_png()?)
-    }
-
-    /// Saves [`to_html`](Self::to_html).
-    ///
-    /// # Errors
-    ///
-    /// If the picture would be too large or the file cannot be written.
-    pub fn save_html(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        save::save(path.as_ref(), self.to_html()?.as_bytes())
-    }
-
-    /// Saves the figure in the format of the path's extension: `.svg`, `.png`, `.html` or `.htm`, in any case.
-    ///
-    /// # Errors
-    ///
-    /// If the extension is another one, the picture would be too large or the file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
+    /// If the extension is another one, or the picture would be too large.
+    pub fn to_file(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, PlotError> {
         let path = path.as_ref();
-        match Format::of(path) {
-            Some(Format::Svg) => self.save_svg(path),
-            Some(Format::Png) => self.save_png(path),
-            Some(Format::Html) => self.save_html(path),
-            None => Err(PlotError::UnsupportedFormat {
+        let extension = path.extension().unwrap_or_default();
+        match extension.to_string_lossy().to_lowercase().as_str() {
+            "svg" => self.to_svg().map(String::into_bytes),
+            "png" => self.to_png(),
+            "html" | "htm" => self.to_html().map(String::into_bytes),
+            _ => Err(PlotError::UnsupportedFormat {
                 path: path.into(),
                 supported: ".svg, .png, .html or .htm",
             }),
@@ -272,7 +250,7 @@ impl HeatmapGrid {
     }
 
     pub(crate) fn scale(&self) -> ColorScale {
-        ColorScale::new(self.color_map, self.range())
+        ColorScale::new(self.range())
     }
 
     /// The weights at the two ends of the colour scale.

@@ -125,7 +125,7 @@ impl Layout {
         let x_title = AxisTitle::fit(&grid.x_title, horizontal, face);
         let y_title = AxisTitle::fit(&grid.y_title, vertical, face);
 
-        let beside = y_title.title.room() + query_axis.extent + TICK_GAP + TICK;
+        let beside = y_title.room() + query_axis.extent + TICK_GAP + TICK;
         let left = MARGIN + if lone { beside.max(overhang) } else { beside };
         let top = MARGIN + above;
         let panels = Panels {
@@ -160,7 +160,7 @@ impl Layout {
             .iter()
             .map(|tick| ceil(face.width(&tick.label, BAR_EM)));
         let bar_right = bar.right() + TICK + TICK_GAP + widths.max().unwrap_or(0);
-        let below = TICK + TICK_GAP + key_axis.extent + x_title.title.room();
+        let below = TICK + TICK_GAP + key_axis.extent + x_title.room();
         Ok(Self {
             width: bar_right.max(grid_right + overhang) + MARGIN,
             height: top + grid_height + below + MARGIN,
@@ -192,19 +192,21 @@ impl Layout {
         self.panels.first.y - TITLE_GAP - ceil(TITLE_EM / 2.0)
     }
 
-    /// The middle of the lower edge of the keys' labels, for each title below them.
+    /// The middle of each title below the keys' labels.
     pub(crate) fn x_title_places(&self) -> impl Iterator<Item = Point> {
         let lowest = self.panels.rows - 1;
         let below_each = (0..self.panels.columns).map(move |column| self.panels.at(lowest, column));
-        let y = self.panels.all().bottom() + TICK + TICK_GAP + self.keys.extent;
+        let labels = self.panels.all().bottom() + TICK + TICK_GAP + self.keys.extent;
+        let y = labels + self.x_title.offset();
         let axes = self.x_title.axes(below_each, self.panels.all());
         axes.map(move |axis| Point { y, ..axis.middle() })
     }
 
-    /// The middle of the left edge of the queries' labels, for each title beside them.
+    /// The middle of each title beside the queries' labels.
     pub(crate) fn y_title_places(&self) -> impl Iterator<Item = Point> {
         let beside_each = (0..self.panels.rows).map(|row| self.panels.at(row, 0));
-        let x = self.panels.first.x - TICK - TICK_GAP - self.queries.extent;
+        let labels = self.panels.first.x - TICK - TICK_GAP - self.queries.extent;
+        let x = labels - self.y_title.offset();
         let axes = self.y_title.axes(beside_each, self.panels.all());
         axes.map(move |axis| Point { x, ..axis.middle() })
     }
@@ -306,11 +308,14 @@ mod tests {
                 assert!(last.right() < layout.bar.x && bar_right < layout.width);
                 for place in layout.y_title_places() {
                     assert!(place.x < first.x, "{shape:?} {length}");
-                    assert!(place.x >= layout.y_title.title.room(), "{shape:?} {length}");
+                    assert!(
+                        place.x >= layout.y_title.room() - layout.y_title.offset(),
+                        "{shape:?} {length}"
+                    );
                 }
                 for place in layout.x_title_places() {
                     assert!(place.y > last.bottom(), "{shape:?} {length}");
-                    let bottom = place.y + layout.x_title.title.room();
+                    let bottom = place.y + layout.x_title.room() - layout.x_title.offset();
                     assert!(bottom < layout.height, "{shape:?} {length}");
                 }
             }

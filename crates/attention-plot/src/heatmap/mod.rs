@@ -7,10 +7,7 @@ mod grid;
 mod html;
 mod layout;
 mod panels;
-mod single;
 mod terminal;
 
-pub use color::ColorMap;
 pub use grid::HeatmapGrid;
-pub use single::Heatmap;
 pub use terminal::TerminalColor;

@@ -1,6 +1,9 @@
 //! The panels of a grid of heatmaps, and the axis titles along them.
 
-use crate::{canvas::Area, font::Face, title::Title};
+use crate::{
+    canvas::{Anchor, Area, Direction, Point, Text},
+    font::Face,
+};
 
 /// A width and a height, or the distance from one panel to the next.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +41,19 @@ impl Panels {
     }
 }
 
-/// The title of an axis: of one panel, or of all panels together.
+/// The sizes of the letters of an axis title: the natural one, and the least to which a long title is shrunk.
+const AXIS_TITLE_EM: i32 = 12;
+const LEAST_EM: i32 = 8;
+/// The distance of an axis title from the tick labels.
+const CLEARANCE: i32 = 8;
+
+/// The title of an axis, on one line: of one panel, or of all panels together.
+///
+/// A title that is too long is shrunk a little; else cut, with an ellipsis.
 #[derive(Debug)]
 pub(crate) struct AxisTitle {
-    pub(crate) title: Title,
+    pub(crate) text: String,
+    em: i32,
     joint: bool,
 }
 
@@ -57,17 +69,42 @@ pub(crate) struct Side {
 
 impl AxisTitle {
     pub(crate) fn fit(text: &str, side: Side, face: &Face) -> Self {
-        let own = Title::fit(text, side.length.into(), face);
-        if side.panels == 1 || own.is_natural() {
-            return Self {
-                title: own,
-                joint: false,
-            };
-        }
-        let all = side.length + (side.panels as i32 - 1) * side.pitch;
+        let words: Vec<_> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        let fits = |em: &i32, length: i32| face.width(&text, (*em).into()) <= length.into();
+        let joint = side.panels > 1 && !fits(&AXIS_TITLE_EM, side.length);
+        let others = if joint { side.panels as i32 - 1 } else { 0 };
+        let length = side.length + others * side.pitch;
+        let sizes = (LEAST_EM..=AXIS_TITLE_EM).rev();
+        let em = sizes
+            .into_iter()
+            .find(|em| fits(em, length))
+            .unwrap_or(LEAST_EM);
         Self {
-            title: Title::fit(text, all.into(), face),
-            joint: true,
+            text: face.fit(&text, em.into(), length.into()),
+            em,
+            joint,
+        }
+    }
+
+    /// The title as a text at a point of its middle line.
+    pub(crate) fn at(&self, at: Point, direction: Direction) -> Text<'_> {
+        Text {
+            direction,
+            ..Text::new(&self.text, self.em.into(), at, Anchor::Middle)
+        }
+    }
+
+    /// The distance from the tick labels to the middle of the title.
+    pub(crate) fn offset(&self) -> i32 {
+        CLEARANCE + (self.em + 1) / 2
+    }
+
+    /// The room that the title takes away from the axis: none where it is blank.
+    pub(crate) fn room(&self) -> i32 {
+        match self.text.is_empty() {
+            true => 0,
+            false => self.offset() + (self.em + 1) / 2,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A figure of many cells is a small file, and looks as one of few does.
 
-use attention_plot::{Heatmap, HeatmapGrid, PlotError};
+use attention_plot::{HeatmapGrid, PlotError};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::support::{Done, count, decode, filled, number};
@@ -45,7 +45,7 @@ fn many_cells_are_images_in_the_colours_of_their_weights() -> Done {
     assert_eq!((images.len(), filled(&svg)), (2, 1 + 64));
     let (width, _, bitmap) = decode(&large.to_png()?);
     let exact = |weight: f32| {
-        let svg = Heatmap::new(vec![weight], [1, 1])?
+        let svg = HeatmapGrid::single(vec![weight], [1, 1])?
             .with_range(0.0, 1.0)?
             .to_svg()?;
         let cell = svg
@@ -98,7 +98,7 @@ fn a_file_of_millions_of_cells_has_a_few_megabytes() -> Done {
     };
     let mut weights: Vec<f32> = (0..side * side).map(|_| random()).collect();
     weights[3 * side + 5] = 7.0;
-    let heatmap = Heatmap::new(weights, [side, side])?
+    let heatmap = HeatmapGrid::single(weights, [side, side])?
         .with_query_labels((0..side).map(|at| format!("q{at}")))?;
     let (svg, html) = (heatmap.to_svg()?, heatmap.to_html()?);
     assert!(svg.len() < 6_000_000, "{}", svg.len());

@@ -1,20 +1,8 @@
-//! Shared by the tests: the contents of folders and of pictures.
-
-use std::{fs, path::Path};
+//! Shared by the tests: the contents of pictures.
 
 use attention_plot::{HeatmapGrid, PlotError};
 
 pub(crate) type Done = Result<(), PlotError>;
-
-/// The names of the files in a folder, in order.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
 
 pub(crate) fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()

@@ -1,6 +1,6 @@
 //! Text keeps its columns, whatever the letters' widths.
 
-use attention_plot::{Heatmap, HeatmapGrid, TerminalColor};
+use attention_plot::{HeatmapGrid, TerminalColor};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::Done;
@@ -12,7 +12,7 @@ fn column_of(line: &str, letter: &str) -> usize {
 
 #[test]
 fn text_is_exactly_this() -> Done {
-    let text = Heatmap::new(vec![1.0, 0.5, 0.0, f32::NAN], [2, 2])?
+    let text = HeatmapGrid::single(vec![1.0, 0.5, 0.0, f32::NAN], [2, 2])?
         .with_title("Head 1")
         .with_query_labels(["été", "b"])?
         .with_key_labels(["x", "yz"])?
@@ -35,7 +35,7 @@ fn text_is_exactly_this() -> Done {
 fn wide_and_combined_letters_keep_columns() -> Done {
     let queries = ["日本語", "a", "e\u{301}te\u{301}", "🙂"];
     let keys = ["猫", "b", "o\u{308}", "🙂d", "z"];
-    let text = Heatmap::new(vec![1.0; 4 * 5], [4, 5])?
+    let text = HeatmapGrid::single(vec![1.0; 4 * 5], [4, 5])?
         .with_range(0.0, 1.0)?
         .with_query_labels(queries)?
         .with_key_labels(keys)?
@@ -66,7 +66,7 @@ fn wide_and_combined_letters_keep_columns() -> Done {
 #[test]
 fn long_labels_are_cut() -> Done {
     let long = "Donaudampfschifffahrtsgesellschaft";
-    let text = Heatmap::new(vec![1.0], [1, 1])?
+    let text = HeatmapGrid::single(vec![1.0], [1, 1])?
         .with_query_labels([long])?
         .with_key_labels([long])?
         .to_terminal(TerminalColor::None);
@@ -78,7 +78,7 @@ fn long_labels_are_cut() -> Done {
 #[test]
 fn a_page_as_a_label_is_no_burden() -> Done {
     let page = "lorem ipsum e\u{301} ".repeat(2_000);
-    let heatmap = Heatmap::new(vec![1.0], [1, 1])?
+    let heatmap = HeatmapGrid::single(vec![1.0], [1, 1])?
         .with_title(&page)
         .with_query_labels([&page])?;
     assert!(heatmap.to_terminal(TerminalColor::None).len() < 1000);
@@ -127,7 +127,7 @@ fn a_cropped_grid_has_the_first_cells_of_each_matrix_in_their_colours() -> Done 
     assert_eq!(grid.cropped([2, 3]), expected);
     assert_eq!(grid.cropped([0, 9]).shape(), [1, 2, 1, 5]);
     // Beyond its sizes, and without labels, nothing changes but that the colours are fixed.
-    let heatmap = Heatmap::new(vec![0.1, 0.2, 0.3, 0.4], [2, 2])?;
+    let heatmap = HeatmapGrid::single(vec![0.1, 0.2, 0.3, 0.4], [2, 2])?;
     let whole = heatmap.cropped([3, 4]).to_terminal(TerminalColor::None);
     assert_eq!(whole, heatmap.to_terminal(TerminalColor::None));
     Ok(())
@@ -135,7 +135,7 @@ fn a_cropped_grid_has_the_first_cells_of_each_matrix_in_their_colours() -> Done 
 
 #[test]
 fn escape_codes_are_balanced_and_match_the_mode() -> Done {
-    let heatmap = Heatmap::new(vec![0.0, 0.0, 1.0, f32::NAN], [2, 2])?;
+    let heatmap = HeatmapGrid::single(vec![0.0, 0.0, 1.0, f32::NAN], [2, 2])?;
     let true_color = heatmap.to_terminal(TerminalColor::TrueColor);
     assert!(
         true_color.contains("\x1b[30;48;2;255;245;240m    \x1b[0m\n"),

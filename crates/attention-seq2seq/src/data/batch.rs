@@ -131,9 +131,9 @@ impl Batch {
         Tensor::from_data(TensorData::new(last, shape), &self.target.device())
     }
 
-    /// The number of tokens of each target, its end included, `[batch]`.
-    pub(crate) fn target_valid_lens(&self) -> Tensor<1, Int> {
-        lens_on_device(&self.target_lens, &self.target.device())
+    /// The number of tokens of each target, its end included.
+    pub(crate) fn target_lens(&self) -> &[usize] {
+        &self.target_lens
     }
 
     /// The decoder's inputs at all steps, `[batch, target tokens]`.
@@ -236,8 +236,7 @@ mod tests {
         let expected = [[7, 2, 0, 0], [9, 4, 5, 2], [2, 0, 0, 0]];
         assert_eq!(rows(&batch.target), expected);
         assert_eq!(batch.target_len(), 4);
-        let lens = batch.target_valid_lens().to_data();
-        assert_eq!(lens.iter::<i64>().collect::<Vec<_>>(), [2, 4, 1]);
+        assert_eq!(batch.target_lens(), [2, 4, 1]);
         assert_eq!(rows(&batch.previous_tokens()), rows(&batch.previous));
         for step in 0..4 {
             let token = batch.previous_token(step).to_data();

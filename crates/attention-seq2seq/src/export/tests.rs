@@ -1,4 +1,4 @@
-use attention_core::import::{load_additive_attention, load_multi_head_attention, load_recurrent};
+use attention_import::{load_additive_attention, load_multi_head_attention, load_recurrent};
 use attention_tests::parameters;
 use attention_transformers::torch::{load_transformer_decoder, load_transformer_encoder};
 use burn_fused_layers::recurrent::CellKind;

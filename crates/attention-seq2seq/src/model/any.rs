@@ -3,7 +3,7 @@
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
 };
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use super::{
     AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer,
@@ -54,7 +54,12 @@ impl AnyModel {
                 let rows = forced.into_iter().flat_map(|forced| forced.weights);
                 Ok(rows.take(steps).flatten().collect())
             }
-            Self::Transformer(model) => Ok(model.weights_of_output(source, tokens, ended, head)),
+            Self::Transformer(model) => Ok(elements(model.weights_of(
+                source,
+                &[tokens.to_vec()],
+                &[ended],
+                head,
+            ))),
         }
     }
 
@@ -67,7 +72,11 @@ impl AnyModel {
     ) -> Result<Vec<f32>> {
         match self {
             Self::Rnn(_) => self.weights_of(source, tokens, ended, AttentionHead::default()),
-            Self::Transformer(model) => Ok(model.weights_of_all_heads(source, tokens, ended)),
+            Self::Transformer(model) => Ok(elements(model.weights_of_layers(
+                source,
+                &[tokens.to_vec()],
+                &[ended],
+            ))),
         }
     }
 
@@ -110,7 +119,7 @@ impl AnyModel {
     pub(crate) fn heads(&self) -> [usize; 2] {
         match self {
             Self::Rnn(_) => [1, 1],
-            Self::Transformer(model) => [model.layers(), model.heads],
+            Self::Transformer(model) => model.heads(),
         }
     }
 
@@ -123,6 +132,15 @@ impl AnyModel {
         // Each step's tensor, its elements, and a copy of these.
         512.0 + 8.0 * self.all_heads() as f64 * keys as f64
     }
+}
+
+/// The elements of weights, one tensor after the other.
+fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
+    let weights = weights.into_iter();
+    let weights = weights.map(|it| it.try_into_vec_as::<f32>());
+    weights
+        .flat_map(|it| it.expect("weights are floats"))
+        .collect()
 }
 
 impl Seq2SeqModel for AnyModel {

@@ -1,9 +1,14 @@
 //! The choice of the next token in decoding.
 
+use attention_core::NewRows;
+use attention_transformers::SelectTexts;
+use attention_transformers::search::TextDecoding;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::PackedLinear;
 
+use super::Decoding;
+use crate::data::batch::Source;
 use crate::text::vocab::Vocab;
 
 /// The output projection of decoding, to the logits of the tokens that may come next: the end, and the data's.
@@ -15,9 +20,8 @@ pub(crate) struct Candidates {
     projection: PackedLinear,
     /// The token of each column. The end is first, as the first of equal logits is chosen, and the first NaN: a model
     /// without a most likely token ends.
-    tokens: Tensor<1, Int>,
-    /// The number of tokens, special ones included.
-    vocab_size: usize,
+    tokens: Vec<u32>,
+    device: Device,
 }
 
 impl Candidates {
@@ -34,33 +38,21 @@ impl Candidates {
             Vocab::SPECIAL_TOKENS
         );
         let device = weight.device();
-        let end = Tensor::full([1], Vocab::EOS, &device);
-        let of_data = Vocab::SPECIAL_TOKENS as i64..vocab_size as i64;
-        let tokens = if of_data.is_empty() {
-            end
-        } else {
-            Tensor::cat(vec![end, Tensor::arange(of_data, &device)], 0)
-        };
+        let of_data = Vocab::SPECIAL_TOKENS as u32..vocab_size as u32;
+        let tokens: Vec<u32> = [Vocab::EOS].into_iter().chain(of_data).collect();
+        let columns = tokens_on_device(&tokens, &device);
         let bias = output.bias.as_ref();
+        let bias = bias.map(|bias| bias.val().select(0, columns.clone()));
         Self {
-            projection: PackedLinear::new(
-                columns(weight, 1),
-                bias.map(|bias| columns(bias.val(), 0)),
-            ),
+            projection: PackedLinear::new(weight.select(1, columns), bias),
             tokens,
-            vocab_size,
+            device,
         }
-    }
-
-    /// The token of each column.
-    pub(super) fn ids(&self) -> Vec<u32> {
-        let of_data = Vocab::SPECIAL_TOKENS as u32..self.vocab_size as u32;
-        [Vocab::EOS].into_iter().chain(of_data).collect()
     }
 
     /// The device on which they are chosen.
     pub(super) fn device(&self) -> Device {
-        self.tokens.device()
+        self.device.clone()
     }
 
     /// The logits of the candidates, `[rows, candidates]`, from features `[rows, size]`.
@@ -70,21 +62,37 @@ impl Candidates {
 
     /// The most likely token of each row, from features `[rows, size]`.
     pub(super) fn most_likely(&self, features: Tensor<2>) -> Vec<u32> {
-        let columns = self.logits(features).argmax(1).squeeze_dim::<1>(1);
-        let tokens = self.tokens.clone().select(0, columns);
-        tokens.try_into_vec_as().expect("tokens are integers")
+        let columns = self.logits(features).argmax(1).into_data();
+        let tokens = columns.iter::<i64>();
+        tokens.map(|column| self.tokens[column as usize]).collect()
     }
 }
 
-/// The elements of the candidates along `axis`, in the order of [`Candidates::tokens`].
-fn columns<const D: usize>(parameter: Tensor<D>, axis: usize) -> Tensor<D> {
-    let of_data = parameter.dims()[axis] - Vocab::SPECIAL_TOKENS;
-    let end = parameter.clone().narrow(axis, Vocab::EOS as usize, 1);
-    if of_data == 0 {
-        return end;
-    }
-    let of_data = parameter.narrow(axis, Vocab::SPECIAL_TOKENS, of_data);
-    Tensor::cat(vec![end, of_data], axis)
+/// Tokens on the device, `[tokens]`.
+pub(super) fn tokens_on_device(tokens: &[u32], device: &Device) -> Tensor<1, Int> {
+    let tokens: Vec<i64> = tokens.iter().copied().map(i64::from).collect();
+    Tensor::from_data(&tokens[..], device)
+}
+
+/// The decoding of sources; `next` has the features that predict the next tokens, `[rows, size]`, and the attention
+/// weights of the step, where it has some.
+pub(super) fn decoding_of<'a, S: SelectTexts + 'a>(
+    candidates: Candidates,
+    source: &Source,
+    state: S,
+    next: impl Fn(Tensor<2, Int>, NewRows<'_>, &mut S) -> (Tensor<2>, Option<Tensor<2>>) + 'a,
+) -> Box<dyn Decoding + 'a> {
+    let (tokens, device) = (candidates.tokens.clone(), candidates.device());
+    let next = move |tokens: Tensor<2, Int>, rows: NewRows<'_>, state: &mut S| {
+        let (features, weights) = next(tokens, rows, state);
+        (candidates.logits(features), weights)
+    };
+    let prompts = vec![vec![Vocab::BOS]; source.batch_size()];
+    let decoding = TextDecoding::from_fn(device, next, state, prompts)
+        .with_candidates(tokens)
+        .with_ends(vec![Vocab::EOS])
+        .with_source_lens(source.lens().to_vec());
+    Box::new(decoding)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::decoding::{Decoding, NextTokens};
+use super::{Decoding, NextTokens};
 
 /// Several models that decode as one: the probability of a token is the mean of theirs.
 pub(crate) struct EnsembleDecoding<'a> {
@@ -75,6 +75,10 @@ impl Member<'_> {
 impl Decoding for EnsembleDecoding<'_> {
     fn candidates(&self) -> &[u32] {
         self.members[0].decoding.candidates()
+    }
+
+    fn is_end(&self, token: u32) -> bool {
+        self.members[0].decoding.is_end(token)
     }
 
     fn rows(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Decoding of given outputs (teacher forcing), step by step.
 
-use super::decoding::Decoding;
+use super::Decoding;
 use crate::error::Result;
 use crate::stop::StopSignal;
 use crate::text::vocab::Vocab;
@@ -66,11 +66,8 @@ pub(crate) fn each_forced_step(
     for step in 0..steps.unwrap_or(0) {
         // After the end of a target, its row goes on with what does not matter.
         let token = |target: &Vec<u32>, at: usize| target.get(at).copied().unwrap_or(Vocab::EOS);
-        let previous = targets.iter().map(|target| match step {
-            0 => Vocab::BOS,
-            _ => token(target, step - 1),
-        });
-        let previous: Vec<u32> = previous.collect();
+        let before = targets.iter().filter(|_| step > 0);
+        let previous: Vec<u32> = before.map(|target| token(target, step - 1)).collect();
         stop.check()?;
         let next = decoding.step(&previous);
         let mut weights = next.weights;

@@ -1,7 +1,6 @@
 //! Greedy search.
 
-use super::Translation;
-use super::decoding::Decoding;
+use super::{Decoding, Translation};
 use crate::text::vocab::Vocab;
 
 impl Translation {
@@ -29,7 +28,7 @@ impl Translation {
 pub(crate) fn greedy_search(decoding: &mut dyn Decoding, max_len: usize) -> Translation {
     let mut outputs = Translation::new(decoding.rows());
     let mut examples: Vec<usize> = (0..decoding.rows()).collect();
-    let mut previous = vec![Vocab::BOS; examples.len()];
+    let mut previous = Vec::new();
     for _ in 0..max_len {
         let chosen = decoding.most_likely(&previous);
         let mut kept = Vec::with_capacity(chosen.len());
@@ -79,13 +78,18 @@ mod tests {
             &[Vocab::EOS, A]
         }
 
+        fn is_end(&self, token: u32) -> bool {
+            token == Vocab::EOS
+        }
+
         fn rows(&self) -> usize {
             self.left.len()
         }
 
         fn step(&mut self, previous: &[u32]) -> NextTokens {
-            assert_eq!(previous.len(), self.left.len());
-            self.computed.push(previous.len());
+            let is_first = self.computed.is_empty();
+            assert_eq!(previous.len(), if is_first { 0 } else { self.left.len() });
+            self.computed.push(self.left.len());
             let next = self.left.iter_mut().flat_map(|left| {
                 let probabilities = if *left == 0 { [0.9, 0.1] } else { [0.1, 0.9] };
                 *left = left.saturating_sub(1);

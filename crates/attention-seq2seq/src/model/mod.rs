@@ -1,10 +1,8 @@
 //! The models: encoder-decoders with attention between the two.
 
 mod any;
-mod beam;
 mod candidates;
 mod checks;
-mod decoding;
 mod ensemble;
 mod forced;
 mod frozen;
@@ -16,10 +14,12 @@ mod settings;
 mod transformer;
 
 pub use any::AnyModel;
-pub use beam::{BeamOutput, BeamSearchConfig};
+/// The search of every model.
+pub use attention_transformers::search::{
+    BeamOutput, BeamSearchConfig, Decoding, NextTokens, SearchError,
+};
 /// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
 pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
-pub use decoding::{Decoding, NextTokens};
 pub(crate) use ensemble::EnsembleDecoding;
 pub(crate) use forced::{each_forced_step, forced_steps};
 pub(crate) use frozen::FrozenModel;

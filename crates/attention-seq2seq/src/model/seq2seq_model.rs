@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 
-use super::decoding::Decoding;
+use super::Decoding;
 use crate::data::batch::{Batch, Source};
 
 /// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
@@ -18,7 +18,11 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// `max_len` tokens.
     ///
     /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
-    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+    /// Where no token is the most likely, because all logits are equal or NaN, the example ends. It is without
+    /// autodiff: in training, call it on `valid()`.
+    ///
+    /// # Panics
+    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
 
     /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search)

@@ -29,8 +29,8 @@ use crate::text::vocab::Vocabs;
 /// `run.json` is replaced by one rename, and names nothing that is not whole: a run that is killed anywhere, or whose
 /// disk is full, is the run of its last whole epoch. A file that was changed since is an error wherever it is read.
 ///
-/// **The model** is the checkpoint that [`Translator::keep_best`](crate::Translator::keep_best) chose, as the program
-/// does when a training ends. Until then, and when training goes on, it is the newest.
+/// **The model** is the checkpoint that [`keep_best`](Self::keep_best) chose, as the program does when a training
+/// ends. Until then, and when training goes on, it is the newest.
 ///
 /// ```
 /// use attention_seq2seq::{DataSource, RunConfig, RunDir, Seq2SeqConfig, Task, Vocabs};
@@ -311,8 +311,8 @@ impl RunDir {
         Ok(epoch.map(|epoch| (Part::Model.file(&self.path, epoch), epoch)))
     }
 
-    /// Whether the model was chosen, as [`Translator::keep_best`](crate::Translator::keep_best) does when a training
-    /// ends; else it is the newest checkpoint.
+    /// Whether the model was chosen, as [`keep_best`](Self::keep_best) does when a training ends; else it is the newest
+    /// checkpoint.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config).
@@ -335,11 +335,25 @@ impl RunDir {
         read_part(&path, &checkpoint.model)
     }
 
-    /// Makes one epoch's checkpoint the model.
-    pub(crate) fn choose_model(&self, epoch: usize) -> Result<()> {
+    /// Makes the best checkpoint the model, and returns its epoch; `None` if there is no checkpoint.
+    ///
+    /// The best has the best figure of validation by which the training [selects](Select::best): the one by which it
+    /// kept checkpoints, and stopped.
+    ///
+    /// # Errors
+    /// As [`load_config`](Self::load_config); [`Error::Io`] if the choice cannot be written.
+    pub fn keep_best(&self) -> Result<Option<usize>> {
         let mut manifest = self.manifest()?;
-        manifest.model = Some(epoch);
-        self.save(&manifest)
+        let select = self.config_of(&manifest)?.train.select;
+        let there = self.checkpoints_of(&manifest);
+        let history = manifest.history.iter().copied();
+        let of_there: Vec<Epoch> = history.filter(|it| there.contains(&it.epoch)).collect();
+        let best = select.best(&of_there).or(there.last().copied());
+        if best.is_some() {
+            manifest.model = best;
+            self.save(&manifest)?;
+        }
+        Ok(best)
     }
 
     /// For a training that begins, or goes on after an epoch.

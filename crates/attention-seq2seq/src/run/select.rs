@@ -6,7 +6,8 @@ use super::Epoch;
 use crate::error::{Error, Result};
 use crate::metrics::Bleu;
 
-/// The figure of validation by which a training keeps checkpoints, and is stopped when it gets no better.
+/// The figure of validation by which a training keeps checkpoints and [chooses the model](super::RunDir::keep_best),
+/// and is stopped when it gets no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {

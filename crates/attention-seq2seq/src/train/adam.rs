@@ -2,6 +2,7 @@
 
 use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState, Optimizer};
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_fused_layers::harness::wide::{wide, widened};
 use rayon::prelude::*;
 
 use super::host::{CHUNK, elements, is_f32_on_host};
@@ -16,6 +17,9 @@ const EPSILON: f32 = 1e-8;
 /// On flex and ndarray a step in f32 is one pass over gradients and both moments, shared by the threads of the current
 /// rayon pool, and a subtraction from the parameters; the operations that Burn's `Adam` is composed of are a dozen
 /// passes of one thread. Parameters, state and records are those of Burn's, bit for bit. Anywhere else it is Burn's.
+///
+/// A parameter in half precision has moments and steps in f32, rounded once: in f16 the epsilon would be 0, and so the
+/// square of a gradient below 2e-4. A step below half of a parameter's own rounding is lost.
 ///
 /// ```
 /// use attention_seq2seq::train::Adam;
@@ -65,6 +69,13 @@ impl Optimizer for Adam {
         grad: Tensor<D>,
         state: Option<AdamState<D>>,
     ) -> (Tensor<D>, Option<AdamState<D>>) {
+        let dtype = tensor.dtype();
+        if wide(dtype) != dtype {
+            let state = state.map(widened_state);
+            let (tensor, grad) = (widened(tensor), widened(grad));
+            let (tensor, state) = Optimizer::step(self, lr, tensor, grad, state);
+            return (tensor.cast(dtype), state);
+        }
         let (shape, device) = (tensor.shape(), tensor.device());
         let is_like_it = |other: &Tensor<D>| is_f32_on_host(other) && other.shape() == shape;
         let state_is_like_it = state.as_ref().is_none_or(|AdamState { momentum }| {
@@ -107,6 +118,15 @@ impl Optimizer for Adam {
     fn to_device<const D: usize>(state: AdamState<D>, device: &Device) -> AdamState<D> {
         <burn::optim::Adam as Optimizer>::to_device(state, device)
     }
+}
+
+/// The moments in f32, where an earlier step left them in half precision.
+fn widened_state<const D: usize>(state: AdamState<D>) -> AdamState<D> {
+    let mut momentum = state.momentum;
+    momentum.moment_1 = widened(momentum.moment_1);
+    momentum.moment_2 = widened(momentum.moment_2);
+    momentum.max_moment_2 = momentum.max_moment_2.map(widened);
+    AdamState::new(momentum)
 }
 
 /// The factors of a step.
@@ -247,6 +267,42 @@ mod tests {
         assert_eq!(state.unwrap().momentum.moment_1.dtype(), DType::F64);
         let data: Vec<f64> = tensor.into_data().iter().collect();
         assert!(data.iter().all(|x| (x - 0.5).abs() < 1e-6), "{data:?}");
+    }
+
+    #[test]
+    fn parameters_in_half_precision_are_stepped_in_f32() {
+        let device = test_device();
+        for dtype in [DType::F16, DType::BF16] {
+            // A gradient of 0, one whose square is 0 in f16, and one of 1.
+            let of = |dtype, all: [f32; 3]| Tensor::<1>::from_data(all, (&device, dtype));
+            let (start, gradient) = ([0.0; 3], [0.0, 1e-3, 1.0]);
+            let mut states = [None, None];
+            for number in 1..4 {
+                let [half, single] = [(0, dtype), (1, DType::F32)].map(|(at, dtype)| {
+                    // The gradient that half precision holds.
+                    let gradient = of(DType::BF16, gradient).cast(DType::F16).cast(dtype);
+                    let (tensor, state) =
+                        Adam::new().step(0.5, of(dtype, start), gradient, states[at].take());
+                    states[at] = state;
+                    tensor
+                });
+                assert_eq!(half.dtype(), dtype);
+                let expected = single.cast(dtype).into_data();
+                assert_eq!(half.into_data(), expected, "{dtype:?}, step {number}");
+                let momentum = states[0].clone().unwrap().momentum;
+                assert_eq!(momentum.moment_2.dtype(), DType::F32);
+                // As a checkpoint of before has them.
+                if number == 2 {
+                    states = states.map(|state| {
+                        let mut momentum = state.unwrap().momentum;
+                        momentum.moment_1 = momentum.moment_1.cast(DType::BF16);
+                        momentum.moment_2 = momentum.moment_2.cast(DType::BF16);
+                        Some(AdamState::new(momentum))
+                    });
+                    states[1] = states[1].take().map(widened_state);
+                }
+            }
+        }
     }
 
     #[test]

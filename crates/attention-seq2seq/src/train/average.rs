@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Tensor};
+use burn_fused_layers::harness::wide::widened;
 use rayon::prelude::*;
 
 use super::host::{CHUNK, elements, is_f32_on_host};
 
-/// The average after a step: `decay average + (1 - decay) weights`, on the device of the average.
+/// The average after a step: `decay average + (1 - decay) weights`, on the device of the average. That of half
+/// precision is f32, see [`like`]: what a step adds is less than half precision would keep.
 ///
 /// Polyak and Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging". PyTorch:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn`.
@@ -17,7 +19,17 @@ pub(super) fn average<M: Module>(average: M, weights: &impl Module, decay: f64) 
     weights.visit(&mut all);
     average.map(&mut Average {
         weights: all,
-        decay,
+        decay: Some(decay),
+    })
+}
+
+/// The module with parameters of the types of the weights: an average as the model is.
+pub(super) fn like<M: Module>(average: M, weights: &impl Module) -> M {
+    let mut all = Weights::default();
+    weights.visit(&mut all);
+    average.map(&mut Average {
+        weights: all,
+        decay: None,
     })
 }
 
@@ -41,17 +53,21 @@ impl ModuleVisitor for Weights {
 
 struct Average {
     weights: Weights,
-    decay: f64,
+    /// None for the average as it is, in the types of the weights.
+    decay: Option<f64>,
 }
 
 impl ModuleMapper for Average {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, value, mapper) = param.consume();
         let value = match self.weights.0.get(&id) {
-            Some(weights) => {
-                let weights = weights.clone().reshape(value.shape());
-                moved(value, weights, 1.0 - self.decay)
-            }
+            Some(weights) => match self.decay {
+                Some(decay) => {
+                    let weights = weights.clone().reshape(value.shape());
+                    moved(value, weights, 1.0 - decay)
+                }
+                None => value.cast(weights.dtype()),
+            },
             None => value,
         };
         Param::from_mapped_value(id, value, mapper)
@@ -61,6 +77,7 @@ impl ModuleMapper for Average {
 /// `value + share (weights - value)`: in f32 on flex and ndarray in one pass, shared by the threads of the current
 /// rayon pool, bit for bit the result of the three operations.
 fn moved<const D: usize>(value: Tensor<D>, weights: Tensor<D>, share: f64) -> Tensor<D> {
+    let (value, weights) = (widened(value), widened(weights));
     if !(is_f32_on_host(&value) && is_f32_on_host(&weights)) {
         return value.clone() + (weights - value) * share;
     }
@@ -103,6 +120,33 @@ mod tests {
             for (found, expected) in mean[name].data.iter().zip(&expected.data) {
                 assert!((found - expected).abs() < 1e-6, "{name}: {found}");
             }
+        }
+    }
+
+    /// A thousand steps toward weights one rounding away, each of which half precision would lose.
+    #[test]
+    fn the_average_of_half_precision_arrives() {
+        let device = test_device().autodiff();
+        for dtype in [DType::F16, DType::BF16] {
+            let of = |number: f64| {
+                let layer: Linear = LinearConfig::new(3, 2).init(&device);
+                parameters::cast(
+                    parameters::changed(layer, |_, it| it.map(|_| number)),
+                    dtype,
+                )
+            };
+            let (start, weights) = (of(1.0), of(1.0));
+            let weights = parameters::changed(weights, |_, it| it.map(|_| 1.0078125));
+            // Of the same parameters.
+            let start = parameters::changed(weights.clone(), |name, _| {
+                parameters::values(&start)[name].clone()
+            });
+            let steps = (0..1000).fold(start.valid(), |mean, _| average(mean, &weights, 0.995));
+            let mean = like(steps, &weights);
+            for (name, found) in parameters::values(&mean) {
+                assert!(found.data.iter().all(|&x| x > 1.007), "{name}: {found:?}");
+            }
+            assert_eq!(mean.weight.val().dtype(), dtype);
         }
     }
 

@@ -3,7 +3,7 @@
 use burn::tensor::{Tensor, TensorReadError};
 
 use super::failure::failed;
-use super::{Communicator, Split, StepOutput, TrainEvent};
+use super::{Split, StepOutput, TrainEvent};
 use crate::data::batch::stacked;
 use crate::error::Result;
 use crate::metrics::{Bleu, TokenErrors};
@@ -62,10 +62,15 @@ impl Meter {
         }
     }
 
-    /// The means over all outputs, of which each process has some. The losses are those of all already.
-    pub(super) fn finish(mut self, ranks: &dyn Communicator) -> Result<Figures> {
+    /// The counts of errors in all outputs: each process has some outputs, and all losses.
+    pub(super) fn counts(&mut self) -> Result<[&mut usize; 5]> {
         self.read()?;
-        ranks.sum(self.errors.counts_mut())?;
+        Ok(self.errors.counts_mut())
+    }
+
+    /// The means over all outputs.
+    pub(super) fn finish(mut self) -> Result<Figures> {
+        self.read()?;
         Ok(self.figures().rounded())
     }
 

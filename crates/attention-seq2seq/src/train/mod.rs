@@ -19,6 +19,6 @@ pub use adam::Adam;
 pub use clip::GradientNorm;
 pub use interrupter::Interrupter;
 pub use observer::{Split, TrainEvent, TrainObserver};
-pub use ranks::{Communicator, launched_processes, sum_gradients};
+pub use ranks::{Communicator, Launched, launched_processes, sum_gradients, with_launched};
 pub use step::{StepOutput, TrainOutput, Trainee};
 pub use training::{Training, TrainingEnd};

@@ -3,7 +3,6 @@
 use std::f64::consts::PI;
 use std::time::{Duration, Instant};
 
-use super::Communicator;
 use crate::error::Result;
 use crate::run::{TrainConfig, TrainingClock};
 
@@ -91,11 +90,17 @@ impl Schedule {
             .is_some_and(|clock| clock.progress() >= 1.0)
     }
 
-    /// Reads the clock of the first process, if time is limited: all are to agree on rates and on the end.
-    pub(super) fn read_clock(&mut self, ranks: &dyn Communicator) -> Result<()> {
+    /// Reads the clock, if time is limited. `first` gives the numbers of the first process for each process's own: all
+    /// are to agree on rates and on the end.
+    pub(super) fn read_clock(
+        &mut self,
+        first: impl FnOnce([u64; 2]) -> Result<[u64; 2]>,
+    ) -> Result<()> {
         if let Some(clock) = &mut self.clock {
-            let nanoseconds = ranks.first(clock.started.elapsed().as_nanos() as u64)?;
-            clock.elapsed = Duration::from_nanos(nanoseconds);
+            let elapsed = clock.started.elapsed().as_nanos() as u64;
+            let [elapsed, reserved] = first([elapsed, clock.reserved.to_bits()])?;
+            clock.elapsed = Duration::from_nanos(elapsed);
+            clock.reserved = f64::from_bits(reserved);
         }
         Ok(())
     }

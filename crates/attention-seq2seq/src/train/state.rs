@@ -5,9 +5,9 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::store::{ModuleRecord, RecordError};
 use burn::tensor::Bytes;
 
-use super::average::{average, decay_at};
+use super::average::{average, decay_at, like};
 use super::order::{number_parameters, optimizer_bytes};
-use super::{Adam, Communicator, Trainee};
+use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{
@@ -97,7 +97,7 @@ impl<M: Seq2SeqModel> State<M> {
     ) -> Result<()> {
         let weights = bytes(&self.trainee)?;
         let (model, weights) = match &self.average {
-            Some((average, _)) => (bytes(average)?, Some(weights)),
+            Some(_) => (bytes(&self.model())?, Some(weights)),
             None => (weights, None),
         };
         let optim = optimizer_bytes(&self.optimizer).map_err(unsaved)?.to_vec();
@@ -113,19 +113,16 @@ impl<M: Seq2SeqModel> State<M> {
         journal.add(figures, state, &files)
     }
 
-    /// Checks that all processes have the same parameters, to the bit.
-    pub(super) fn check_same(&self, ranks: &dyn Communicator) -> Result<()> {
-        if ranks.size() == 1 {
-            return Ok(());
-        }
+    /// The checksum of the parameters, to the bit.
+    pub(super) fn checksum(&self) -> Result<(&'static str, u32)> {
         let bytes = bytes(&self.trainee)?;
-        ranks.check_same([("parameters", crc32fast::hash(&bytes))])
+        Ok(("parameters", crc32fast::hash(&bytes)))
     }
 
     /// The model as it would be kept: the average, where there is one.
     pub(super) fn model(&self) -> Trainee<M> {
         match &self.average {
-            Some((average, _)) => average.clone(),
+            Some((average, _)) => like(average.clone(), &self.trainee),
             None => self.trainee.valid(),
         }
     }

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_fused_layers::harness::wide::wide;
 
 use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
 use super::failure::failed;
@@ -138,7 +139,7 @@ impl StepOutput {
         let device = device.clone().inner();
         let none = Tensor::zeros([0, 1], &device);
         Self {
-            loss: Tensor::zeros([1], &device),
+            loss: Tensor::zeros([1], (&device, wide(device.settings().float_dtype.into()))),
             tokens: 0,
             outputs: none.clone(),
             targets: none,

@@ -2,11 +2,10 @@
 
 mod epoch;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use epoch::{Loop, window_of};
 
-use super::ranks::Alone;
 use super::schedule::Schedule;
 use super::state::State;
 use super::{Communicator, Interrupter, TrainEvent, TrainObserver};
@@ -110,7 +109,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a
     /// checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
-        self.launch_on(&Alone)
+        self.launch_on(&())
     }
 
     /// [`launch`](Self::launch) on several processes, each of which calls it with the same model, examples and settings
@@ -127,7 +126,41 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// the first, [`Error::RankFailed`] if another failed, and the errors of the communicator. After any of them the
     /// processes should end: others may wait for this one.
     pub fn launch_on(self, communicator: &dyn Communicator) -> Result<TrainingEnd> {
-        match self.all_epochs(communicator) {
+        let alike = self.checksums();
+        let (config, trained) = (&self.config, self.resume_from.unwrap_or(0));
+        let device = self.model.devices().into_iter().next().unwrap_or_default();
+        let longest = self.valid.longest_target();
+        let begin = || {
+            config.check()?;
+            check_counts(self.train.len(), self.valid.len())?;
+            config.select.check(|| longest)?;
+            let state = State::new(self.model, config);
+            let journal = self.run.journal(self.resume_from, config.select)?;
+            match self.resume_from {
+                Some(_) => Ok((state.load(&journal, trained)?, journal)),
+                None => Ok((state, journal)),
+            }
+        };
+        // What the others read is changed after they have read it.
+        let (state, journal) = communicator.agree(begin())?;
+        let [settings, train, valid, checkpoints] = alike;
+        communicator.check_same(|| Ok([settings, train, valid, checkpoints, state.checksum()?]))?;
+        communicator.at_first(|| journal.open())?;
+        let train = Batches::new(self.train, self.config.batch_size);
+        let (steps, clock) = (train.len(), journal.state(trained).clock);
+        let training = Loop {
+            schedule: Schedule::new(&self.config, steps, trained * steps, clock),
+            train,
+            valid: Batches::new(self.valid, self.config.batch_size),
+            config: self.config,
+            window: communicator.window(window_of(&device)),
+            communicator,
+            device,
+            most_output: longest + longest / 4 + 2,
+            interrupter: self.interrupter,
+            observer: communicator.is_first().then_some(self.observer),
+        };
+        match training.all_epochs(trained, state, journal) {
             Err(Error::Stopped) => Ok(TrainingEnd::Interrupted),
             end => end,
         }
@@ -143,112 +176,92 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             ("checkpoints", self.resume_from.unwrap_or(0) as u32),
         ]
     }
+}
 
-    /// As [`launch`](Self::launch), with [`Error::Stopped`] where it is interrupted.
-    fn all_epochs(self, ranks: &dyn Communicator) -> Result<TrainingEnd> {
-        if ranks.size() > 1 {
-            ranks.check_same(self.checksums())?;
-        }
-        self.config.check()?;
-        check_counts(self.train.len(), self.valid.len())?;
-        let longest = self.valid.longest_target();
-        self.config.select.check(|| longest)?;
-        let device = self.model.devices().into_iter().next().unwrap_or_default();
-        let state = State::new(self.model, &self.config);
-        let trained = self.resume_from.unwrap_or(0);
-        let journal = self.run.journal(self.resume_from, self.config.select);
-        let loaded = journal.and_then(|journal| match self.resume_from {
-            Some(_) => Ok((state.load(&journal, trained)?, journal)),
-            None => Ok((state, journal)),
-        });
-        // What the others read is changed after they have read it.
-        let (mut state, mut journal) = ranks.agree(loaded)?;
-        state.check_same(ranks)?;
-        ranks.at_first(|| journal.open())?;
-        let train = Batches::new(self.train, self.config.batch_size);
-        let (steps, clock) = (train.len(), journal.state(trained).clock);
-        let mut training = Loop {
-            schedule: Schedule::new(&self.config, steps, trained * steps, clock),
-            train,
-            valid: Batches::new(self.valid, self.config.batch_size),
-            config: self.config,
-            window: window_of(&device, ranks),
-            ranks,
-            device,
-            most_output: longest + longest / 4 + 2,
-            interrupter: self.interrupter,
-            observer: self.observer,
-        };
-        let epochs = training.config.epochs;
-        training.tell(&TrainEvent::Started { trained, epochs });
+impl<O: TrainObserver> Loop<'_, O> {
+    /// Trains the epochs after `trained`.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] where it is interrupted, and else as [`Training::launch_on`].
+    fn all_epochs<M: Seq2SeqModel>(
+        mut self,
+        trained: usize,
+        mut state: State<M>,
+        mut journal: Journal<'_>,
+    ) -> Result<TrainingEnd> {
+        let TrainConfig {
+            epochs,
+            select,
+            patience,
+            ..
+        } = self.config;
+        let (communicator, steps) = (self.communicator, self.train.len());
+        self.tell(&TrainEvent::Started { trained, epochs });
         for epoch in trained + 1..=epochs {
-            let TrainConfig {
-                select, patience, ..
-            } = training.config;
             // The first knows the history.
             let is_exhausted = select.is_exhausted(journal.history(), patience);
-            if ranks.first(is_exhausted.into())? != 0 {
+            if communicator.first([is_exhausted.into()])? != [0] {
                 return Ok(TrainingEnd::Patience);
             }
-            if training.schedule.left() == 0 {
+            if self.schedule.left() == 0 {
                 return Ok(TrainingEnd::LastEpoch);
             }
-            training.schedule.read_clock(ranks)?;
-            if training.schedule.is_out_of_time() {
+            self.read_clock()?;
+            if self.schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
-            let begun = training.schedule.begun();
-            let made = training.train(epoch, state);
-            let is_first = ranks.is_first();
-            let (next, train) =
-                made.or_else(|error| Err(ended_by(error, &mut journal, is_first)?))?;
+            let begun = self.schedule.begun();
+            let made = self.train(epoch, state);
+            let (next, train) = made.or_else(|error| self.ended_by(error, &mut journal))?;
             state = next;
-            state.check_same(ranks)?;
-            let validation = Instant::now();
-            let valid = ranks.at_first(|| training.validate(epoch, &state))?;
-            let nanoseconds = ranks.first(validation.elapsed().as_nanos() as u64)?;
-            let schedule = &mut training.schedule;
-            schedule.reserve(Duration::from_nanos(nanoseconds));
-            schedule.read_clock(ranks)?;
-            let clock = schedule.clock();
-            let figures = valid.map(|valid| Epoch {
-                epoch,
-                train,
-                valid,
-            });
-            let saved = figures.map_or(Ok(()), |it| state.save(&mut journal, it, clock));
-            ranks.agree(saved)?;
-            if let Some(figures) = figures {
-                training.tell(&TrainEvent::EpochEnded(figures));
-            }
-            if training.schedule.left() > 0 && training.schedule.begun() < begun + steps {
+            communicator.check_same(|| Ok([state.checksum()?]))?;
+            communicator.at_first(|| {
+                let validation = Instant::now();
+                let valid = self.validate(epoch, &state)?;
+                self.schedule.reserve(validation.elapsed());
+                self.schedule.read_clock(Ok)?;
+                let figures = Epoch {
+                    epoch,
+                    train,
+                    valid,
+                };
+                state.save(&mut journal, figures, self.schedule.clock())?;
+                self.tell(&TrainEvent::EpochEnded(figures));
+                Ok(())
+            })?;
+            if self.schedule.left() > 0 && self.schedule.begun() < begun + steps {
                 return Ok(TrainingEnd::Time);
             }
         }
         Ok(TrainingEnd::LastEpoch)
     }
-}
 
-/// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
-/// error names it.
-fn ended_by(mut error: Error, journal: &mut Journal<'_>, is_first: bool) -> Result<Error> {
-    if let Error::Diverged {
-        step,
-        steps,
-        checkpoint,
-        ..
-    } = &mut error
-    {
-        if !is_first {
-            return Ok(Error::RankFailed { rank: 0 });
+    /// Ends a training by an error. After [`Error::Diverged`], which all processes meet in the same step, the newest
+    /// checkpoint is one to go on from, and the error of the first names it; the others wait until that is written.
+    fn ended_by<T>(&self, mut error: Error, journal: &mut Journal<'_>) -> Result<T> {
+        if !matches!(error, Error::Diverged { .. }) {
+            return Err(error);
         }
-        // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.
-        if step <= steps {
-            journal.forget_diverged()?;
-        }
-        *checkpoint = journal.newest();
+        let forget = || {
+            if let Error::Diverged {
+                step,
+                steps,
+                checkpoint,
+                ..
+            } = &mut error
+            {
+                // If no step was made in this epoch, the newest checkpoint has the parameters that every step was
+                // refused with.
+                if step <= steps {
+                    journal.forget_diverged()?;
+                }
+                *checkpoint = journal.newest();
+            }
+            Err(error)
+        };
+        // The first fails here, and with it the others.
+        self.communicator.at_first(forget)?.ok_or(Error::Stopped)
     }
-    Ok(error)
 }
 
 #[cfg(test)]

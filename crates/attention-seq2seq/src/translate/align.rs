@@ -15,8 +15,8 @@ impl Translator {
     /// The most likely target tokens of one source, with the attention weights of each.
     ///
     /// # Errors
-    /// [`Error::Config`] if the weights of an output of [`max_len`](Self::max_len) tokens do not fit into the memory
-    /// that is free, or this is an [`ensemble`](Self::ensemble).
+    /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not
+    /// fit into the memory that is free, or this is an [`ensemble`](Self::ensemble).
     pub fn attend(&self, source: &[String]) -> Result<Attended> {
         self.attend_with(source, AttentionHead::default())
     }
@@ -26,6 +26,7 @@ impl Translator {
     /// # Errors
     /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
     pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
+        check_sources(&[source])?;
         let member = self.single()?;
         let keys = self.keys(member, source);
         check_memory(member, keys.len(), self.max_len)?;

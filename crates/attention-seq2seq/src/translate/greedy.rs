@@ -1,5 +1,6 @@
 //! Translation by greedy search, and its errors.
 
+use super::batches::check_sources;
 use super::{Hypothesis, Translator};
 use crate::data::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
@@ -18,15 +19,18 @@ impl Translator {
     ) -> Result<Vec<Hypothesis>> {
         let sources = self.source_tokens_of(texts)?;
         let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
-        Ok(self.translate_tokens(&sources))
+        self.translate_tokens(&sources)
     }
 
     /// The most likely target tokens of each source, by greedy search. Tokens that are not in the vocabulary are read
     /// as [`Vocab::UNK`](crate::Vocab::UNK); an output has no such token.
-    pub fn translate_tokens(&self, sources: &[&[String]]) -> Vec<Hypothesis> {
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if a source has no token.
+    pub fn translate_tokens(&self, sources: &[&[String]]) -> Result<Vec<Hypothesis>> {
         let mut outputs = vec![None; sources.len()];
-        self.for_each_translation(sources, |index, output| outputs[index] = Some(output));
-        outputs.into_iter().flatten().collect()
+        self.for_each_translation(sources, |index, output| outputs[index] = Some(output))?;
+        Ok(outputs.into_iter().flatten().collect())
     }
 
     /// Hands the translation of each source to `take`, with the source's index. They come batch by batch, in an order
@@ -35,7 +39,8 @@ impl Translator {
         &self,
         sources: &[&[String]],
         mut take: impl FnMut(usize, Hypothesis),
-    ) {
+    ) -> Result<()> {
+        check_sources(sources)?;
         let encoded = self.encoded(sources);
         // Sources of similar length together.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
@@ -49,10 +54,14 @@ impl Translator {
                 take(index, self.hypothesis(tokens, ended));
             }
         }
+        Ok(())
     }
 
     /// The errors of the translations of `pairs`; of several targets of one source any is right.
-    pub fn errors(&self, pairs: &[Pair]) -> TokenErrors {
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if a source has no token.
+    pub fn errors(&self, pairs: &[Pair]) -> Result<TokenErrors> {
         let groups = group_by_source(pairs);
         let sources: Vec<&[String]> = groups.iter().map(|group| group.source).collect();
         let mut errors = TokenErrors::default();
@@ -61,17 +70,20 @@ impl Translator {
             if !output.ended {
                 errors.add_cut_off();
             }
-        });
-        errors
+        })?;
+        Ok(errors)
     }
 
     /// The [`errors`](Self::errors) of the pairs to validate on, which need not be in memory as tokens all at once.
-    pub fn valid_errors(&self, corpus: &Corpus) -> TokenErrors {
+    ///
+    /// # Errors
+    /// As for [`errors`](Self::errors).
+    pub fn valid_errors(&self, corpus: &Corpus) -> Result<TokenErrors> {
         let mut errors = TokenErrors::default();
         for pairs in corpus.valid_chunks() {
-            errors += self.errors(&pairs);
+            errors += self.errors(&pairs)?;
         }
-        errors
+        Ok(errors)
     }
 
     pub(super) fn hypothesis(&self, tokens: &[u32], ended: bool) -> Hypothesis {

@@ -2,6 +2,7 @@
 
 mod align;
 mod batches;
+mod each_text;
 mod ensemble;
 pub mod explain;
 mod greedy;

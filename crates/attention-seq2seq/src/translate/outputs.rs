@@ -1,5 +1,7 @@
 //! The outputs of a translator.
 
+use serde::Serialize;
+
 use crate::text::unknown::ReadTokens;
 
 /// The translation of one source.
@@ -16,18 +18,18 @@ pub struct Hypothesis {
 }
 
 /// One of the best translations of a source, by [`Translator::n_best`](crate::Translator::n_best).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoredHypothesis {
-    /// The target tokens, without special ones.
-    pub tokens: Vec<String>,
     /// The tokens, joined to a text.
     pub text: String,
-    /// Whether the model ended the output. If not, it was cut off.
-    pub ended: bool,
+    /// The target tokens, without special ones.
+    pub tokens: Vec<String>,
     /// The sum of the natural logarithms of the tokens' probabilities, with that of the end if it has ended.
     pub log_probability: f64,
     /// The score that orders outputs: the log-probability, where no penalty is set.
     pub score: f64,
+    /// Whether the model ended the output. If not, it was cut off.
+    pub ended: bool,
 }
 
 /// The probability of a given output, by [`Translator::score`](crate::Translator::score).

@@ -3,6 +3,7 @@
 use burn::config::Config;
 
 use super::batches::{BATCH_TOKENS, check_sources, of_one_length};
+use super::each_text::each_text_once;
 use super::{ScoredHypothesis, Translator};
 use crate::error::{self, Error};
 use crate::model::{BeamOutput, BeamSearchConfig};
@@ -45,7 +46,8 @@ pub struct SearchConfig {
     #[config(default = "None")]
     pub n_best: Option<usize>,
     /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at
-    /// least one, and `n_best` where these do not.
+    /// least one, and `n_best` where these do not. They are chosen and come by their probability: the penalties count
+    /// for nothing then.
     #[config(default = "None")]
     pub mass: Option<f64>,
     /// The exponent of the length penalty, from 0.
@@ -78,7 +80,12 @@ impl SearchConfig {
             return Err(Error::config(what, "above 0 and at most 1", mass));
         }
         check_max_len(self.max_len.unwrap_or(max_len))?;
-        self.beam_search(max_len, Vec::new()).check()
+        let search = BeamSearchConfig {
+            length_penalty: self.length_penalty,
+            coverage_penalty: self.coverage_penalty,
+            ..self.beam_search(max_len, Vec::new())
+        };
+        Ok(search.check()?)
     }
 
     /// The most outputs that a source has by these settings.
@@ -97,18 +104,20 @@ impl SearchConfig {
         })
     }
 
+    /// The search, without penalties where there is a mass: an output that a penalty favours may have next to none.
     pub(super) fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
+        let penalty = |penalty| if self.mass.is_some() { 0.0 } else { penalty };
         BeamSearchConfig::new(self.max_len.unwrap_or(max_len))
             .with_beam(self.width())
             .with_n_best(self.most_outputs())
-            .with_length_penalty(self.length_penalty)
-            .with_coverage_penalty(self.coverage_penalty)
+            .with_length_penalty(penalty(self.length_penalty))
+            .with_coverage_penalty(penalty(self.coverage_penalty))
             .with_min_len(self.min_len)
             .with_prefix(prefix)
     }
 
     /// The number of outputs that reach the mass.
-    fn count(&self, outputs: &[BeamOutput]) -> usize {
+    fn count(&self, outputs: &[ScoredHypothesis]) -> usize {
         let Some(mass) = self.mass else {
             return outputs.len();
         };
@@ -123,6 +132,9 @@ impl SearchConfig {
 
 impl Translator {
     /// The best translations of each text, by beam search, the first one first.
+    ///
+    /// Texts differ. Subwords may divide one in several ways: of those that the search finds, the most likely is the
+    /// output, and has the probability of all.
     ///
     /// # Errors
     /// Those of [`source_tokens`](Self::source_tokens), for the first text that has one, and those of
@@ -179,8 +191,12 @@ impl Translator {
         prefix: &[String],
         stop: StopSignal<'_>,
     ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
-        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(prefix));
-        let with_weights = search.coverage_penalty > 0.0;
+        let mut beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(prefix));
+        if self.config.data.target_tokens().subwords.is_some() {
+            // Several may be one text.
+            beam_search.n_best = beam_search.beam;
+        }
+        let with_weights = beam_search.coverage_penalty > 0.0;
         let encoded = self.encoded(sources);
         let lens: Vec<usize> = encoded.iter().map(Vec::len).collect();
         let mut all = vec![Vec::new(); sources.len()];
@@ -188,10 +204,13 @@ impl Translator {
             stop.check()?;
             let sources: Vec<&[u32]> = indices.iter().map(|&index| &encoded[index][..]).collect();
             let mut decoding = self.decoding(&sources, beam_search.max_len, with_weights);
-            let outputs = beam_search.search_until(&mut *decoding, stop)?;
+            let outputs = beam_search.search_until(&mut *decoding, stop.question())?;
             for (index, outputs) in indices.into_iter().zip(outputs) {
-                let best = &outputs[..search.count(&outputs)];
-                all[index] = best.iter().map(|output| self.scored(output)).collect();
+                let outputs = outputs.iter().map(|output| self.scored(output));
+                let mut outputs = each_text_once(outputs, &beam_search);
+                outputs.truncate(search.most_outputs());
+                outputs.truncate(search.count(&outputs));
+                all[index] = outputs;
             }
         }
         Ok(all)

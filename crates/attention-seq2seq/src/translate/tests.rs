@@ -102,7 +102,6 @@ fn unchecked(bias: [f32; 6], max_len: usize) -> (TempDir, Translator) {
     (folder, translator)
 }
 
-const PREDICTS_THE_END: [f32; 6] = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
 const PREDICTS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
 fn line<T>(result: Result<T>) -> String {
     let line = result.err().unwrap().to_string();
@@ -134,16 +133,35 @@ fn any_of_several_targets_is_right() {
         pair("b", "xxxxx"),
         pair("c", "xxxy"),
     ];
-    let errors = translator.errors(&pairs);
+    let errors = translator.errors(&pairs).unwrap();
     let train = Vec::new();
     let corpus = Corpus::from(Pairs {
         train,
         valid: pairs,
     });
-    assert_eq!(translator.valid_errors(&corpus), errors);
+    assert_eq!(translator.valid_errors(&corpus).unwrap(), errors);
     assert_eq!(errors.sequences(), 3);
     assert_eq!(errors.exact_match(), 2.0 / 3.0);
     assert_eq!(errors.token_error_rate(), 2.0 / 14.0);
+}
+
+#[test]
+fn a_source_without_tokens_is_an_error() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    let pair = Pair {
+        source: Vec::new(),
+        target: Chars.split("x"),
+    };
+    let some = Chars.split("a");
+    let found = [
+        line(translator.translate_tokens(&[&some, &[]])),
+        line(translator.attend(&[])),
+        line(translator.errors(&[pair])),
+    ];
+    assert_eq!(
+        found,
+        ["a source: expected at least one token, found none"; 3]
+    );
 }
 
 #[test]
@@ -170,29 +188,4 @@ fn a_model_of_other_sizes_is_an_error() {
     }
     run.save_config(&other).unwrap();
     assert!(Translator::load(&run, &device()).is_ok());
-}
-
-#[test]
-fn the_checkpoint_with_the_best_translations_is_kept() {
-    let (_folder, run) = created();
-    let pairs = [Pair {
-        source: Chars.split("a"),
-        target: Chars.split("xxxxx"),
-    }];
-    let keep_best = || Translator::keep_best(&run, &pairs, &device()).unwrap();
-    assert_eq!(keep_best(), None);
-    assert!(run.model_file().unwrap().is_none());
-    add(&run, 1, PREDICTS_X);
-    add(&run, 2, PREDICTS_THE_END);
-    assert_eq!(keep_best(), Some(1));
-    let target = || {
-        Translator::load(&run, &device())
-            .unwrap()
-            .attend(&pairs[0].source)
-            .unwrap()
-            .target
-    };
-    assert_eq!(target(), ["x"; MAX_LEN]);
-    add(&run, 3, PREDICTS_X);
-    assert_eq!(keep_best(), Some(3), "of equals the newest");
 }

@@ -8,7 +8,6 @@ use burn::tensor::{Bytes, Device};
 
 use super::batches::{BATCH_SIZE, BATCH_TOKENS, BATCHES_OF_WINDOW};
 use super::ensemble::MemberIds;
-use crate::data::Pair;
 use crate::data::batch::Source;
 use crate::device::open_default_device;
 use crate::error::{Error, Result};
@@ -80,7 +79,7 @@ impl Translator {
         Self::load(&run, &open_default_device()?)
     }
 
-    /// Loads the model in `run`: the checkpoint that [`keep_best`](Self::keep_best) chose, or else the newest.
+    /// Loads the model in `run`: the checkpoint that [`RunDir::keep_best`] chose, or else the newest.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there is none, it does not fit its settings or was changed; [`Error::Json`] or
@@ -94,30 +93,6 @@ impl Translator {
                 Err(Error::unusable(run.path(), reason))
             }
         }
-    }
-
-    /// Makes the checkpoint with the best translations of `pairs` the model of `run`, and returns its epoch; `None` if
-    /// there is no checkpoint.
-    ///
-    /// The best has the highest exact match, then the lowest token error rate; of equals, the newest counts.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load), for each checkpoint; [`Error::Io`] if the choice cannot be written.
-    pub fn keep_best(run: &RunDir, pairs: &[Pair], device: &Device) -> Result<Option<usize>> {
-        let mut best = None;
-        let manifest = run.manifest()?;
-        for epoch in run.checkpoints_of(&manifest) {
-            let errors = Self::of_epoch(run, &manifest, epoch, device)?.errors(pairs);
-            let quality = (errors.exact_match(), -errors.token_error_rate());
-            if best.is_none_or(|(known, _)| quality >= known) {
-                best = Some((quality, epoch));
-            }
-        }
-        let best = best.map(|(_, epoch)| epoch);
-        if let Some(epoch) = best {
-            run.choose_model(epoch)?;
-        }
-        Ok(best)
     }
 
     /// Loads the model after one epoch.
@@ -152,8 +127,8 @@ impl Translator {
         self.epoch
     }
 
-    /// Whether the model is the best of a training that ended, as [`keep_best`](Self::keep_best) chose it; else it is
-    /// the newest of one that goes on, or was killed.
+    /// Whether the model is the best of a training that ended, as [`RunDir::keep_best`] chose it; else it is the newest
+    /// of one that goes on, or was killed.
     pub fn is_chosen(&self) -> bool {
         self.is_chosen
     }

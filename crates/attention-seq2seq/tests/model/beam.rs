@@ -2,10 +2,10 @@
 
 use attention_seq2seq::attention::AnyScore;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::model::{BeamOutput, BeamSearchConfig};
+use attention_seq2seq::model::{BeamOutput, BeamSearchConfig, SearchError};
 use attention_seq2seq::{
-    AttentionKind, Batch, Error, Example, Seq2SeqConfig, Seq2SeqModel, Transformer,
-    TransformerConfig, Vocab,
+    AttentionKind, Batch, Example, Seq2SeqConfig, Seq2SeqModel, Transformer, TransformerConfig,
+    Vocab,
 };
 use attention_tests::parameters;
 use burn::module::Module;
@@ -256,7 +256,7 @@ fn a_model_of_nans_is_an_error() {
             let mut decoding = model.decoding(&source(&sources(2, 3, 1)), 6, false);
             let error = config.search(&mut *decoding).unwrap_err();
             assert!(
-                matches!(error, Error::NoProbabilities { position: 1 }),
+                matches!(error, SearchError::NoProbabilities { position: 1 }),
                 "{error}"
             );
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use attention_seq2seq::attention::AnyAttention;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqConfig, Vocab};
+use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Vocab};
 use attention_tests::parameters;
 
 use crate::models::{biased, config, constant, each_model};

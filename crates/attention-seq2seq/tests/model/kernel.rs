@@ -2,7 +2,7 @@
 
 use attention_seq2seq::attention::AnyAttention;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Seq2Seq};
+use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqModel};
 use attention_tests::parameters;
 
 use crate::forward::logits_and_gradients;

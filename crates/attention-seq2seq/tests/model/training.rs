@@ -2,7 +2,9 @@
 
 use attention_seq2seq::attention::AnyAttention;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
+use attention_seq2seq::{
+    AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee, Vocab,
+};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::nn::DropoutConfig;

@@ -3,7 +3,9 @@
 use attention_seq2seq::attention::AnyScore;
 use attention_seq2seq::data::Source;
 use attention_seq2seq::model::AttentionHead;
-use attention_seq2seq::{AttentionKind, Example, Trainee, Transformer, TransformerConfig, Vocab};
+use attention_seq2seq::{
+    AttentionKind, Example, Seq2SeqModel, Trainee, Transformer, TransformerConfig, Vocab,
+};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::AdamConfig;

@@ -1,84 +1,23 @@
 //! Burn's decoder.
 
 use attention_core::Mask;
-use attention_core::drop_in::{Cached, MhaCache, MhaInput, MultiHeadAttention};
+use attention_core::drop_in::{MhaInput, MultiHeadAttention};
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::activation::ActivationConfig;
 use burn::nn::transformer::PositionWiseFeedForward;
 use burn::nn::{Dropout, Initializer};
 use burn::tensor::{Bool, Device, Tensor};
 
-use super::encoder::{Masks, check_layers};
-use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
+use super::stack::{AutoregressiveCache, LayerAutoregressiveCache, Parts, stack};
+use super::sublayers::{Masks, Residual, attend, feed_forward, known_or};
 use crate::norm::Norm;
 
-/// Burn's `TransformerDecoderConfig`, field by field.
-#[derive(Config, Debug)]
-pub struct TransformerDecoderConfig {
-    /// The size of a row.
-    pub d_model: usize,
-    /// The number of hidden units of the feed-forward network.
-    pub d_ff: usize,
-    /// The number of heads.
-    pub n_heads: usize,
-    /// The number of layers.
-    pub n_layers: usize,
-    /// The probability to drop, while training, an attention weight, a hidden unit or an element of what a sublayer
-    /// adds.
-    #[config(default = 0.1)]
-    pub dropout: f64,
-    /// Whether normalization comes before a sublayer, and not after the sum.
-    #[config(default = false)]
-    pub norm_first: bool,
-    /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
-    #[config(default = false)]
-    pub quiet_softmax: bool,
-    /// The distribution of new parameters.
-    #[config(
-        default = "Initializer::KaimingUniform { gain: 1.0 / f64::sqrt(3.0), fan_out_only: false }"
-    )]
-    pub initializer: Initializer,
-    /// The activation of the feed-forward network.
-    #[config(default = "ActivationConfig::Gelu")]
-    pub activation: ActivationConfig,
-    /// The epsilon of the normalizations.
-    #[config(default = 1e-5)]
-    pub layer_norm_eps: f64,
-}
-
-impl TransformerDecoderConfig {
-    /// The decoder, with new random parameters on `device`.
-    ///
-    /// # Panics
-    /// If `n_heads` does not divide `d_model`, a size is 0, or `dropout` is not in `[0, 1]`.
-    pub fn init(&self, device: &Device) -> TransformerDecoder {
-        let layers = (0..self.n_layers).map(|_| TransformerDecoderLayer::new(self, device));
-        TransformerDecoder {
-            layers: layers.collect(),
-            d_model: self.d_model,
-            d_ff: self.d_ff,
-            n_heads: self.n_heads,
-            n_layers: self.n_layers,
-            dropout: self.dropout,
-            norm_first: self.norm_first,
-            quiet_softmax: self.quiet_softmax,
-        }
-    }
-
-    fn settings(&self) -> LayerSettings<'_> {
-        LayerSettings {
-            d_model: self.d_model,
-            d_ff: self.d_ff,
-            n_heads: self.n_heads,
-            dropout: self.dropout,
-            quiet_softmax: self.quiet_softmax,
-            initializer: &self.initializer,
-            activation: &self.activation,
-            layer_norm_eps: self.layer_norm_eps,
-        }
-    }
-}
+stack!(
+    TransformerDecoderConfig,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    ", which projects a memory once,"
+);
 
 /// Burn's `TransformerDecoderInput`.
 #[derive(Clone, Debug)]
@@ -154,30 +93,6 @@ impl TransformerDecoderInput {
     }
 }
 
-/// Burn's `TransformerDecoder`, with its results, record and fields; see the [differences](attention_core::drop_in).
-///
-/// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. The library's own, which projects a memory once, is
-/// [`attention_transformers::TransformerDecoder`](crate::TransformerDecoder).
-#[derive(Module, Debug)]
-pub struct TransformerDecoder {
-    /// The layers, the first one first.
-    pub layers: Vec<TransformerDecoderLayer>,
-    /// The size of a row.
-    pub d_model: usize,
-    /// The number of hidden units of the feed-forward network.
-    pub d_ff: usize,
-    /// The number of heads.
-    pub n_heads: usize,
-    /// The number of layers.
-    pub n_layers: usize,
-    /// The probability of dropout.
-    pub dropout: f64,
-    /// Whether normalization comes before a sublayer.
-    pub norm_first: bool,
-    /// False.
-    pub quiet_softmax: bool,
-}
-
 impl TransformerDecoder {
     /// The rows after all layers.
     ///
@@ -202,11 +117,10 @@ impl TransformerDecoder {
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerDecoderInput,
-        cache: &mut TransformerDecoderAutoregressiveCache,
+        cache: &mut AutoregressiveCache,
     ) -> Tensor<3> {
-        check_layers(self.layers.len(), cache.layers.len());
         let input = self.with_resolved_masks(input);
-        let layers = self.layers.iter().zip(&mut cache.layers);
+        let layers = self.layers.iter().zip(cache.layers(self.layers.len()));
         let output = layers.fold(input, |input, (layer, cache)| layer.run(input, Some(cache)));
         output.target
     }
@@ -227,14 +141,6 @@ impl TransformerDecoder {
             };
         }
         input
-    }
-
-    /// An empty cache.
-    pub fn new_autoregressive_cache(&self) -> TransformerDecoderAutoregressiveCache {
-        let empty = TransformerDecoderLayerAutoregressiveCache::empty;
-        TransformerDecoderAutoregressiveCache {
-            layers: self.layers.iter().map(|_| empty()).collect(),
-        }
     }
 }
 
@@ -265,15 +171,14 @@ impl TransformerDecoderLayer {
     /// # Panics
     /// As [`TransformerDecoderConfig::init`].
     pub fn new(config: &TransformerDecoderConfig, device: &Device) -> Self {
-        let settings = config.settings();
         Self {
-            self_attn: settings.attention(device),
-            cross_attn: settings.attention(device),
-            norm_1: settings.norm(device),
-            norm_2: settings.norm(device),
-            norm_3: settings.norm(device),
-            pwff: settings.feed_forward(device),
-            dropout: settings.dropout(),
+            self_attn: config.attention(device),
+            cross_attn: config.attention(device),
+            norm_1: config.norm(device),
+            norm_2: config.norm(device),
+            norm_3: config.norm(device),
+            pwff: config.feed_forward(device),
+            dropout: config.dropout(),
             norm_first: config.norm_first,
         }
     }
@@ -293,7 +198,7 @@ impl TransformerDecoderLayer {
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerDecoderInput,
-        cache: &mut TransformerDecoderLayerAutoregressiveCache,
+        cache: &mut LayerAutoregressiveCache,
     ) -> TransformerDecoderInput {
         self.run(input, Some(cache))
     }
@@ -301,20 +206,14 @@ impl TransformerDecoderLayer {
     fn run(
         &self,
         input: TransformerDecoderInput,
-        cache: Option<&mut TransformerDecoderLayerAutoregressiveCache>,
+        cache: Option<&mut LayerAutoregressiveCache>,
     ) -> TransformerDecoderInput {
-        let parts = cache.map(|of| Parts {
-            self_attn: Some(&mut of.self_attn),
-            cross_attn: Some(&mut of.cross_attn),
-            pwff: Some(&mut of.pwff),
-            norms: [&mut of.norm_1, &mut of.norm_2, &mut of.norm_3].map(Some),
-        });
         let Parts {
-            self_attn,
-            cross_attn,
-            pwff,
+            attention,
+            cross_attention,
+            feed_forward: of_feed_forward,
             norms: [of_norm_1, of_norm_2, of_norm_3],
-        } = parts.unwrap_or_default();
+        } = cache.into();
         let norm_1 = (&self.norm_1, of_norm_1);
         let norm_2 = (&self.norm_2, of_norm_2);
         let norm_3 = (&self.norm_3, of_norm_3);
@@ -330,57 +229,17 @@ impl TransformerDecoderLayer {
         let target = input.target.clone();
         let rows = residual(first).forward(target, of_first, |rows| {
             let input = MhaInput::self_attn(rows).mask(input.target_masks.joined());
-            attend(&self.self_attn, input, self_attn)
+            attend(&self.self_attn, input, attention)
         });
         let rows = residual(second).forward(rows, of_second, |rows| {
             let memory = input.memory.clone();
             let mask = input.memory_masks.joined();
             let input = MhaInput::new(rows, memory.clone(), memory).mask(mask);
-            attend(&self.cross_attn, input, cross_attn)
+            attend(&self.cross_attn, input, cross_attention)
         });
         let target = residual(last).forward(rows, of_last, |rows| {
-            known_or(pwff, rows, |rows| feed_forward(&self.pwff, rows))
+            known_or(of_feed_forward, rows, |rows| feed_forward(&self.pwff, rows))
         });
         TransformerDecoderInput { target, ..input }
-    }
-}
-
-/// The parts of a layer's cache, none without one.
-#[derive(Default)]
-struct Parts<'a> {
-    self_attn: Option<&'a mut MhaCache>,
-    cross_attn: Option<&'a mut MhaCache>,
-    pwff: Option<&'a mut Cached<3>>,
-    norms: [Option<&'a mut Cached<3>>; 3],
-}
-
-/// Burn's `TransformerDecoderAutoregressiveCache`.
-#[derive(Clone, Debug)]
-pub struct TransformerDecoderAutoregressiveCache {
-    layers: Vec<TransformerDecoderLayerAutoregressiveCache>,
-}
-
-/// Burn's `TransformerDecoderLayerAutoregressiveCache`.
-#[derive(Clone, Debug)]
-pub struct TransformerDecoderLayerAutoregressiveCache {
-    cross_attn: MhaCache,
-    self_attn: MhaCache,
-    pwff: Cached<3>,
-    norm_1: Cached<3>,
-    norm_2: Cached<3>,
-    norm_3: Cached<3>,
-}
-
-impl TransformerDecoderLayerAutoregressiveCache {
-    /// An empty cache.
-    pub fn empty() -> Self {
-        Self {
-            cross_attn: MhaCache::autoregressive_cross_attention(),
-            self_attn: MhaCache::autoregressive(),
-            pwff: Cached::growing(),
-            norm_1: Cached::growing(),
-            norm_2: Cached::growing(),
-            norm_3: Cached::growing(),
-        }
     }
 }

@@ -1,83 +1,23 @@
 //! Burn's encoder.
 
 use attention_core::Mask;
-use attention_core::drop_in::{Cached, MhaCache, MhaInput, MultiHeadAttention};
+use attention_core::drop_in::{MhaInput, MultiHeadAttention};
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::activation::ActivationConfig;
 use burn::nn::transformer::PositionWiseFeedForward;
 use burn::nn::{Dropout, Initializer};
 use burn::tensor::{Bool, Device, Tensor};
 
-use super::sublayers::{LayerSettings, Residual, attend, feed_forward, known_or};
+use super::stack::{AutoregressiveCache, LayerAutoregressiveCache, Parts, stack};
+use super::sublayers::{Masks, Residual, attend, feed_forward, known_or};
 use crate::norm::Norm;
 
-/// Burn's `TransformerEncoderConfig`, field by field.
-#[derive(Config, Debug)]
-pub struct TransformerEncoderConfig {
-    /// The size of a row.
-    pub d_model: usize,
-    /// The number of hidden units of the feed-forward network.
-    pub d_ff: usize,
-    /// The number of heads.
-    pub n_heads: usize,
-    /// The number of layers.
-    pub n_layers: usize,
-    /// The probability to drop, while training, an attention weight, a hidden unit or an element of what a sublayer
-    /// adds.
-    #[config(default = 0.1)]
-    pub dropout: f64,
-    /// Whether normalization comes before a sublayer, and not after the sum.
-    #[config(default = false)]
-    pub norm_first: bool,
-    /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
-    #[config(default = false)]
-    pub quiet_softmax: bool,
-    /// The distribution of new parameters.
-    #[config(
-        default = "Initializer::KaimingUniform { gain: 1.0 / f64::sqrt(3.0), fan_out_only: false }"
-    )]
-    pub initializer: Initializer,
-    /// The activation of the feed-forward network.
-    #[config(default = "ActivationConfig::Gelu")]
-    pub activation: ActivationConfig,
-    /// The epsilon of the normalizations.
-    #[config(default = 1e-5)]
-    pub layer_norm_eps: f64,
-}
-
-impl TransformerEncoderConfig {
-    /// The encoder, with new random parameters on `device`.
-    ///
-    /// # Panics
-    /// If `n_heads` does not divide `d_model`, a size is 0, or `dropout` is not in `[0, 1]`.
-    pub fn init(&self, device: &Device) -> TransformerEncoder {
-        let layers = (0..self.n_layers).map(|_| TransformerEncoderLayer::new(self, device));
-        TransformerEncoder {
-            layers: layers.collect(),
-            d_model: self.d_model,
-            d_ff: self.d_ff,
-            n_heads: self.n_heads,
-            n_layers: self.n_layers,
-            dropout: self.dropout,
-            norm_first: self.norm_first,
-            quiet_softmax: self.quiet_softmax,
-        }
-    }
-
-    fn settings(&self) -> LayerSettings<'_> {
-        LayerSettings {
-            d_model: self.d_model,
-            d_ff: self.d_ff,
-            n_heads: self.n_heads,
-            dropout: self.dropout,
-            quiet_softmax: self.quiet_softmax,
-            initializer: &self.initializer,
-            activation: &self.activation,
-            layer_norm_eps: self.layer_norm_eps,
-        }
-    }
-}
+stack!(
+    TransformerEncoderConfig,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    ""
+);
 
 /// Burn's `TransformerEncoderInput`.
 #[derive(Clone, Debug)]
@@ -123,52 +63,6 @@ impl TransformerEncoderInput {
     }
 }
 
-/// The masks of an attention.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Masks {
-    pub(super) pad: Option<Tensor<2, Bool>>,
-    pub(super) attn: Option<Tensor<3, Bool>>,
-    pub(super) own: Mask,
-}
-
-impl Masks {
-    /// One mask of the pairs that all of them keep.
-    pub(super) fn joined(&self) -> Mask {
-        let pad = self.pad.clone().map_or_else(Mask::none, Mask::from);
-        let attn = self.attn.clone().map_or_else(Mask::none, Mask::from);
-        self.own.clone() & pad & attn
-    }
-
-    /// [`joined`](Self::joined), resolved for scores `[batch, heads, queries, keys]`: once for all layers.
-    pub(super) fn resolved(&self, scores: [usize; 4], device: &Device) -> Mask {
-        self.joined().resolved_for(scores, device)
-    }
-}
-
-/// Burn's `TransformerEncoder`, with its results, record and fields; see the [differences](attention_core::drop_in).
-///
-/// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. The library's own is
-/// [`attention_transformers::TransformerEncoder`](crate::TransformerEncoder).
-#[derive(Module, Debug)]
-pub struct TransformerEncoder {
-    /// The layers, the first one first.
-    pub layers: Vec<TransformerEncoderLayer>,
-    /// The size of a row.
-    pub d_model: usize,
-    /// The number of hidden units of the feed-forward network.
-    pub d_ff: usize,
-    /// The number of heads.
-    pub n_heads: usize,
-    /// The number of layers.
-    pub n_layers: usize,
-    /// The probability of dropout.
-    pub dropout: f64,
-    /// Whether normalization comes before a sublayer.
-    pub norm_first: bool,
-    /// False.
-    pub quiet_softmax: bool,
-}
-
 impl TransformerEncoder {
     /// The rows after all layers.
     ///
@@ -192,11 +86,10 @@ impl TransformerEncoder {
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerEncoderInput,
-        cache: &mut TransformerEncoderAutoregressiveCache,
+        cache: &mut AutoregressiveCache,
     ) -> Tensor<3> {
-        check_layers(self.layers.len(), cache.layers.len());
         let mask = self.mask(&input);
-        let layers = self.layers.iter().zip(&mut cache.layers);
+        let layers = self.layers.iter().zip(cache.layers(self.layers.len()));
         layers.fold(input.tensor, |rows, (layer, cache)| {
             layer.run(rows, mask.clone(), Some(cache))
         })
@@ -207,23 +100,6 @@ impl TransformerEncoder {
         let scores = [batch, self.n_heads, rows, rows];
         input.masks.resolved(scores, &input.tensor.device())
     }
-
-    /// An empty cache.
-    pub fn new_autoregressive_cache(&self) -> TransformerEncoderAutoregressiveCache {
-        let empty = TransformerEncoderLayerAutoregressiveCache::empty;
-        TransformerEncoderAutoregressiveCache {
-            layers: self.layers.iter().map(|_| empty()).collect(),
-        }
-    }
-}
-
-/// # Panics
-/// If a cache is of another number of layers.
-pub(super) fn check_layers(expected: usize, got: usize) {
-    assert!(
-        got == expected,
-        "drop_in: a cache of {expected} layers expected, as many as the stack has, got one of {got}"
-    );
 }
 
 /// Burn's `TransformerEncoderLayer`.
@@ -249,13 +125,12 @@ impl TransformerEncoderLayer {
     /// # Panics
     /// As [`TransformerEncoderConfig::init`].
     pub fn new(config: &TransformerEncoderConfig, device: &Device) -> Self {
-        let settings = config.settings();
         Self {
-            mha: settings.attention(device),
-            norm_1: settings.norm(device),
-            norm_2: settings.norm(device),
-            pwff: settings.feed_forward(device),
-            dropout: settings.dropout(),
+            mha: config.attention(device),
+            norm_1: config.norm(device),
+            norm_2: config.norm(device),
+            pwff: config.feed_forward(device),
+            dropout: config.dropout(),
             norm_first: config.norm_first,
         }
     }
@@ -285,7 +160,7 @@ impl TransformerEncoderLayer {
         input: Tensor<3>,
         mask_pad: Option<Tensor<2, Bool>>,
         mask_attn: Option<Tensor<3, Bool>>,
-        cache: &mut TransformerEncoderLayerAutoregressiveCache,
+        cache: &mut LayerAutoregressiveCache,
     ) -> Tensor<3> {
         self.run(input, both(mask_pad, mask_attn), Some(cache))
     }
@@ -294,18 +169,14 @@ impl TransformerEncoderLayer {
         &self,
         rows: Tensor<3>,
         mask: Mask,
-        cache: Option<&mut TransformerEncoderLayerAutoregressiveCache>,
+        cache: Option<&mut LayerAutoregressiveCache>,
     ) -> Tensor<3> {
-        let parts = cache.map(|of| Parts {
-            mha: Some(&mut of.mha),
-            pwff: Some(&mut of.pwff),
-            norms: [&mut of.norm_1, &mut of.norm_2].map(Some),
-        });
         let Parts {
-            mha,
-            pwff,
-            norms: [of_norm_1, of_norm_2],
-        } = parts.unwrap_or_default();
+            attention,
+            feed_forward: of_feed_forward,
+            norms: [of_norm_1, of_norm_2, _],
+            ..
+        } = cache.into();
         let norm_1 = (&self.norm_1, of_norm_1);
         let norm_2 = (&self.norm_2, of_norm_2);
         let [(first, of_first), (last, of_last)] = match self.norm_first {
@@ -318,51 +189,16 @@ impl TransformerEncoderLayer {
             dropout: &self.dropout,
         };
         let rows = residual(first).forward(rows, of_first, |rows| {
-            attend(&self.mha, MhaInput::self_attn(rows).mask(mask), mha)
+            attend(&self.mha, MhaInput::self_attn(rows).mask(mask), attention)
         });
         residual(last).forward(rows, of_last, |rows| {
-            known_or(pwff, rows, |rows| feed_forward(&self.pwff, rows))
+            known_or(of_feed_forward, rows, |rows| feed_forward(&self.pwff, rows))
         })
     }
-}
-
-/// The parts of a layer's cache, none without one.
-#[derive(Default)]
-struct Parts<'a> {
-    mha: Option<&'a mut MhaCache>,
-    pwff: Option<&'a mut Cached<3>>,
-    norms: [Option<&'a mut Cached<3>>; 2],
 }
 
 /// One mask of both kinds.
 fn both(pad: Option<Tensor<2, Bool>>, attn: Option<Tensor<3, Bool>>) -> Mask {
     let own = Mask::none();
     Masks { pad, attn, own }.joined()
-}
-
-/// Burn's `TransformerEncoderAutoregressiveCache`.
-#[derive(Clone, Debug)]
-pub struct TransformerEncoderAutoregressiveCache {
-    layers: Vec<TransformerEncoderLayerAutoregressiveCache>,
-}
-
-/// Burn's `TransformerEncoderLayerAutoregressiveCache`.
-#[derive(Clone, Debug)]
-pub struct TransformerEncoderLayerAutoregressiveCache {
-    mha: MhaCache,
-    pwff: Cached<3>,
-    norm_1: Cached<3>,
-    norm_2: Cached<3>,
-}
-
-impl TransformerEncoderLayerAutoregressiveCache {
-    /// An empty cache.
-    pub fn empty() -> Self {
-        Self {
-            mha: MhaCache::autoregressive(),
-            pwff: Cached::growing(),
-            norm_1: Cached::growing(),
-            norm_2: Cached::growing(),
-        }
-    }
 }

@@ -23,15 +23,20 @@
 
 mod decoder;
 mod encoder;
+mod stack;
 mod sublayers;
 
 pub use decoder::{
-    TransformerDecoder, TransformerDecoderAutoregressiveCache, TransformerDecoderConfig,
-    TransformerDecoderInput, TransformerDecoderLayer, TransformerDecoderLayerAutoregressiveCache,
+    TransformerDecoder, TransformerDecoderConfig, TransformerDecoderInput, TransformerDecoderLayer,
 };
 pub use encoder::{
-    TransformerEncoder, TransformerEncoderAutoregressiveCache, TransformerEncoderConfig,
-    TransformerEncoderInput, TransformerEncoderLayer, TransformerEncoderLayerAutoregressiveCache,
+    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput, TransformerEncoderLayer,
+};
+pub use stack::{
+    AutoregressiveCache as TransformerDecoderAutoregressiveCache,
+    AutoregressiveCache as TransformerEncoderAutoregressiveCache,
+    LayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
+    LayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
 };
 
 pub use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};

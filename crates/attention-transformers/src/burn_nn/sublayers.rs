@@ -1,57 +1,36 @@
 //! Norms, residual connections and feed-forward networks of a layer.
 
-use attention_core::drop_in::{
-    Cached, MhaCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig,
-};
+use attention_core::Mask;
+use attention_core::drop_in::{Cached, MhaCache, MhaInput, MultiHeadAttention};
 use burn::nn::activation::Activation;
-use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
-use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, activation::ActivationConfig};
-use burn::tensor::{Device, Tensor};
+use burn::nn::transformer::PositionWiseFeedForward;
+use burn::nn::{Dropout, Linear};
+use burn::tensor::{Bool, Device, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::{Activation as Function, dropout_beside, linear};
 
 use crate::feed_forward::activated_output;
-use crate::norm::{Norm, NormConfig};
+use crate::norm::Norm;
 
-/// The settings that the layers of encoder and decoder have in common.
-pub(super) struct LayerSettings<'a> {
-    pub(super) d_model: usize,
-    pub(super) d_ff: usize,
-    pub(super) n_heads: usize,
-    pub(super) dropout: f64,
-    pub(super) quiet_softmax: bool,
-    pub(super) initializer: &'a Initializer,
-    pub(super) activation: &'a ActivationConfig,
-    pub(super) layer_norm_eps: f64,
+/// The masks of an attention.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Masks {
+    pub(super) pad: Option<Tensor<2, Bool>>,
+    pub(super) attn: Option<Tensor<3, Bool>>,
+    pub(super) own: Mask,
 }
 
-impl LayerSettings<'_> {
-    pub(super) fn attention(&self, device: &Device) -> MultiHeadAttention {
-        MultiHeadAttentionConfig::new(self.d_model, self.n_heads)
-            .with_initializer(self.initializer.clone())
-            .with_dropout(self.dropout)
-            .with_quiet_softmax(self.quiet_softmax)
-            .init(device)
+impl Masks {
+    /// One mask of the pairs that all of them keep.
+    pub(super) fn joined(&self) -> Mask {
+        let pad = self.pad.clone().map_or_else(Mask::none, Mask::from);
+        let attn = self.attn.clone().map_or_else(Mask::none, Mask::from);
+        self.own.clone() & pad & attn
     }
 
-    pub(super) fn feed_forward(&self, device: &Device) -> PositionWiseFeedForward {
-        PositionWiseFeedForwardConfig::new(self.d_model, self.d_ff)
-            .with_initializer(self.initializer.clone())
-            .with_dropout(self.dropout)
-            .with_activation(self.activation.clone())
-            .init(device)
-    }
-
-    pub(super) fn norm(&self, device: &Device) -> Norm {
-        let norm = NormConfig::Layer {
-            epsilon: self.layer_norm_eps,
-            bias: true,
-        };
-        norm.init(self.d_model, device)
-    }
-
-    pub(super) fn dropout(&self) -> Dropout {
-        DropoutConfig::new(self.dropout).init()
+    /// [`joined`](Self::joined), resolved for scores `[batch, heads, queries, keys]`: once for all layers.
+    pub(super) fn resolved(&self, scores: [usize; 4], device: &Device) -> Mask {
+        self.joined().resolved_for(scores, device)
     }
 }
 

@@ -2,14 +2,17 @@
 
 mod beam;
 mod sampling;
+pub mod search;
 
 use attention_core::NewRows;
-pub use beam::{Beam, BeamConfig, SelectTexts};
+pub use beam::{BeamConfig, SelectTexts};
 use burn::config::Config;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 pub use sampling::{RandomSamplingConfig, Sampling};
+
+use crate::embedding::PositionLimit;
 
 /// A model of the token that follows, as generation asks it.
 pub trait CausalModel {
@@ -34,6 +37,16 @@ pub trait CausalModel {
         rows: NewRows,
         state: &mut Self::State,
     ) -> Tensor<2>;
+
+    /// The number of positions of a text, at which generation ends it; by default there is no limit.
+    fn position_limit(&self) -> Option<PositionLimit> {
+        None
+    }
+
+    /// The number of tokens that each text of a state has; none where the state has seen no text.
+    fn lengths(&self, _: &Self::State) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 /// Configuration of [`Generation`].
@@ -116,6 +129,8 @@ pub enum FinishReason {
     StopToken(u32),
     /// By the stop sequence of this index.
     StopSequence(usize),
+    /// The model has no position for its last token.
+    PositionLimit(PositionLimit),
 }
 
 /// The tokens that follow a prompt.
@@ -209,12 +224,33 @@ impl<M: CausalModel> Generation<'_, M> {
         self.state
     }
 
+    /// Ends the texts whose new token has no position.
+    fn end_at_limit(&mut self) {
+        let Some(limit) = self.model.position_limit() else {
+            return;
+        };
+        let seen = self.model.lengths(&self.state);
+        for (b, text) in self.texts.iter_mut().enumerate() {
+            let len = seen.get(b).unwrap_or(&0) + text.new.len();
+            let is_prompt = text.generated.tokens.is_empty();
+            if !text.new.is_empty() && !is_prompt && len > limit.max_positions {
+                text.new.clear();
+                text.generated.finish_reason = Some(FinishReason::PositionLimit(limit));
+            }
+        }
+    }
+
     /// The logits of each text, `[batch][vocab_size]`, after the tokens that the model has not seen; an ended text has
     /// none of these.
     fn logits(&mut self) -> Vec<Vec<f64>> {
         let of_text = |text: &mut Text| std::mem::take(&mut text.new);
         let new: Vec<Vec<u32>> = self.texts.iter_mut().map(of_text).collect();
-        next_logits(self.model, &new, &mut self.state)
+        let (logits, ()) = next_logits(&new, &self.model.device(), |tokens, rows| {
+            (self.model.next_logits(tokens, rows, &mut self.state), ())
+        });
+        let [_, vocab_size] = logits.dims();
+        let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
+        logits.chunks_exact(vocab_size).map(<[_]>::to_vec).collect()
     }
 }
 
@@ -233,37 +269,43 @@ fn check_prompts(name: &str, prompts: &[impl AsRef<[u32]>]) {
     }
 }
 
-/// The logits of the token that follows each text, `[batch][vocab_size]`, whose `new` tokens the state takes.
-fn next_logits<M: CausalModel>(model: &M, new: &[Vec<u32>], state: &mut M::State) -> Vec<Vec<f64>> {
-    let lens: Vec<usize> = new.iter().map(Vec::len).collect();
+/// The logits of the token that follows each text, `[batch, vocab_size]`, by a model of which `next` takes the `new`
+/// tokens; and what comes with them.
+fn next_logits<W>(
+    new: &[impl AsRef<[u32]>],
+    device: &Device,
+    next: impl FnOnce(Tensor<2, Int>, NewRows<'_>) -> (Tensor<2>, W),
+) -> (Tensor<2>, W) {
+    let lens: Vec<usize> = new.iter().map(|tokens| tokens.as_ref().len()).collect();
     let (batch, longest) = (lens.len(), lens.iter().copied().max().unwrap_or(0));
     let padded = new.iter().flat_map(|tokens| {
-        let padded = tokens.iter().copied().map(i64::from);
+        let padded = tokens.as_ref().iter().copied().map(i64::from);
         padded.chain(std::iter::repeat(0)).take(longest)
     });
     let tokens = TensorData::new(padded.collect::<Vec<_>>(), [batch, longest]);
-    let tokens = Tensor::from_data(tokens, &model.device());
+    let tokens = Tensor::from_data(tokens, device);
     let rows = match lens.iter().all(|len| *len == longest) {
         true => NewRows::All,
         false => NewRows::First(&lens),
     };
-    let logits = model.next_logits(tokens, rows, state);
+    let (logits, with) = next(tokens, rows);
     let [got, vocab_size] = logits.dims();
     assert!(
         got == batch && vocab_size > 0,
         "CausalModel: logits expected [{batch}, vocab_size], got {:?}",
         [got, vocab_size]
     );
-    let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
-    logits.chunks_exact(vocab_size).map(<[_]>::to_vec).collect()
+    (logits, with)
 }
 
 impl<M: CausalModel> Iterator for Generation<'_, M> {
     type Item = Vec<Option<u32>>;
 
     /// # Panics
-    /// If the model does, or it gives a text no logit that is a number.
+    /// If the model does, as for a prompt that is longer than its positions, or it gives a text no logit that is a
+    /// number.
     fn next(&mut self) -> Option<Self::Item> {
+        self.end_at_limit();
         if self.texts().all(|text| text.finish_reason.is_some()) {
             return None;
         }

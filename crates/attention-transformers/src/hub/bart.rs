@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use attention_core::DotProductScore;
-use attention_core::import::{ImportError, StateDict};
+use attention_import::{ImportError, StateDict};
+use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::activation::activation;
 use super::decoder::{LLAMA, Layout, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::{check_copy, own_head};
-use super::names::{Names, load_positions, prefix};
+use super::head::{check_stacks, is_of_other_head, own_head};
+use super::names::{Names, first_of, load_positions, prefix};
 use crate::decoder::TransformerDecoderConfig;
-use crate::embedding::{PositionEmbedding, PositionEmbeddingConfig, TokenEmbeddingConfig};
+use crate::embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
+};
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 use crate::layer_config::TransformerLayerConfig;
@@ -23,6 +26,11 @@ use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
 pub(super) const MODEL_TYPES: [&str; 3] = ["marian", "bart", "mbart"];
+
+const HEAD: &str = "lm_head";
+
+/// The families whose features are made by the decoder in sentence-transformers, which takes Marian's encoder.
+pub(super) const HAVE_DECODERS: [&str; 2] = ["bart", "mbart"];
 
 /// The most positions of sines and cosines.
 const MAX_SINUSOIDS: usize = 10_000;
@@ -50,12 +58,13 @@ const LAYOUT: Layout = Layout {
 ///
 /// | | positions | normalization |
 /// | --- | --- | --- |
-/// | Marian | sines, then cosines | after sublayers |
+/// | Marian | sines, then cosines, or the tables of the file | after sublayers |
 /// | BART | learned, from the third row of their table | after the embedding and sublayers |
 /// | mBART | the same | after the embedding, before sublayers, after each stack |
 ///
-/// - `model.shared.weight`, the embedding of both stacks; of a Marian without `share_encoder_decoder_embeddings`
-///   `model.encoder.embed_tokens.weight` and `model.decoder.embed_tokens.weight`
+/// - `model.shared.weight`, the embedding of both stacks, or one of the names to which it is tied; of a Marian
+///   without `share_encoder_decoder_embeddings` `model.encoder.embed_tokens.weight` and
+///   `model.decoder.embed_tokens.weight`
 /// - after `model.encoder.` and `model.decoder.`: `embed_positions.weight`, `layernorm_embedding`, `layer_norm`
 /// - of layer `n`, after `model.encoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
 ///   `self_attn_layer_norm`, `fc1`, `fc2`, `final_layer_norm`, each with `weight` and `bias`
@@ -86,31 +95,45 @@ const LAYOUT: Layout = Layout {
 /// let config = GenerateConfig::new(20).with_stop_tokens(vec![0]);
 /// let texts = config.generate(&model, model.state(memory), &[[58100]]).run();
 /// println!("{:?}", texts[0].tokens);
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_bart(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
+    load_with(folder.as_ref(), device, |_| false)
+}
+
+fn load_with(
+    folder: &Path,
+    device: &Device,
+    leaves_alone: fn(&str) -> bool,
+) -> Result<EncoderDecoder<DotProductScore>, ImportError> {
     load_model(
-        folder.as_ref(),
+        folder,
         &MODEL_TYPES,
         |fields| {
             let is_shared = fields.flag("share_encoder_decoder_embeddings", true)?;
+            let is_tied = fields.flag("tie_word_embeddings", true)?;
             let config = config(fields, is_shared)?;
-            Ok((config.init(device), is_shared))
+            Ok((config.init(device), config.embedding, is_shared, is_tied))
         },
-        |(model, is_shared), file| load(model, file, is_shared),
-        |name| name.ends_with("embed_positions.weight") || name.ends_with("coder.version"),
+        |(mut model, embedding, is_shared, is_tied), file| {
+            if model.source_embedding.is_none() && has_two_tables(file, &model.embedding)? {
+                model.source_embedding = Some(embedding.init(device));
+            }
+            load(model, file, is_shared, is_tied)
+        },
+        |name| name.ends_with("coder.version") || leaves_alone(name),
     )
 }
 
-/// The encoder of [`load_bart`].
+/// The encoder of [`load_bart`], also of a file with another head.
 pub(super) fn load_bart_encoder(
     folder: &Path,
     device: &Device,
 ) -> Result<TextEncoder<DotProductScore>, ImportError> {
-    let model = load_bart(folder, device)?;
+    let model = load_with(folder, device, is_of_other_head)?;
     Ok(TextEncoder {
         embedding: model.source_embedding.unwrap_or(model.embedding),
         stack: model.encoder,
@@ -189,15 +212,18 @@ fn load(
     mut model: EncoderDecoder<DotProductScore>,
     file: &StateDict,
     is_shared: bool,
+    is_tied: bool,
 ) -> Result<EncoderDecoder<DotProductScore>, String> {
-    let base = prefix(file, &["model.", ""], "encoder.layers.0.fc1.weight");
-    let [shared, of_encoder, of_decoder] =
-        ["shared", "encoder.embed_tokens", "decoder.embed_tokens"]
-            .map(|name| format!("{base}{name}"));
+    let base = base(file);
+    let names = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"];
+    let names = names.map(|name| format!("{base}{name}"));
+    let [shared, of_encoder, of_decoder] = names.each_ref().map(String::as_str);
+    let all = [shared, of_encoder, of_decoder, HEAD];
+    let all = &all[..if is_tied { 4 } else { 3 }];
     let [source, target] = if is_shared {
-        [&shared, &shared]
+        [first_of(file, all); 2]
     } else {
-        [&of_encoder, &of_decoder]
+        [of_encoder, first_of(file, &all[2..])]
     };
     let embeddings = [
         (Some(&mut model.embedding), "decoder", target),
@@ -210,18 +236,14 @@ fn load(
         let positions = name("embed_positions");
         load_positions(embedding, file, &positions, LAYOUT.first_position)?;
         if let Some(PositionEmbedding::Sinusoidal(encoding)) = &mut embedding.positions {
-            encoding.sinusoids = sinusoids(&encoding.sinusoids);
+            encoding.sinusoids = sinusoids(&encoding.sinusoids, file, &positions)?;
         }
         file.optional_norm(&mut embedding.norm, &name("layernorm_embedding"))?;
     }
     let tokens = &model.embedding.tokens;
-    let shape @ [vocab_size, _] = tokens.weight.dims();
-    let target = format!("{target}.weight");
+    let [vocab_size, _] = tokens.weight.dims();
     if is_shared {
-        for copy in [of_encoder, of_decoder] {
-            let reason = "as both stacks have the same embedding";
-            check_copy(file, [&format!("{copy}.weight"), &target], &shape, reason)?;
-        }
+        check_stacks(file, &all[..3], target, tokens)?;
     }
     const BIAS: &str = "final_logits_bias";
     if let Some(bias) = model.head_bias.take_if(|_| file.contains(BIAS)) {
@@ -231,7 +253,7 @@ fn load(
         })?;
         model.head_bias = Some(bias);
     }
-    if let Some(mut head) = own_head(file, ["lm_head", &target], tokens)? {
+    if let Some(mut head) = own_head(file, [HEAD, &format!("{target}.weight")], tokens)? {
         head.bias = model.head_bias.take();
         model.head = Some(head);
     }
@@ -243,9 +265,36 @@ fn load(
     Ok(model)
 }
 
-/// The sines of all frequencies, then their cosines, in the place of `interleaved` ones, which are less exact.
-fn sinusoids(interleaved: &Tensor<3>) -> Tensor<3> {
+/// The prefix of the stacks.
+fn base(file: &StateDict) -> &'static str {
+    prefix(file, &["model.", ""], "encoder.layers.0.fc1.weight")
+}
+
+/// Whether the stacks, which have one embedding of tokens, have different positions in a file.
+fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, String> {
+    let stacks = ["encoder", "decoder"];
+    let names = stacks.map(|stack| format!("{}{stack}.embed_positions.weight", base(file)));
+    let [one, other] = names.each_ref().map(String::as_str);
+    let Some(PositionEmbedding::Sinusoidal(encoding)) = &of.positions else {
+        return Ok(false);
+    };
+    let [_, rows, size] = encoding.sinusoids.dims();
+    match [one, other].map(|name| file.contains(name)) {
+        [true, true] => Ok(!file.is_same([one, other], &[rows, size])?),
+        [has_one, has_other] => Ok(has_one != has_other),
+    }
+}
+
+/// The table of positions `name` of a file or, without one, the sines of all frequencies, then their cosines, in the
+/// place of `interleaved` ones, which are less exact.
+fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Tensor<3>, String> {
     let shape @ [_, rows, size] = interleaved.dims();
+    let name = format!("{name}.weight");
+    if file.contains(&name) {
+        let table = interleaved.clone().reshape([rows, size]);
+        let table = file.parameter(Param::from_tensor(table), &name)?;
+        return Ok(table.val().unsqueeze());
+    }
     let half = size / 2;
     let element = |at: usize| {
         let [position, feature] = [at / size, at % size];
@@ -259,5 +308,5 @@ fn sinusoids(interleaved: &Tensor<3>) -> Tensor<3> {
     };
     let elements: Vec<f32> = (0..rows * size).map(element).collect();
     let options = (&interleaved.device(), interleaved.dtype());
-    Tensor::from_data(TensorData::new(elements, shape), options)
+    Ok(Tensor::from_data(TensorData::new(elements, shape), options))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_core::DotProductScore;
-use attention_core::import::{ImportError, Place, StateDict};
+use attention_import::{ImportError, Place, StateDict};
 use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
@@ -14,7 +14,8 @@ use super::fields::Fields;
 use super::folder::load_model;
 use super::head::{IS_TIED, check_copy, is_own};
 use super::layer_norm::layer_config;
-use super::names::{load_positions, prefix};
+use super::names::{first_of, load_positions, prefix};
+use super::sentences::refuse_dense;
 use crate::embedding::{PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::TransformerEncoderConfig;
 use crate::feed_forward::FeedForwardActivation;
@@ -45,7 +46,8 @@ const EMBEDDING: &str = "embeddings.word_embeddings";
 ///   `decoder.weight` and `decoder.bias`
 ///
 /// Normalizations of older files have `gamma` and `beta`. The pooler and the head of the other pretraining task are
-/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table.
+/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table; the token of
+/// padding is no position within a text, and has the row before.
 /// [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each text in the
 /// place of an `attention_mask`.
 ///
@@ -65,7 +67,7 @@ const EMBEDDING: &str = "embeddings.word_embeddings";
 /// // Of the masked token alone, the fifth.
 /// let token = model.logits(features.narrow(1, 4, 1)).argmax(2);
 /// println!("{token}");
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_bert(
     folder: impl AsRef<Path>,
@@ -83,7 +85,7 @@ pub fn load_bert(
             model.embedding = load_embedding(model.embedding, file, &found, prefix)?;
             let layout = &found.family.layers;
             load_layers(&mut model.stack.layers, file, prefix, layout)?;
-            load_head(&mut model, file, found.family)?;
+            load_head(&mut model, file, &found)?;
             Ok(model)
         },
         |name| is_of_pretraining(name) || name.contains(".pooler."),
@@ -113,14 +115,23 @@ pub fn load_bert(
 /// let embeddings = model.embeddings(tokens, None, NewRows::First(&[4, 3]), Pooling::Mean);
 /// let similarities = embeddings.clone().matmul(embeddings.transpose());
 /// assert_eq!(similarities.dims(), [2, 2]);
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_bert_encoder(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    refuse_dense(folder.as_ref())?;
+    load_encoder(folder.as_ref(), device)
+}
+
+/// [`load_bert_encoder`], whatever `modules.json` says.
+pub(super) fn load_encoder(
+    folder: &Path,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
     load_model(
-        folder.as_ref(),
+        folder,
         &model_types(),
         |fields| {
             let found = found(fields)?;
@@ -159,8 +170,8 @@ fn is_of_pretraining(name: &str) -> bool {
 /// The fields of a folder.
 struct Found {
     family: &'static Family,
-    /// The row of the first position.
-    first_position: usize,
+    /// The token that is no position of a text, whose row of the table is the last before the first position.
+    padding_token: Option<usize>,
     config: MaskedLanguageModelConfig,
 }
 
@@ -173,10 +184,7 @@ fn found(fields: &Fields) -> Result<Found, String> {
     let fields = &fields.clone().named(family.fields);
     fields.refuse_flag("is_decoder", "rows attend to all rows")?;
     fields.refuse_flag("add_cross_attention", "there is no memory to attend to")?;
-    let positions = fields.optional_text("position_embedding_type")?;
-    if let Some(other) = positions.filter(|name| *name != "absolute") {
-        return Err(fields.unknown("position_embedding_type", &["absolute"], other));
-    }
+    fields.expect_text("position_embedding_type", "absolute")?;
     fields.expect_size_of_hiddens("embedding_size")?;
     let epsilon = fields.optional_positive("layer_norm_eps")?;
     let norm = NormConfig::Layer {
@@ -188,18 +196,21 @@ fn found(fields: &Fields) -> Result<Found, String> {
     let layer = layer_config(fields, feed_forward_size, activation, norm.clone())?;
     let layer = layer.with_norm_order(NormOrder::Post);
     let rows = fields.size("max_position_embeddings")?;
-    let first_position = match fields.value("pad_token_id") {
-        _ if !family.begins_after_padding => 0,
-        Some(_) => fields.size_or_0("pad_token_id")? + 1,
-        None => PAD_TOKEN + 1,
+    let padding_token = match fields.value("pad_token_id") {
+        _ if !family.begins_after_padding => None,
+        Some(_) => Some(fields.size_or_0("pad_token_id")?),
+        None => Some(PAD_TOKEN),
     };
+    let first_position = padding_token.map_or(0, |token| token + 1);
     let Some(max_positions @ 1..) = rows.checked_sub(first_position) else {
         let expected = format!("more than {first_position}, the row of the first position");
         return Err(fields.wrong("max_position_embeddings", &expected, &rows.to_string()));
     };
     let num_types = family.has_types.then(|| fields.size("type_vocab_size"));
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, layer.num_hiddens)
-        .with_positions(PositionEmbeddingConfig::Learned { max_positions })
+        .with_positions(PositionEmbeddingConfig::Learned {
+            max_positions: max_positions + usize::from(padding_token.is_some()),
+        })
         .with_num_types(num_types.transpose()?)
         .with_norm(Some(norm))
         .with_dropout(layer.dropout);
@@ -214,9 +225,22 @@ fn found(fields: &Fields) -> Result<Found, String> {
         .with_tied(fields.flag("tie_word_embeddings", true)?);
     Ok(Found {
         family,
-        first_position,
+        padding_token,
         config,
     })
+}
+
+impl Found {
+    /// The name of the embedding or, where it has none, of the head to which it is tied.
+    fn embedding(&self, file: &StateDict, prefix: &str) -> String {
+        let embedding = format!("{prefix}{EMBEDDING}");
+        let head = self.family.head.own("cls.predictions.decoder.weight");
+        let head = head.trim_end_matches(".weight");
+        if !self.config.tied {
+            return embedding;
+        }
+        first_of(file, &[&embedding, head]).to_string()
+    }
 }
 
 fn load_embedding(
@@ -226,9 +250,15 @@ fn load_embedding(
     prefix: &str,
 ) -> Result<TokenEmbedding, String> {
     let name = |name: &str| format!("{prefix}embeddings.{name}");
-    embedding.tokens = file.embedding(embedding.tokens, &format!("{prefix}{EMBEDDING}"))?;
+    embedding.tokens = file.embedding(embedding.tokens, &found.embedding(file, prefix))?;
+    embedding.padding_token = found.padding_token;
     let positions = name("position_embeddings");
-    load_positions(&mut embedding, file, &positions, found.first_position)?;
+    load_positions(
+        &mut embedding,
+        file,
+        &positions,
+        found.padding_token.unwrap_or(0),
+    )?;
     let types = embedding.types;
     let types = types.map(|types| file.embedding(types, &name("token_type_embeddings")));
     embedding.types = types.transpose()?;
@@ -241,8 +271,9 @@ fn load_embedding(
 fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,
-    family: &Family,
+    found: &Found,
 ) -> Result<(), String> {
+    let family = found.family;
     let own = |name: &str| family.head.own(name).to_string();
     let [weight, own_bias, bias] = ["decoder.weight", "decoder.bias", "bias"]
         .map(|name| own(&format!("cls.predictions.{name}")));
@@ -253,7 +284,7 @@ fn load_head(
     head.transform = file.linear(head.transform.clone(), transform)?;
     let norm = own("cls.predictions.transform.LayerNorm");
     head.norm = file.norm(head.norm.clone(), &norm)?;
-    let embedding = format!("{}{EMBEDDING}.weight", family.prefix);
+    let embedding = format!("{}.weight", found.embedding(file, family.prefix));
     // Version 5 of `transformers` keeps a head of its own, whatever `tie_word_embeddings` says.
     let is_called_tied = head.output.is_none();
     if is_called_tied && is_own(file, [&weight, &embedding], &shape)? {
@@ -272,9 +303,14 @@ fn load_head(
             }
         }
         None => {
-            head.bias = file.parameter(of_head, &bias)?;
+            let bias = if file.contains(&bias) {
+                &bias
+            } else {
+                &own_bias
+            };
+            head.bias = file.parameter(of_head, bias)?;
             check_copy(file, [&weight, &embedding], &shape, IS_TIED)?;
-            check_copy(file, [&own_bias, &bias], &[vocab_size], IS_TIED)?;
+            check_copy(file, [&own_bias, bias], &[vocab_size], IS_TIED)?;
         }
     }
     Ok(())

@@ -1,14 +1,16 @@
 //! Decoders whose fields and tensors have the names of Llama's.
 
-use attention_core::import::{Place, StateDict};
 use attention_core::{MultiHeadAttention, ScoringFunction};
+use attention_import::{Place, StateDict};
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
+use burn_fused_layers::harness::wide::wide;
 
 use super::activation::activation;
 use super::fields::Fields;
 use super::fused::{Fused, fused, load_part};
 use super::head::FromDecoder;
-use super::names::{Names, load_positions};
+use super::names::{Names, first_of, load_positions};
 use crate::decoder_layer::TransformerDecoderLayer;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
@@ -128,6 +130,9 @@ pub(super) struct Layout {
     pub(super) is_transposed: bool,
     /// The row of the first position, where positions are learned.
     pub(super) first_position: usize,
+    /// Whether the output layers of feed-forward networks, which have no biases, are f32 in a model of half precision:
+    /// their results may be beyond f16.
+    pub(super) has_wide_output: bool,
 }
 
 pub(super) const LLAMA: Layout = Layout {
@@ -136,6 +141,7 @@ pub(super) const LLAMA: Layout = Layout {
     fused: Fused::Apart,
     is_transposed: false,
     first_position: 0,
+    has_wide_output: false,
 };
 
 impl Layout {
@@ -180,11 +186,24 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     layout: &Layout,
     load_score: impl Fn(S, &str) -> Result<S, String>,
 ) -> Result<M, String> {
-    let embedding = layout.names.own("embed_tokens");
-    let is_there = |[base, _]: &&[&str; 2]| file.contains(&format!("{base}{embedding}.weight"));
+    let [embedding, layers, norm] =
+        ["embed_tokens", "layers.", "input_layernorm"].map(|name| layout.names.own(name));
+    let names = [
+        format!("{embedding}.weight"),
+        format!("{layers}0.{norm}.weight"),
+    ];
+    let is_there = |[base, _]: &&[&str; 2]| {
+        let mut names = names.iter();
+        names.any(|name| file.contains(&format!("{base}{name}")))
+    };
     let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
     let own = |name| format!("{base}{}", layout.names.own(name));
-    model.embedding.tokens = file.embedding(model.embedding.tokens, &own("embed_tokens"))?;
+    let embedding = own("embed_tokens");
+    let embedding = match &model.head {
+        Some(_) => &embedding,
+        None => first_of(file, &[&embedding, head]),
+    };
+    model.embedding.tokens = file.embedding(model.embedding.tokens, embedding)?;
     let first = layout.first_position;
     load_positions(&mut model.embedding, file, &own("embed_positions"), first)?;
     layout.load_each(&mut model.stack.layers, base, |layer, prefix| {
@@ -197,7 +216,7 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     if let Some(norm) = &mut model.stack.norm {
         layout.load_norm(norm, file, base, "norm")?;
     }
-    M::from_decoder(model, file, head, &format!("{base}{embedding}.weight"))
+    M::from_decoder(model, file, head, &format!("{embedding}.weight"))
 }
 
 /// The layers of a stack.
@@ -328,6 +347,15 @@ fn load_feed_forward(
     } else {
         file.linear(network.input, place("mlp.fc1"))?
     };
-    network.output = file.linear(network.output, place("mlp.down_proj"))?;
+    let [weight, bias] = place("mlp.down_proj");
+    if !layout.has_wide_output {
+        network.output = file.linear(network.output, [weight, bias])?;
+        return Ok(network);
+    }
+    let [from, to] = shape(&network.output.weight);
+    let found = file.find(&weight.name, &[to, from])?;
+    let found = found.map(|stored| stored.transpose());
+    let load = |data, device: &_, dtype| Tensor::from_data(data, (device, wide(dtype)));
+    network.output.weight = file.load(network.output.weight, &weight.name, &found, load)?;
     Ok(network)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attention_core::import::{kind, read_object};
+use attention_import::json::{kind, read_object};
 use serde_json::{Map, Value};
 use tensor_files::shown;
 
@@ -58,11 +58,7 @@ impl Fields {
     /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's, if no other
     /// family's class stands in them: the first files have none.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let fields = Self {
-            path: String::new(),
-            object: read_object(path)?,
-            names: Names(&[]),
-        };
+        let fields = Self::of(String::new(), read_object(path)?);
         let classes = fields.texts("architectures")?.unwrap_or_default();
         let is_bert = classes.iter().all(|class| class.starts_with("Bert"));
         Ok(if is_bert && fields.has("type_vocab_size") {
@@ -70,6 +66,15 @@ impl Fields {
         } else {
             fields
         })
+    }
+
+    /// Those of an object that errors call `path`, a dot after it.
+    pub(super) fn of(path: String, object: Map<String, Value>) -> Self {
+        Self {
+            path,
+            object,
+            names: Names(&[]),
+        }
     }
 
     /// The same, where a family has names of its own.
@@ -80,11 +85,7 @@ impl Fields {
     /// Those of the object in the field `name`; `None` if it is absent or null.
     pub(super) fn object(&self, name: &str) -> Result<Option<Self>, String> {
         let object = self.read_as(name, "an object", Value::as_object)?;
-        Ok(object.map(|object| Self {
-            path: format!("{}{name}.", self.path),
-            object: object.clone(),
-            names: Names(&[]),
-        }))
+        Ok(object.map(|object| Self::of(format!("{}{name}.", self.path), object.clone())))
     }
 
     /// The name of a field in the file: the family's own, unless only the common one is there.
@@ -284,6 +285,15 @@ impl Fields {
         self.read_as(name, "a list of strings", |value| {
             value.as_array()?.iter().map(Value::as_str).collect()
         })
+    }
+
+    /// # Errors
+    /// If the text in the field `name` is another one than `expected`.
+    pub(super) fn expect_text(&self, name: &str, expected: &str) -> Result<(), String> {
+        match self.optional_text(name)?.filter(|text| *text != expected) {
+            Some(other) => Err(self.unknown(name, &[expected], other)),
+            None => Ok(()),
+        }
     }
 
     /// # Errors

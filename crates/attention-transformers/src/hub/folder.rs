@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, StateDict};
+use attention_import::{ImportError, StateDict};
 use tensor_files::shown;
 
 use super::fields::Fields;
@@ -19,8 +19,14 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 
-/// The model of `folder`: made by `init` of its `config.json`, which is one of `model_types`, and filled by `load` with
-/// its parameters, of which none may be left but those that `is_buffer` knows.
+/// The file of an adapter of PEFT.
+const ADAPTER: &str = "adapter_config.json";
+
+/// Fields of configs of quantized parameters, the second one of older files of compressed-tensors.
+const QUANTIZED: [&str; 2] = ["quantization_config", "compression_config"];
+
+/// Checks the `model_type` in the `config.json` of `folder`, builds the model by `init`, and fills it by `load`; a
+/// tensor left over that is no known buffer is an error.
 pub(super) fn load_model<I, M>(
     folder: &Path,
     model_types: &[&str],
@@ -28,14 +34,47 @@ pub(super) fn load_model<I, M>(
     load: impl FnOnce(I, &StateDict) -> Result<M, String>,
     is_buffer: impl Fn(&str) -> bool,
 ) -> Result<M, ImportError> {
-    let init = |fields: &Fields| {
-        let reason = "parameters that are packed are not read";
-        fields.refuse("quantization_config", reason)?;
-        fields.refuse_unread()?;
-        init(fields)
+    let adapter = folder.join(ADAPTER);
+    if adapter.exists() {
+        let reason = "expected no adapter of PEFT beside a model, since it is not read: save the model that \
+                      `merge_and_unload` returns";
+        return Err(ImportError::of(&adapter)(reason.to_string()));
+    }
+    let config = folder.join(CONFIG);
+    let model = Fields::read(&config).and_then(|fields| {
+        let got = fields.text("model_type")?;
+        if !model_types.contains(&got) {
+            return Err(fields.unknown("model_type", model_types, got));
+        }
+        let of_texts = fields.object("text_config")?;
+        for fields in [Some(&fields), of_texts.as_ref()].into_iter().flatten() {
+            for name in QUANTIZED {
+                fields.refuse(name, "parameters that are packed are not read")?;
+            }
+            fields.refuse_unread()?;
+        }
+        init(&fields)
+    });
+    let model = model.map_err(ImportError::of(&config))?;
+    load_weights(folder, |file| load(model, file), is_buffer)
+}
+
+/// The result of `load` for the parameters in `folder`; a tensor left over that is no known buffer is an error.
+pub(super) fn load_weights<M>(
+    folder: &Path,
+    load: impl FnOnce(&StateDict) -> Result<M, String>,
+    is_buffer: impl Fn(&str) -> bool,
+) -> Result<M, ImportError> {
+    let present = WEIGHTS.iter().map(|name| folder.join(name));
+    let Some(weights) = present.into_iter().find(|path| path.exists()) else {
+        let reason = format!(
+            "expected one of the files {}, found none",
+            WEIGHTS.join(", ")
+        );
+        return Err(ImportError::of(folder)(reason));
     };
-    let load = |model: I, file: &StateDict| {
-        let model = load(model, file)?;
+    let checked = |file: StateDict| {
+        let model = load(&file)?;
         let mut left = file.unread().into_iter().filter(|name| !is_buffer(name));
         let Some(name) = left.next() else {
             return Ok(model);
@@ -49,34 +88,7 @@ pub(super) fn load_model<I, M>(
             shown(name)
         ))
     };
-    load_part(folder, model_types, init, load)
-}
-
-/// [`load_model`] of a part, which leaves the other parameters alone.
-pub(super) fn load_part<I, M>(
-    folder: &Path,
-    model_types: &[&str],
-    init: impl FnOnce(&Fields) -> Result<I, String>,
-    load: impl FnOnce(I, &StateDict) -> Result<M, String>,
-) -> Result<M, ImportError> {
-    let config = folder.join(CONFIG);
-    let part = Fields::read(&config).and_then(|fields| {
-        let got = fields.text("model_type")?;
-        if !model_types.contains(&got) {
-            return Err(fields.unknown("model_type", model_types, got));
-        }
-        init(&fields)
-    });
-    let part = part.map_err(ImportError::of(&config))?;
-    let present = WEIGHTS.iter().map(|name| folder.join(name));
-    let Some(weights) = present.into_iter().find(|path| path.exists()) else {
-        let reason = format!(
-            "expected one of the files {}, found none",
-            WEIGHTS.join(", ")
-        );
-        return Err(ImportError::of(folder)(reason));
-    };
     StateDict::open(&weights, "")
-        .and_then(|file| load(part, &file.renamed(today)?))
+        .and_then(|file| checked(file.renamed(today)?))
         .map_err(ImportError::of(&weights))
 }

@@ -1,6 +1,6 @@
 //! Linear layers that are one tensor in a file.
 
-use attention_core::import::{Place, StateDict};
+use attention_import::{Place, StateDict};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::Tensor;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use attention_core::import::ImportError;
-use attention_core::position::{Rotary, RotaryConfig};
+use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
+use attention_import::ImportError;
 use burn::tensor::Device;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use super::head::{FromDecoder, Loaded};
 use super::layer_types::{FULL, SLIDING, has_window, with_windows};
 use super::llama::{GEMMA, gemma_config, is_buffer, scale};
 use super::qwen3::load_qk_norm;
-use super::rotary::rotary_of;
+use super::rotary::{Angles, rotary_of};
 
 /// The base of the angles of layers with a window, where a config has none.
 const LOCAL_THETA: f64 = 10_000.0;
@@ -66,13 +66,16 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
             let score = QkNormScoreConfig::new(heads.head_size)
                 .with_epsilon(epsilon)
                 .with_scale(Some(scale(fields)?));
+            let limits = [local.limit, global.limit].into_iter().flatten();
+            let limit = limits.min_by_key(|limit| limit.max_positions);
             let [local, global] =
-                [local, global].map(|angles| angles.init_with(score.init(device), device));
+                [local, global].map(|angles| angles.rotary.init_with(score.init(device), device));
             let score = |at: usize| {
                 let angles = if has_window[at] { &local } else { &global };
                 angles.with_score(score.init(device))
             };
-            let model = config.init_with(score, device);
+            let mut model = config.init_with(score, device);
+            model.embedding.angle_limit = limit;
             with_windows(model, fields, &has_window)
         },
         |model, file| {
@@ -116,7 +119,7 @@ fn of_texts(fields: &Fields) -> Result<Fields, String> {
 ///
 /// Since version 5 of `transformers` each kind has an object in `rope_parameters`. The older `rope_scaling` changes the
 /// fields of layers without a window.
-fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String> {
+fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], String> {
     let theta = |name: &str, default: f64| {
         Ok::<_, String>(fields.optional_positive(name)?.unwrap_or(default))
     };

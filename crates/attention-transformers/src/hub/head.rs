@@ -1,7 +1,7 @@
 //! The layer from rows to logits.
 
 use attention_core::ScoringFunction;
-use attention_core::import::{ImportError, Place, StateDict};
+use attention_import::{ImportError, Place, StateDict};
 use burn::nn::{Embedding, Linear, LinearConfig};
 
 use crate::language_model::LanguageModel;
@@ -10,8 +10,21 @@ use crate::text_encoder::TextEncoder;
 /// The reason for which a head is the embedding.
 pub(super) const IS_TIED: &str = "as `tie_word_embeddings` says";
 
-/// The beginnings of the names of other heads, with classes, spans of answers or values in the place of tokens.
-const OTHER_HEADS: [&str; 5] = ["score.", "classifier.", "qa_outputs.", "v_head.", "pooler."];
+/// The beginnings of the names of other heads: of classes, choices, spans of answers or values in the place of tokens.
+const OTHER_HEADS: [&str; 7] = [
+    "score.",
+    "classifier.",
+    "classification_head.",
+    "multiple_choice_head.",
+    "qa_outputs.",
+    "v_head.",
+    "pooler.",
+];
+
+/// Whether a tensor is of a head with classes, choices, spans of answers or values.
+pub(super) fn is_of_other_head(name: &str) -> bool {
+    OTHER_HEADS.iter().any(|head| name.starts_with(head))
+}
 
 /// A model with its head, or the reason for which a folder has none.
 pub(super) type Loaded<S> = Result<LanguageModel<S>, ImportError>;
@@ -75,7 +88,7 @@ impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
     }
 
     fn leaves_alone(name: &str) -> bool {
-        OTHER_HEADS.iter().any(|head| name.starts_with(head))
+        is_of_other_head(name)
     }
 }
 
@@ -103,6 +116,22 @@ pub(super) fn is_own(
     shape: &[usize],
 ) -> Result<bool, String> {
     Ok(file.contains(copy) && !file.is_same([copy, original], shape)?)
+}
+
+/// # Errors
+/// If one of the layers `names` has another weight than the layer `name`, the embedding of two stacks.
+pub(super) fn check_stacks(
+    file: &StateDict,
+    names: &[&str],
+    name: &str,
+    tokens: &Embedding,
+) -> Result<(), String> {
+    let reason = "as both stacks have the same embedding";
+    let (original, shape) = (format!("{name}.weight"), tokens.weight.dims());
+    for copy in names.iter().filter(|copy| **copy != name) {
+        check_copy(file, [&format!("{copy}.weight"), &original], &shape, reason)?;
+    }
+    Ok(())
 }
 
 /// # Errors

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, StateDict};
 use attention_core::position::{Alibi, AlibiConfig, Biased};
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, ScoringFunction};
+use attention_import::{ImportError, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation;
@@ -89,7 +89,7 @@ pub(super) const OPT: Family<DotProductScore> = Family {
     buffers: &[],
 };
 
-const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
+pub(super) const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
     model_type: "bloom",
     fields: Names(&[
         // In the files of BigScience.

@@ -49,33 +49,15 @@ pub(super) fn all_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool
     has_window(fields, num_layers, |_| is_there)
 }
 
-/// # Errors
-/// If the fields have a window, which a Llama would ignore.
-pub(super) fn no_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
-    if fields.flag("use_sliding_window", true)? {
-        fields.refuse(
-            "sliding_window",
-            "all layers of the family attend to all before",
-        )?;
-    }
-    Ok(vec![false; num_layers])
-}
-
-/// The window of a layer that has one: `sliding_window` rows, its own included.
-pub(super) fn window(fields: &Fields, has_window: bool) -> Result<Option<usize>, String> {
-    has_window
-        .then(|| fields.size("sliding_window"))
-        .transpose()
-}
-
-/// `model` with a window in the layers that have one.
+/// `model` with a window in the layers that have one: `sliding_window` rows, the row itself included.
 pub(super) fn with_windows<S: ScoringFunction>(
     mut model: LanguageModel<S>,
     fields: &Fields,
     has_window: &[bool],
 ) -> Result<LanguageModel<S>, String> {
     for (layer, has_window) in model.stack.layers.iter_mut().zip(has_window) {
-        layer.window = window(fields, *has_window)?;
+        let window = has_window.then(|| fields.size("sliding_window"));
+        layer.window = window.transpose()?;
     }
     Ok(model)
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use attention_core::import::ImportError;
 use attention_core::position::Rotary;
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, ScoringFunction};
+use attention_import::ImportError;
 use burn::tensor::Device;
 
 use super::decoder::{Heads, LLAMA, Layout, layer_config, load_decoder, model_config};
@@ -13,8 +13,8 @@ use super::fields::Fields;
 use super::folder::load_model;
 use super::fused::Fused;
 use super::head::{FromDecoder, Loaded};
-use super::layer_types::{all_windows, has_window, last_windows, no_windows, with_windows};
-use super::rotary::{ORIGINAL, rotary};
+use super::layer_types::{all_windows, has_window, last_windows, with_windows};
+use super::rotary::{Angles, ORIGINAL, rotary};
 use crate::feed_forward::FeedForwardActivation;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::residual::NormOrder;
@@ -30,7 +30,8 @@ pub(super) const THETA: f64 = 10_000.0;
 ///   feed-forward network), `self_attn.q_proj.weight`, `k_proj`, `v_proj`, `o_proj`, and `mlp.gate_proj.weight`,
 ///   `up_proj`, `down_proj`; their biases with `attention_bias` and `mlp_bias`
 ///
-/// The buffers `rotary_emb.inv_freq` of older files are left alone.
+/// The buffers `rotary_emb.inv_freq` of older files are left alone. A `sliding_window` in the config of a Llama or a
+/// Gemma 1 changes nothing, as `transformers` 5.24 ignores it: all layers attend to all tokens before.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -45,7 +46,7 @@ pub(super) const THETA: f64 = 10_000.0;
 /// let prompt = [vec![128000, 791, 1401, 311, 2324, 374]];
 /// let texts = GenerateConfig::new(20).generate(&model, model.cache(), &prompt).run();
 /// println!("{:?}", texts[0].tokens);
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_llama(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["llama"])
@@ -128,7 +129,7 @@ const FAMILY: Family = Family {
     },
     has_input_bias: false,
     scale: |_| Ok(None),
-    windows: no_windows,
+    windows: |_, num_layers| Ok(vec![false; num_layers]),
     default: None,
 };
 
@@ -226,13 +227,14 @@ fn init(
         _ => fields.clone(),
     };
     let heads = (family.heads)(fields)?;
-    let rotary = rotary(fields, heads.head_size, THETA)?;
+    let Angles { rotary, limit } = rotary(fields, heads.head_size, THETA)?;
     let mut config = (family.config)(fields, &heads)?;
     config.stack.layer.attention_bias |= family.has_input_bias;
     let has_window = (family.windows)(fields, config.stack.num_layers)?;
     let score = DotProductScoreConfig::new().with_scale((family.scale)(fields)?);
     let rotary = rotary.init_with(score.init(), device);
     let mut model = config.init_with(|_| rotary.clone(), device);
+    model.embedding.angle_limit = limit;
     if family.has_input_bias {
         let layers = model.stack.layers.iter_mut();
         for output in layers.filter_map(|layer| layer.attention.output.as_mut()) {

@@ -17,15 +17,15 @@
 //! | GPT-2 | `gpt2` | [`load_gpt2`] | learned | fused queries, keys and values |
 //! | OPT | `opt` | [`load_opt`] | learned | positions from the third row |
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
-//! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
 //! | BERT, ELECTRA | `bert`, `electra` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
 //! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions after that of padding |
 //! | DistilBERT | `distilbert` | [`load_bert`] | learned | no types of tokens |
 //! | these without a head, as MiniLM, BGE and E5 | the same | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
+//! | sentence-transformers: LaBSE, GTR, MiniLM, .. | any, and `modules.json` | [`open_sentences`] | the model's | poolings, layers and normalizations after a model |
 //! | T5 1.0 and 1.1, mT5 | `t5`, `mt5` | [`load_t5`], [`load_t5_encoder`] | relative bias | an encoder and a decoder, a bias that layers share |
 //! | Marian (OPUS-MT), BART, mBART | `marian`, `bart`, `mbart` | [`load_bart`] | sinusoidal, learned | an encoder and a decoder, a bias of the logits |
 //!
-//! [`open`] takes any of them but gpt-oss, with its head or without one. Names that compiled and distributed modules
+//! [`open`] takes any of them, with its head or without one. Names that compiled and distributed modules
 //! put between others, `module.` and `_orig_mod.`, are left out wherever they stand.
 //!
 //! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
@@ -37,18 +37,20 @@
 //! `linear`, `yarn` or `llama3`. Layers share tables, which grow with the texts, also beyond `max_position_embeddings`:
 //! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, by which keys
 //! in a cache would be wrong: models have `dynamic` up to `max_position_embeddings` and `longrope` up to
-//! `original_max_position_embeddings`, and a longer text panics.
+//! `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends at this length, by
+//! [`FinishReason::PositionLimit`](crate::FinishReason::PositionLimit), and keeps the tokens so far.
 //!
 //! # Errors
 //!
-//! Nothing is guessed. An [`ImportError`](attention_core::import::ImportError) names the file and
+//! Nothing is guessed. An [`ImportError`](attention_import::ImportError) names the file and
 //!
 //! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
 //!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
-//!   activation or `rope_type`, quantized parameters, cross-attention, a field of another family that would change the
-//!   numbers, ..
+//!   activation or `rope_type`, quantized parameters (`quantization_config`), cross-attention, a field of another
+//!   family that would change the numbers, ..
 //! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
 //!   model or of more layers; known buffers are left alone
+//! - an adapter of PEFT beside the model (`adapter_config.json`), which is not read
 //! - the shard that is missing, or lacks a tensor that the index places there
 //!
 //! # The attention of a layer
@@ -56,7 +58,7 @@
 //! Load the model, and take the field: `model.stack.layers[0].attention` of a language model or BERT,
 //! `model.encoder.layers[0].attention` and `model.decoder.layers[0].cross_attention` of T5. The normalization before it
 //! is `attention_residual.norm` beside it, and the window of a layer its `window`.
-//! [`load_multi_head_attention`](attention_core::import::load_multi_head_attention) reads the names of `torch.nn`'s
+//! [`load_multi_head_attention`](attention_import::load_multi_head_attention) reads the names of `torch.nn`'s
 //! layers, not of these (`q_proj.weight`).
 //!
 //! # Example
@@ -82,7 +84,7 @@
 //! // It is no Qwen.
 //! let error = load_qwen3(folder, &device).unwrap_err().to_string();
 //! assert!(error.ends_with(r#"`model_type`: expected "qwen3", got "llama""#));
-//! # Ok::<(), attention_core::import::ImportError>(())
+//! # Ok::<(), attention_import::ImportError>(())
 //! ```
 
 mod activation;
@@ -94,7 +96,6 @@ mod fields;
 mod folder;
 mod fused;
 mod gemma3;
-mod gpt_oss;
 mod head;
 mod layer_norm;
 mod layer_types;
@@ -103,14 +104,15 @@ mod names;
 mod open;
 mod qwen3;
 mod rotary;
+mod sentences;
 mod t5;
 
 pub use bart::load_bart;
 pub use bert::{load_bert, load_bert_encoder};
 pub use gemma3::load_gemma3;
-pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
 pub use layer_norm::{load_bloom, load_gpt2, load_opt};
 pub use llama::{load_gemma, load_gemma2, load_llama, load_mistral, load_phi3, load_qwen2};
 pub use open::{OpenModel, open};
 pub use qwen3::load_qwen3;
+pub use sentences::{SentenceDense, SentenceEncoder, open_sentences};
 pub use t5::{load_t5, load_t5_encoder};

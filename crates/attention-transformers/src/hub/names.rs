@@ -1,6 +1,6 @@
 //! Names of a family that differ from another's.
 
-use attention_core::import::StateDict;
+use attention_import::{StateDict, unwrapped};
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
@@ -18,14 +18,11 @@ impl Names {
     }
 }
 
-/// Names that compiled and distributed modules of PyTorch put between others.
-const WRAPPERS: [&str; 2] = ["module", "_orig_mod"];
-
 /// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma`
 /// and `beta`.
 pub(super) fn today(name: &str) -> String {
-    let parts = name.split('.').filter(|part| !WRAPPERS.contains(part));
-    let parts = parts.map(|part| match part {
+    let name = unwrapped(name);
+    let parts = name.split('.').map(|part| match part {
         "gamma" => "weight",
         "beta" => "bias",
         other => other,
@@ -37,6 +34,13 @@ pub(super) fn today(name: &str) -> String {
 pub(super) fn prefix<'a>(file: &StateDict, prefixes: &[&'a str], tensor: &str) -> &'a str {
     let is_there = |prefix: &&&str| file.contains(&format!("{prefix}{tensor}"));
     prefixes.iter().find(is_there).unwrap_or(&prefixes[0])
+}
+
+/// The one of several layers whose weight a file has, the first one if it has none: a layer that is tied to others is
+/// saved under any of their names.
+pub(super) fn first_of<'a>(file: &StateDict, names: &[&'a str]) -> &'a str {
+    let is_there = |name: &&&str| file.contains(&format!("{name}.weight"));
+    names.iter().find(is_there).unwrap_or(&names[0])
 }
 
 /// The learned positions of `embedding`, if it has some: the rows of the tensor `name` from `first` on.

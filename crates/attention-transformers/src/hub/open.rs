@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
-use attention_core::import::ImportError;
 use attention_core::position::{Alibi, Biased, Rotary};
 use attention_core::score::QkNormScore;
 use attention_core::{DotProductScore, NewRows};
+use attention_import::ImportError;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use super::bart::load_bart_encoder;
-use super::bert::load_bert_encoder;
 use super::fields::Fields;
 use super::folder::CONFIG;
 use super::head::Decoder;
-use super::layer_norm::{GPT2, OPT, load_bloom};
-use super::t5::load_t5_encoder;
-use super::{bart, encoder_families, gemma3, layer_norm, llama, qwen3, t5};
+use super::layer_norm::{BLOOM, GPT2, OPT};
+use super::sentences::refuse_dense;
+use super::{bart, bert, encoder_families, gemma3, layer_norm, llama, qwen3, t5};
+use crate::embedding::{PositionLimit, TokenEmbedding};
 use crate::language_model::LanguageModel;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
 /// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved
-/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, `PackedWeights` of `burn_fused_layers`
-/// packs its weights once.
+/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, [`TextEncoder::pack`] packs its weights
+/// once.
 #[derive(Module, Debug)]
 pub enum OpenModel {
     /// Llama, Mistral, Qwen 2, Phi-3, Gemma and Gemma 2.
@@ -35,6 +35,8 @@ pub enum OpenModel {
     NormalizedRotaryEncoder(TextEncoder<Rotary<QkNormScore>>),
     /// BLOOM.
     Alibi(LanguageModel<Biased<DotProductScore, Alibi>>),
+    /// The same without a head.
+    AlibiEncoder(TextEncoder<Biased<DotProductScore, Alibi>>),
     /// GPT-2 and OPT.
     Learned(LanguageModel<DotProductScore>),
     /// BERT and its kin, and the encoder of T5 or BART, without a head; GPT-2 and OPT without a head.
@@ -56,6 +58,7 @@ impl OpenModel {
             Self::NormalizedRotary(model) => model.features(tokens, rows),
             Self::NormalizedRotaryEncoder(model) => model.features(tokens, None, rows),
             Self::Alibi(model) => model.features(tokens, rows),
+            Self::AlibiEncoder(model) => model.features(tokens, None, rows),
             Self::Learned(model) => model.features(tokens, rows),
             Self::Encoder(model) => model.features(tokens, None, rows),
         }
@@ -70,6 +73,25 @@ impl OpenModel {
     /// As [`features`](Self::features), or if a text has no token.
     pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
         pooled(self.features(tokens, rows), rows, pooling)
+    }
+
+    /// The number of positions of a text, if it is limited.
+    pub fn position_limit(&self) -> Option<PositionLimit> {
+        self.embedding().position_limit()
+    }
+
+    /// The embedding of tokens.
+    pub(super) fn embedding(&self) -> &TokenEmbedding {
+        match self {
+            Self::Rotary(model) => &model.embedding,
+            Self::RotaryEncoder(model) => &model.embedding,
+            Self::NormalizedRotary(model) => &model.embedding,
+            Self::NormalizedRotaryEncoder(model) => &model.embedding,
+            Self::Alibi(model) => &model.embedding,
+            Self::AlibiEncoder(model) => &model.embedding,
+            Self::Learned(model) => &model.embedding,
+            Self::Encoder(model) => &model.embedding,
+        }
     }
 }
 
@@ -90,6 +112,7 @@ macro_rules! kinds {
 kinds! {
     Rotary<DotProductScore>: Rotary, RotaryEncoder;
     Rotary<QkNormScore>: NormalizedRotary, NormalizedRotaryEncoder;
+    Biased<DotProductScore, Alibi>: Alibi, AlibiEncoder;
     DotProductScore: Learned, Encoder;
 }
 
@@ -107,22 +130,23 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
         llama::model_types() => |folder, device| llama::load_with(folder, device, &llama::model_types()), Decoder::into;
         ["qwen3"] => qwen3::load_with, Decoder::into;
         ["gemma3_text", "gemma3"] => gemma3::load_with, Decoder::into;
-        ["bloom"] => load_bloom, OpenModel::Alibi;
+        ["bloom"] => |folder, device| layer_norm::load_with(folder, device, &BLOOM), Decoder::into;
         ["gpt2"] => |folder, device| layer_norm::load_with(folder, device, &GPT2), Decoder::into;
         ["opt"] => |folder, device| layer_norm::load_with(folder, device, &OPT), Decoder::into;
-        encoder_families::model_types() => load_bert_encoder, OpenModel::Encoder;
-        t5::MODEL_TYPES => load_t5_encoder, OpenModel::Encoder;
+        encoder_families::model_types() => bert::load_encoder, OpenModel::Encoder;
+        t5::MODEL_TYPES => t5::load_encoder, OpenModel::Encoder;
         bart::MODEL_TYPES => load_bart_encoder, OpenModel::Encoder;
     }
 }
 
 /// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
-/// one: heads of decoders and of BERTs for classes, spans of answers or values are left alone. Of T5 and BART, which
-/// read one text and write another, and have no such head here, it is the encoder; the whole is
-/// [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
+/// one: heads for classes, choices, spans of answers or values are left alone. T5 and BART, which read one text and
+/// write another, are the encoder alone; the whole is [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
 ///
 /// # Errors
-/// As [`hub`](super) says. For another `model_type` all that there are are named.
+/// As [`hub`](super) says. For another `model_type` all that there are are named. A folder of sentence-transformers
+/// whose vectors are more than features, pooled and normalized, is refused:
+/// [`open_sentences`](super::open_sentences) opens it.
 ///
 /// ```
 /// use attention_core::NewRows;
@@ -134,10 +158,15 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
 /// let model = hub::open(folder, &device)?;
 /// let features = model.features(Tensor::from_ints([[3, 1, 4]], &device), NewRows::All);
 /// assert_eq!(features.dims(), [1, 3, 24]);
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn open(folder: impl AsRef<Path>, device: &Device) -> Result<OpenModel, ImportError> {
-    let folder = folder.as_ref();
+    refuse_dense(folder.as_ref())?;
+    open_alone(folder.as_ref(), device)
+}
+
+/// [`open`], whatever `modules.json` says.
+pub(super) fn open_alone(folder: &Path, device: &Device) -> Result<OpenModel, ImportError> {
     let config = folder.join(CONFIG);
     let load = Fields::read(&config).and_then(|fields| {
         let got = fields.text("model_type")?;

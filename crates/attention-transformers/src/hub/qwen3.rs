@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use attention_core::import::{ImportError, StateDict};
 use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
+use attention_import::{ImportError, StateDict};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, LLAMA, layer_config, load_decoder, model_config};
@@ -12,7 +12,7 @@ use super::folder::load_model;
 use super::head::{FromDecoder, Loaded};
 use super::layer_types::{last_windows, with_windows};
 use super::llama::{THETA, is_buffer};
-use super::rotary::rotary;
+use super::rotary::{Angles, rotary};
 
 /// Loads a dense Qwen 3 (`model_type` `qwen3`) from a folder of Hugging Face's: a Llama whose queries and keys are
 /// normalized in each head before they turn, and whose last layers may attend to a window (`use_sliding_window`).
@@ -36,7 +36,7 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
         &["qwen3"],
         |fields| {
             let heads = Heads::of(fields)?;
-            let rotary = rotary(fields, heads.head_size, THETA)?;
+            let Angles { rotary, limit } = rotary(fields, heads.head_size, THETA)?;
             let layer = layer_config(fields, &heads, "hidden_act")?;
             let epsilon = fields.positive("rms_norm_eps")?;
             let config = model_config(fields, layer, false)?;
@@ -44,7 +44,8 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
             let score = QkNormScoreConfig::new(heads.head_size).with_epsilon(epsilon);
             let rotary = rotary.init_with(score.init(device), device);
             let score = |_| rotary.with_score(score.init(device));
-            let model = config.init_with(score, device);
+            let mut model = config.init_with(score, device);
+            model.embedding.angle_limit = limit;
             with_windows(model, fields, &has_window)
         },
         |model, file| {

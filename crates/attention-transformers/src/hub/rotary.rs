@@ -6,6 +6,7 @@ use attention_core::position::{
 
 use super::fields::Fields;
 use super::layer_types::LAYER_TYPES;
+use crate::embedding::PositionLimit;
 
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 6] = ["default", "linear", "yarn", "llama3", "dynamic", "longrope"];
@@ -34,15 +35,18 @@ fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
     }))
 }
 
+/// The angles of rotary embedding.
+pub(super) struct Angles {
+    pub(super) rotary: RotaryConfig,
+    /// The length up to which they are known, where longer texts change the angles of all tokens.
+    pub(super) limit: Option<PositionLimit>,
+}
+
 /// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
 /// keys. Texts may be longer than `max_position_embeddings`, as there.
 ///
 /// `theta` is that of fields that say nothing.
-pub(super) fn rotary(
-    fields: &Fields,
-    head_size: usize,
-    theta: f64,
-) -> Result<RotaryConfig, String> {
+pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, String> {
     let parameters = parameters(fields)?;
     for kind in LAYER_TYPES {
         if let Some(parameters) = &parameters {
@@ -59,7 +63,7 @@ pub(super) fn rotary_of(
     parameters: Option<&Fields>,
     head_size: usize,
     theta: f64,
-) -> Result<RotaryConfig, String> {
+) -> Result<Angles, String> {
     let max_positions = fields.size("max_position_embeddings")?;
     if !head_size.is_multiple_of(2) {
         let got = head_size.to_string();
@@ -80,13 +84,17 @@ pub(super) fn rotary_of(
         Some(parameters) => scaling(parameters, max_positions, theta, rotated_size)?,
         None => (RotaryScaling::None, None),
     };
-    let max_positions = limit.unwrap_or(max_positions.max(MIN_ANGLES / (head_size / 2)));
-    Ok(RotaryConfig::new(head_size, max_positions)
+    let max_positions = match limit {
+        Some(limit) => limit.max_positions,
+        None => max_positions.max(MIN_ANGLES / (head_size / 2)),
+    };
+    let rotary = RotaryConfig::new(head_size, max_positions)
         .with_theta(theta)
         .with_layout(RotaryLayout::HalfSplit)
         .with_rotated_size((rotated_size < head_size).then_some(rotated_size))
         .with_scaling(scaling)
-        .with_after_projection(true))
+        .with_after_projection(true);
+    Ok(Angles { rotary, limit })
 }
 
 /// The number of features of a head that turn, or else which factors there may be.
@@ -100,13 +108,13 @@ fn partial(fields: &Fields, head_size: usize, factor: f64) -> Result<usize, Stri
     is_fit.then_some(rotated_size).ok_or_else(expected)
 }
 
-/// The scaling, and the length up to which it is known where longer texts change the angles of all tokens.
+/// The scaling, and the limit of [`Angles`].
 fn scaling(
     parameters: &Fields,
     max_positions: usize,
     theta: f64,
     rotated_size: usize,
-) -> Result<(RotaryScaling, Option<usize>), String> {
+) -> Result<(RotaryScaling, Option<PositionLimit>), String> {
     let reason = "queries are not scaled by their positions";
     parameters.refuse("llama_4_scaling_beta", reason)?;
     // The older name.
@@ -132,13 +140,21 @@ fn scaling(
         "llama3" => RotaryScaling::Llama3(llama3(parameters, original_max_positions()?)?),
         "dynamic" => {
             parameters.positive("factor")?;
-            return Ok((RotaryScaling::None, Some(max_positions)));
+            let limit = PositionLimit {
+                max_positions,
+                reason: "`dynamic` has other angles for all tokens of a longer text",
+            };
+            return Ok((RotaryScaling::None, Some(limit)));
         }
         // The older name, of Phi-3.
         "longrope" | "su" => {
             let original = original_max_positions()?;
             let scaling = longrope(parameters, [original, max_positions], theta, rotated_size)?;
-            return Ok((scaling, Some(original.min(max_positions))));
+            let limit = PositionLimit {
+                max_positions: original.min(max_positions),
+                reason: "`longrope` has other angles for all tokens of a longer text",
+            };
+            return Ok((scaling, Some(limit)));
         }
         other => return Err(parameters.unknown(field, &KINDS, other)),
     };

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use attention_core::DotProductScore;
-use attention_core::import::{ImportError, StateDict};
 use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
 use attention_core::score::DotProductScoreConfig;
+use attention_import::{ImportError, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation_pair;
 use super::decoder::{LLAMA, Layout, load_layers, load_layers_with_memory};
 use super::fields::Fields;
 use super::folder::load_model;
-use super::head::{check_copy, own_head};
-use super::names::Names;
+use super::head::{check_stacks, own_head};
+use super::names::{Names, first_of, prefix};
+use super::sentences::refuse_dense;
 use crate::decoder::TransformerDecoderConfig;
 use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
@@ -24,10 +25,13 @@ use crate::norm::{Norm, NormConfig};
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
-const EMBEDDING: &str = "shared.weight";
+/// The embedding, and its names within each stack, which older files have beside the first.
+const EMBEDDINGS: [&str; 3] = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"];
 
-/// The embedding under the names that each stack has for it, in older files.
-const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
+const HEAD: &str = "lm_head";
+
+/// The prefix of a model beside a head with classes.
+const WITH_CLASSES: &str = "transformer.";
 
 pub(super) const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
 
@@ -71,6 +75,7 @@ macro_rules! layout {
                     concat!("layer.", $at, ".layer_norm"),
                 ),
             ]),
+            has_wide_output: true,
             ..LLAMA
         }
     };
@@ -82,7 +87,7 @@ const DECODER: Layout = layout!(2);
 /// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
 ///
-/// - `shared.weight`, the embedding of both stacks
+/// - `shared.weight`, the embedding of both stacks, or one of the names to which it is tied
 /// - `encoder.final_layer_norm.weight` and `decoder.final_layer_norm.weight`
 /// - of layer `n`, after `encoder.block.n.layer.`: `0.SelfAttention.q.weight`, `k`, `v`, `o`, `1.DenseReluDense`, and
 ///   `0.layer_norm.weight`, `1.layer_norm.weight`
@@ -98,6 +103,9 @@ const DECODER: Layout = layout!(2);
 ///
 /// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
 /// after the last normalizations.
+///
+/// On a device of half precision `wo` stays in f32, and so does what it is added to, up to the next normalization, as
+/// by `transformers`: its results may be beyond f16.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -116,7 +124,7 @@ const DECODER: Layout = layout!(2);
 /// let config = GenerateConfig::new(20).with_stop_tokens(vec![1]);
 /// let texts = config.generate(&model, model.state(memory), &[[0]]).run();
 /// println!("{:?}", texts[0].tokens);
-/// # Ok::<(), attention_core::import::ImportError>(())
+/// # Ok::<(), attention_import::ImportError>(())
 /// ```
 pub fn load_t5(
     folder: impl AsRef<Path>,
@@ -125,8 +133,12 @@ pub fn load_t5(
     load_model(
         folder.as_ref(),
         &MODEL_TYPES,
-        |fields| Ok(config(fields)?.init_with(score, score, score, device)),
-        load,
+        |fields| {
+            let is_tied = fields.flag("tie_word_embeddings", true)?;
+            let model = config(fields)?.init_with(score, score, score, device);
+            Ok((model, is_tied))
+        },
+        |(model, is_tied), file| load(model, file, is_tied),
         |name| name == UNUSED,
     )
 }
@@ -134,7 +146,8 @@ pub fn load_t5(
 /// Loads the encoder of a T5 or mT5 from a folder of Hugging Face's: of a whole model, whose decoder is left alone, or
 /// of a `T5EncoderModel`, as embeddings of sentences and the models of pictures have.
 ///
-/// The names are those of [`load_t5`]; the embedding may be `encoder.embed_tokens.weight` alone.
+/// The names are those of [`load_t5`], with or without `transformer.` before them; the embedding may be
+/// `encoder.embed_tokens.weight` alone. Heads with classes or spans of answers are left alone.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -142,8 +155,17 @@ pub fn load_t5_encoder(
     folder: impl AsRef<Path>,
     device: &Device,
 ) -> Result<TextEncoder<DotProductScore>, ImportError> {
+    refuse_dense(folder.as_ref())?;
+    load_encoder(folder.as_ref(), device)
+}
+
+/// [`load_t5_encoder`], whatever `modules.json` says.
+pub(super) fn load_encoder(
+    folder: &Path,
+    device: &Device,
+) -> Result<TextEncoder<DotProductScore>, ImportError> {
     load_model(
-        folder.as_ref(),
+        folder,
         &MODEL_TYPES,
         |fields| {
             let config = config(fields)?;
@@ -154,14 +176,18 @@ pub fn load_t5_encoder(
             })
         },
         |mut model, file| {
-            let names = [EMBEDDING, COPIES[0]];
-            let name = names.iter().find(|name| file.contains(name));
-            let weight = &mut model.embedding.tokens.weight;
-            *weight = file.parameter(weight.clone(), name.unwrap_or(&EMBEDDING))?;
-            load_encoder(&mut model.stack, file)?;
+            let first = "encoder.block.0.layer.0.layer_norm.weight";
+            let base = prefix(file, &["", WITH_CLASSES], first);
+            let names = EMBEDDINGS.map(|name| format!("{base}{name}"));
+            let name = first_of(file, &names.each_ref().map(String::as_str));
+            model.embedding.tokens = file.embedding(model.embedding.tokens, name)?;
+            load_stack(&mut model.stack, file, base)?;
             Ok(model)
         },
-        |name| name == EMBEDDING || name == COPIES[0] || !name.starts_with("encoder."),
+        |name| {
+            let own = name.strip_prefix(WITH_CLASSES).unwrap_or(name);
+            !own.starts_with("encoder.") || own.starts_with(EMBEDDINGS[1])
+        },
     )
 }
 
@@ -255,16 +281,16 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
 fn load(
     mut model: EncoderDecoder<DotProductScore>,
     file: &StateDict,
+    is_tied: bool,
 ) -> Result<EncoderDecoder<DotProductScore>, String> {
-    let embedding = &mut model.embedding.tokens.weight;
-    *embedding = file.parameter(embedding.clone(), EMBEDDING)?;
-    let shape = embedding.dims();
-    for copy in COPIES {
-        let reason = "as both stacks have the same embedding";
-        check_copy(file, [copy, EMBEDDING], &shape, reason)?;
-    }
-    model.head = own_head(file, ["lm_head", EMBEDDING], &model.embedding.tokens)?;
-    load_encoder(&mut model.encoder, file)?;
+    let [shared, of_encoder, of_decoder] = EMBEDDINGS;
+    let names = [shared, of_encoder, of_decoder, HEAD];
+    let name = first_of(file, if is_tied { &names } else { &EMBEDDINGS });
+    model.embedding.tokens = file.embedding(model.embedding.tokens, name)?;
+    let tokens = &model.embedding.tokens;
+    check_stacks(file, &EMBEDDINGS, name, tokens)?;
+    model.head = own_head(file, [HEAD, &format!("{name}.weight")], tokens)?;
+    load_stack(&mut model.encoder, file, "")?;
     let decoder = &mut model.decoder;
     load_layers_with_memory(&mut decoder.layers, file, "decoder.", &DECODER)?;
     let ends = (&mut decoder.norm, &mut decoder.position_bias);
@@ -272,13 +298,20 @@ fn load(
     Ok(model)
 }
 
-fn load_encoder(
+/// The encoder after the prefix `base`.
+fn load_stack(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
+    base: &str,
 ) -> Result<(), String> {
-    load_layers(&mut encoder.layers, file, "encoder.", &ENCODER)?;
+    load_layers(
+        &mut encoder.layers,
+        file,
+        &format!("{base}encoder."),
+        &ENCODER,
+    )?;
     let ends = (&mut encoder.norm, &mut encoder.position_bias);
-    load_ends(ends, file, "encoder")
+    load_ends(ends, file, &format!("{base}encoder"))
 }
 
 /// The last normalization and the position bias of a stack.

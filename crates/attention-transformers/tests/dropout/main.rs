@@ -10,7 +10,7 @@ use attention_core::{
     Attention, AttentionOutput, DotProductAttentionConfig, Mask, ScoringFunction,
 };
 use attention_tests::{
-    Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, device,
+    Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, check, device,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -75,28 +75,19 @@ fn with_weights<S: ScoringFunction>(
     [Array::read(context), Array::read(weights)]
 }
 
-struct IsOffOutsideTraining;
-
-impl Check for IsOffOutsideTraining {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let expected = &problem.solve()["weights"];
-        let plain = &device.clone().inner();
-        // By the device, and by the module's flag on a training device.
-        let inference = attention.valid();
-        let context = forward(&inference, problem, plain);
-        assert_close("valid", &context, expected, 4e-6);
-        let [context, weights] = with_weights(&inference, problem, plain);
-        assert_close("valid", &context, expected, 4e-6);
-        assert_close("valid", &weights, expected, 4e-6);
-        let context = forward(&inference.to_device(device), problem, device);
-        assert_close("flag off", &context, expected, 4e-6);
-    }
-}
+check!(IsOffOutsideTraining, |attention, problem, device| {
+    let expected = &problem.solve()["weights"];
+    let plain = &device.clone().inner();
+    // By the device, and by the module's flag on a training device.
+    let inference = attention.valid();
+    let context = forward(&inference, problem, plain);
+    assert_close("valid", &context, expected, 4e-6);
+    let [context, weights] = with_weights(&inference, problem, plain);
+    assert_close("valid", &context, expected, 4e-6);
+    assert_close("valid", &weights, expected, 4e-6);
+    let context = forward(&inference.to_device(device), problem, device);
+    assert_close("flag off", &context, expected, 4e-6);
+});
 
 #[test]
 fn is_off_outside_training() {
@@ -110,49 +101,31 @@ fn is_off_outside_training() {
     });
 }
 
-struct DropsNothing;
-
-impl Check for DropsNothing {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let expected = &problem.solve()["weights"];
-        let context = forward(&attention, problem, device);
-        assert_close("forward", &context, expected, 4e-6);
-        let [context, weights] = with_weights(&attention, problem, device);
-        assert_close("with weights", &context, expected, 4e-6);
-        assert_close("with weights", &weights, expected, 4e-6);
-    }
-}
+check!(DropsNothing, |attention, problem, device| {
+    let expected = &problem.solve()["weights"];
+    let context = forward(&attention, problem, device);
+    assert_close("forward", &context, expected, 4e-6);
+    let [context, weights] = with_weights(&attention, problem, device);
+    assert_close("with weights", &context, expected, 4e-6);
+    assert_close("with weights", &weights, expected, 4e-6);
+});
 
 #[test]
 fn of_probability_zero_is_none() {
     each(0.0, DropsNothing);
 }
 
-struct DropsItsShare;
-
-impl Check for DropsItsShare {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        device.seed(7);
-        let clean = &problem.solve()["weights"];
-        let attended = problem.mask.table(problem.scores_shape());
-        let [context, weights] = with_weights(&attention, problem, device);
-        // The weights returned are those before dropout.
-        assert_close("weights", &weights, clean, 4e-6);
-        for dropped in [context, forward(&attention, problem, device)] {
-            assert_drops_its_share("dropped", &dropped, clean, &attended, PROBABILITY);
-        }
+check!(DropsItsShare, |attention, problem, device| {
+    device.seed(7);
+    let clean = &problem.solve()["weights"];
+    let attended = problem.mask.table(problem.scores_shape());
+    let [context, weights] = with_weights(&attention, problem, device);
+    // The weights returned are those before dropout.
+    assert_close("weights", &weights, clean, 4e-6);
+    for dropped in [context, forward(&attention, problem, device)] {
+        assert_drops_its_share("dropped", &dropped, clean, &attended, PROBABILITY);
     }
-}
+});
 
 /// The share of `probability` of the weights is 0, and the others are scaled; `attended` is 0 for weights without keys.
 fn assert_drops_its_share(
@@ -181,10 +154,8 @@ fn assert_drops_its_share(
     }
     // Five standard deviations: wrong once in two million. `<=`, since a probability of 0 deviates by 0.
     let deviation = (total * probability * (1.0 - probability)).sqrt();
-    assert!(
-        (count - total * probability).abs() <= 5.0 * deviation,
-        "{what}: {count} of {total} dropped"
-    );
+    let is_near = (count - total * probability).abs() <= 5.0 * deviation;
+    assert!(is_near, "{what}: {count} of {total} dropped");
 }
 
 #[test]
@@ -192,83 +163,62 @@ fn drops_its_share_scales_the_rest_and_returns_weights_from_before() {
     each(PROBABILITY, DropsItsShare);
 }
 
-struct FollowsTheSeed;
-
-impl Check for FollowsTheSeed {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let run = |seed| {
-            device.seed(seed);
-            let first = forward(&attention, problem, device);
-            (
-                first,
-                forward(&attention, problem, device),
-                with_weights(&attention, problem, device),
-            )
-        };
-        let (one, again, other) = (run(1), run(1), run(2));
-        assert_same("same seed", &again.0, &one.0);
-        assert_same("same seed, second call", &again.1, &one.1);
-        assert_same("same seed, with weights", &again.2[0], &one.2[0]);
-        assert_ne!(one.0, one.1, "two calls drop alike");
-        assert_ne!(one.0, other.0, "two seeds drop alike");
-        // Examples, heads and queries drop differently.
-        let pattern =
-            |b, h, i| -> Vec<bool> { (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect() };
-        let patterns =
-            [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
-        for (at, pattern) in patterns.iter().enumerate() {
-            assert!(!patterns[..at].contains(pattern), "rows drop alike");
-        }
+check!(FollowsTheSeed, |attention, problem, device| {
+    let run = |seed| {
+        device.seed(seed);
+        let first = forward(&attention, problem, device);
+        (
+            first,
+            forward(&attention, problem, device),
+            with_weights(&attention, problem, device),
+        )
+    };
+    let (one, again, other) = (run(1), run(1), run(2));
+    assert_same("same seed", &again.0, &one.0);
+    assert_same("same seed, second call", &again.1, &one.1);
+    assert_same("same seed, with weights", &again.2[0], &one.2[0]);
+    assert_ne!(one.0, one.1, "two calls drop alike");
+    assert_ne!(one.0, other.0, "two seeds drop alike");
+    // Examples, heads and queries drop differently.
+    let pattern =
+        |b, h, i| -> Vec<bool> { (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect() };
+    let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
+    for (at, pattern) in patterns.iter().enumerate() {
+        assert!(!patterns[..at].contains(pattern), "rows drop alike");
     }
-}
+});
 
 #[test]
 fn follows_the_seed_and_nothing_else() {
     each(PROBABILITY, FollowsTheSeed);
 }
 
-struct BackwardAgrees;
-
-impl Check for BackwardAgrees {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        device.seed(3);
-        let [queries, keys, values] = inputs(problem, device);
-        let values = values.require_grad();
-        let mask = problem.mask.mask(device);
-        let received = Array::draw(
-            9,
-            &[
-                SQUARE.batch,
-                SQUARE.heads,
-                SQUARE.queries,
-                SQUARE.value_size,
-            ],
-        );
-        let output = attention.forward(queries, keys, values.clone(), &mask);
-        let dropped = Array::read(output.clone());
-        let gradients = (output * received.f32(device)).sum().backward();
-        let actual = Array::read(values.grad(&gradients).unwrap());
-        // The context is the dropped weights; so the gradient of the values is their transpose times what came.
-        let expected = Array::from_fn(&actual.shape, |at| {
-            (0..SQUARE.queries)
-                .map(|i| {
-                    dropped.at(&[at[0], at[1], i, at[2]]) * received.at(&[at[0], at[1], i, at[3]])
-                })
-                .sum()
-        });
-        assert_close("values", &actual, &expected, 4e-6);
-    }
-}
+check!(BackwardAgrees, |attention, problem, device| {
+    device.seed(3);
+    let [queries, keys, values] = inputs(problem, device);
+    let values = values.require_grad();
+    let mask = problem.mask.mask(device);
+    let received = Array::draw(
+        9,
+        &[
+            SQUARE.batch,
+            SQUARE.heads,
+            SQUARE.queries,
+            SQUARE.value_size,
+        ],
+    );
+    let output = attention.forward(queries, keys, values.clone(), &mask);
+    let dropped = Array::read(output.clone());
+    let gradients = (output * received.f32(device)).sum().backward();
+    let actual = Array::read(values.grad(&gradients).unwrap());
+    // The context is the dropped weights; so the gradient of the values is their transpose times what came.
+    let expected = Array::from_fn(&actual.shape, |at| {
+        (0..SQUARE.queries)
+            .map(|i| dropped.at(&[at[0], at[1], i, at[2]]) * received.at(&[at[0], at[1], i, at[3]]))
+            .sum()
+    });
+    assert_close("values", &actual, &expected, 4e-6);
+});
 
 #[test]
 fn drops_the_same_forward_and_backward() {
@@ -307,7 +257,7 @@ fn acts_on_prepared_keys_too() {
         let [queries, keys, values] = inputs(&problem, device);
         let memory = attention.prepare(keys, values, Mask::none());
         device.seed(1);
-        let context = Array::read(attention.attend(queries, &memory));
+        let context = Array::read(attention.attend(queries, &memory, Mask::none()));
         device.seed(1);
         assert_same("attend", &context, &forward(&attention, &problem, device));
         assert!(context.data.contains(&0.0));

@@ -55,8 +55,12 @@ fn contexts<S: ScoringFunction>(
     if options.bias.is_none() && options.sinks.is_none() {
         let (q, k, v) = all();
         let memory = attention.prepare(k, v, options.mask.clone());
-        contexts.push(attention.attend(q.clone(), &memory));
-        contexts.push(attention.attend_with_weights(q, &memory).context);
+        contexts.push(attention.attend(q.clone(), &memory, Mask::none()));
+        contexts.push(
+            attention
+                .attend_with_weights(q, &memory, Mask::none())
+                .context,
+        );
     }
     contexts.into_iter().map(Array::read).collect()
 }

@@ -1,7 +1,8 @@
 //! Beam search: with beams for all texts that there are it finds them in order.
 
 use attention_tests::{Array, device, refuses};
-use attention_transformers::{Beam, BeamConfig, SelectTexts};
+use attention_transformers::search::BeamOutput;
+use attention_transformers::{BeamConfig, SelectTexts};
 use burn::tensor::{Int, Tensor};
 
 use super::generation::{Given, Table};
@@ -13,40 +14,38 @@ const MOST: usize = 4;
 impl SelectTexts for Given {
     fn select(&mut self, indices: Tensor<1, Int>) {
         let indices = indices.into_data();
-        let selected = indices
-            .iter::<i64>()
-            .map(|at| self.tokens[at as usize].clone());
-        self.tokens = selected.collect();
+        let selected = indices.iter::<i64>().map(|at| at as usize);
+        self.tokens = selected.map(|at| self.tokens[at].clone()).collect();
     }
 }
 
 fn table() -> Table {
-    let drawn = Array::draw(7, &[5, 5]);
-    let row = |last: usize| {
-        (0..5)
-            .map(|token| 2.0 * drawn.at(&[last, token]) as f32)
-            .collect()
-    };
+    let drawn: Vec<f32> = Array::draw(7, &[5, 5])
+        .data
+        .iter()
+        .map(|x| 2.0 * *x as f32)
+        .collect();
     Table {
-        logits: (0..5).map(row).collect(),
+        logits: drawn.chunks(5).map(<[f32]>::to_vec).collect(),
         device: device::plain()[0].clone(),
     }
 }
 
 /// All texts after `last`, by plain loops, of which `tokens` and their log-probability are there.
-fn all(config: &BeamConfig, last: u32, tokens: &[u32], sum: f64, found: &mut Vec<Beam>) {
+fn all(config: &BeamConfig, last: u32, tokens: &[u32], sum: f64, found: &mut Vec<BeamOutput>) {
     let logits = &table().logits[last as usize];
     let counted = (0..5).filter(|token| !config.renormalize || *token != EXCLUDED);
-    let total: f64 = counted
-        .map(|token| f64::from(logits[token as usize]).exp())
-        .sum();
+    let powers = counted.map(|token| f64::from(logits[token as usize]).exp());
+    let total: f64 = powers.sum();
     for token in (0..5).filter(|token| *token != EXCLUDED) {
         let sum = sum + f64::from(logits[token as usize]) - total.ln();
         let text = [tokens, &[token]].concat();
         if token == STOP || text.len() == MOST {
             let score = sum / (text.len() as f64).powf(config.length_penalty);
-            found.push(Beam {
+            found.push(BeamOutput {
                 tokens: text,
+                ended: true,
+                log_probability: sum,
                 score,
             });
         } else {
@@ -84,27 +83,35 @@ fn as_many_beams_as_texts_find_all_of_them() {
 
 #[test]
 fn a_search_that_cannot_be_is_refused() {
-    let generate = |config: BeamConfig, prompt: Vec<u32>| {
-        config.generate(&table(), Given::default(), &[prompt]);
-    };
+    let config = || BeamConfig::new(2, 3);
     let none = "at least one token expected in each prompt, got none in prompt 0";
-    refuses(none, || generate(BeamConfig::new(2, 3), Vec::new()));
-    refuses("beams expected at least 1", || {
-        generate(BeamConfig::new(0, 3), vec![0])
-    });
-    refuses("max_tokens expected at least 1", || {
-        generate(BeamConfig::new(2, 0), vec![0])
-    });
-    let penalty = BeamConfig::new(2, 3).with_length_penalty(f64::NAN);
-    refuses("length_penalty expected a finite number", || {
-        generate(penalty, vec![0])
-    });
-    let last = BeamConfig::new(2, 3).with_last_token(Some(5));
-    refuses("last_token expected in 0..5, got 5", || {
-        generate(last, vec![0])
-    });
-    let nothing = BeamConfig::new(2, 3).with_excluded_tokens((0..5).collect());
-    refuses("a token that is not excluded expected, got none", || {
-        generate(nothing, vec![0])
-    });
+    let nothing = config().with_excluded_tokens((0..5).collect());
+    for (expected, config, prompt) in [
+        (none, config(), vec![]),
+        ("beams expected at least 1", BeamConfig::new(0, 3), vec![0]),
+        (
+            "max_tokens expected at least 1",
+            BeamConfig::new(2, 0),
+            vec![0],
+        ),
+        (
+            "length_penalty expected a finite number",
+            config().with_length_penalty(f64::NAN),
+            vec![0],
+        ),
+        (
+            "last_token expected in 0..5, got 5",
+            config().with_last_token(Some(5)),
+            vec![0],
+        ),
+        (
+            "a token that is not excluded expected, got none",
+            nothing,
+            vec![0],
+        ),
+    ] {
+        refuses(expected, || {
+            config.generate(&table(), Given::default(), &[prompt])
+        });
+    }
 }

@@ -3,7 +3,7 @@
 use attention_core::Mask;
 use attention_core::drop_in::generate_autoregressive_mask;
 use attention_tests::{
-    Array, Outcome, assert_close, assert_outcomes_close, device, panic_message, parameters,
+    Array, Outcome, assert_close, assert_outcomes_close, device, parameters, refuses,
 };
 use attention_transformers::burn_nn as ours;
 use burn::config::Config;
@@ -50,22 +50,13 @@ fn outcome<const N: usize>(
     outcome
 }
 
-fn activations() -> [ActivationConfig; 4] {
-    [
-        ActivationConfig::Gelu,
-        ActivationConfig::GeluApproximate,
-        ActivationConfig::Relu,
-        ActivationConfig::Tanh,
-    ]
-}
-
 #[test]
 fn an_encoder_is_burns() {
+    use ActivationConfig::{Gelu, GeluApproximate, Relu, Tanh};
     device::each_training(|device| {
-        for (norm_first, activation) in [true, false]
-            .into_iter()
-            .flat_map(|order| activations().map(|activation| (order, activation)))
-        {
+        let activations = || [Gelu, GeluApproximate, Relu, Tanh];
+        let orders = [true, false].into_iter();
+        for (norm_first, activation) in orders.flat_map(|it| activations().map(|of| (it, of))) {
             let what = format!("norm first: {norm_first}, {activation}");
             let theirs = burns::TransformerEncoderConfig::new(SIZE, 17, 3, 2)
                 .with_dropout(0.0)
@@ -76,23 +67,22 @@ fn an_encoder_is_burns() {
             let config = ours::TransformerEncoderConfig::load_binary(text.as_bytes()).unwrap();
             assert_eq!(config.to_string(), text);
             let theirs = theirs.init(device);
-            let ours = config
-                .init(device)
-                .load_record(theirs.clone().into_record());
+            let ours = config.init(device);
+            let ours = ours.load_record(theirs.clone().into_record());
             let masks = || {
                 let causal = generate_autoregressive_mask(BATCH, ROWS, device);
                 (pad(ROWS).bool::<2>(device), causal)
             };
-            let mut expected = outcome(&theirs, [rows(1, ROWS, device)], |[rows]| {
-                let (pad, causal) = masks();
-                let input = burns::TransformerEncoderInput::new(rows);
-                theirs.forward(input.mask_pad(pad).mask_attn(causal))
-            });
-            let mut actual = outcome(&ours, [rows(1, ROWS, device)], |[rows]| {
-                let (pad, causal) = masks();
-                let input = ours::TransformerEncoderInput::new(rows);
-                ours.forward(input.mask_pad(pad).mask_attn(causal))
-            });
+            macro_rules! outcome {
+                ($module:ident, $of:ident) => {
+                    outcome(&$module, [rows(1, ROWS, device)], |[rows]| {
+                        let (pad, causal) = masks();
+                        let input = $of::TransformerEncoderInput::new(rows);
+                        $module.forward(input.mask_pad(pad).mask_attn(causal))
+                    })
+                };
+            }
+            let (mut expected, mut actual) = (outcome!(theirs, burns), outcome!(ours, ours));
             assert_eq!(actual.len(), 2 * (7 + 4 + 4) + 2, "{what}: results");
             if text.contains("Gelu") && !format!("{device:?}").contains("Flex") {
                 // Burn's gradient of GELU is another function's on ndarray and wgpu, see docs/upstream.md.
@@ -130,30 +120,26 @@ fn a_decoder_is_burns() {
             let config = ours::TransformerDecoderConfig::load_binary(text.as_bytes()).unwrap();
             assert_eq!(config.to_string(), text);
             let theirs = theirs.init(device);
-            let ours = config
-                .init(device)
-                .load_record(theirs.clone().into_record());
+            let ours = config.init(device);
+            let ours = ours.load_record(theirs.clone().into_record());
             let pairs = Array::from_fn(&[BATCH, ROWS, KEYS], |at| {
                 f64::from(at[2] > 0 && (at[0] + at[1] + at[2]) % 3 == 0)
             });
             let inputs = || [rows(1, ROWS, device), rows(2, KEYS, device)];
             let causal = || generate_autoregressive_mask(BATCH, ROWS, device);
-            let expected = outcome(&theirs, inputs(), |[target, memory]| {
-                let input = burns::TransformerDecoderInput::new(target, memory)
-                    .target_mask_attn(causal())
-                    .target_mask_pad(pad(ROWS).bool(device))
-                    .memory_mask_pad(pad(KEYS).bool(device))
-                    .memory_mask_attn(pairs.bool(device));
-                theirs.forward(input)
-            });
-            let actual = outcome(&ours, inputs(), |[target, memory]| {
-                let input = ours::TransformerDecoderInput::new(target, memory)
-                    .target_mask_attn(causal())
-                    .target_mask_pad(pad(ROWS).bool(device))
-                    .memory_mask_pad(pad(KEYS).bool(device))
-                    .memory_mask_attn(pairs.bool(device));
-                ours.forward(input)
-            });
+            macro_rules! outcome {
+                ($module:ident, $of:ident) => {
+                    outcome(&$module, inputs(), |[target, memory]| {
+                        let input = $of::TransformerDecoderInput::new(target, memory)
+                            .target_mask_attn(causal())
+                            .target_mask_pad(pad(ROWS).bool(device))
+                            .memory_mask_pad(pad(KEYS).bool(device))
+                            .memory_mask_attn(pairs.bool(device));
+                        $module.forward(input)
+                    })
+                };
+            }
+            let (expected, actual) = (outcome!(theirs, burns), outcome!(ours, ours));
             assert_eq!(actual.len(), 2 * (2 * 7 + 4 + 6) + 3, "{what}: results");
             assert_outcomes_close(&what, &actual, &expected, CLOSE);
             let [target, memory] = inputs();
@@ -179,47 +165,37 @@ fn steps_with_a_cache_are_the_whole() {
             .flat_map(|order| [(order, &[1, 2, 3, 4, 5][..]), (order, &[2, 3, 5])])
         {
             let what = format!("norm first: {norm_first}, lengths {lens:?}");
-            let encoder = ours::TransformerEncoderConfig::new(SIZE, 17, 3, 2)
-                .with_norm_first(norm_first)
-                .init(device);
-            let input = |len| ours::TransformerEncoderInput::new(first(len)).mask(Mask::causal());
-            let expected = Array::read(encoder.forward(input(ROWS)));
-            let mut cache = encoder.new_autoregressive_cache();
-            let mut last = None;
-            for &len in lens {
-                last = Some(encoder.forward_autoregressive_inference(input(len), &mut cache));
+            macro_rules! check {
+                ($what:literal, $config:expr, $input:ident) => {{
+                    let stack = $config.with_norm_first(norm_first).init(device);
+                    let expected = Array::read(stack.forward($input(ROWS)));
+                    let mut cache = stack.new_autoregressive_cache();
+                    let mut last = None;
+                    for &len in lens {
+                        let step = stack.forward_autoregressive_inference($input(len), &mut cache);
+                        last = Some(Array::read(step));
+                    }
+                    let what = format!("{}, {what}", $what);
+                    assert_close(what, &last.expect("a step"), &expected, CLOSE);
+                    (stack, cache)
+                }};
             }
-            let got = Array::read(last.expect("a step"));
-            assert_close(format!("encoder, {what}"), &got, &expected, CLOSE);
-            let refused =
-                panic_message(|| encoder.forward_autoregressive_inference(input(ROWS), &mut cache));
-            assert!(
-                refused.contains("expected more rows than the 5"),
-                "{refused}"
-            );
-
-            let decoder = ours::TransformerDecoderConfig::new(SIZE, 17, 3, 2)
-                .with_norm_first(norm_first)
-                .init(device);
+            let input = |len| ours::TransformerEncoderInput::new(first(len)).mask(Mask::causal());
+            let config = ours::TransformerEncoderConfig::new(SIZE, 17, 3, 2);
+            let (encoder, mut cache) = check!("encoder", config, input);
+            refuses("expected more rows than the 5", || {
+                encoder.forward_autoregressive_inference(input(ROWS), &mut cache)
+            });
             let input = |len| {
                 let input = ours::TransformerDecoderInput::new(first(len), memory.clone());
                 input.target_mask(Mask::causal()).memory_mask_pad(pad())
             };
-            let expected = Array::read(decoder.forward(input(ROWS)));
-            let mut cache = decoder.new_autoregressive_cache();
-            let mut last = None;
-            for &len in lens {
-                last = Some(decoder.forward_autoregressive_inference(input(len), &mut cache));
-            }
-            let got = Array::read(last.expect("a step"));
-            assert_close(format!("decoder, {what}"), &got, &expected, CLOSE);
+            let config = ours::TransformerDecoderConfig::new(SIZE, 17, 3, 2);
+            let (_, mut cache) = check!("decoder", config, input);
             let other = ours::TransformerDecoderConfig::new(SIZE, 17, 3, 1).init(device);
-            let refused =
-                panic_message(|| other.forward_autoregressive_inference(input(ROWS), &mut cache));
-            assert!(
-                refused.contains("a cache of 1 layers expected"),
-                "{refused}"
-            );
+            refuses("a cache of 1 layers expected", || {
+                other.forward_autoregressive_inference(input(ROWS), &mut cache)
+            });
         }
     });
 }

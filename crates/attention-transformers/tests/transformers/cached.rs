@@ -148,12 +148,8 @@ fn a_window_is_that_of_its_layer() {
         model.stack.layers[1].window = Some(3);
         let expected = Array::read(model.forward(tensor(&tokens, device), NewRows::All));
         let first = |array: &Array| Array::from_fn(&[2, 3, 11], |at| array.at(at));
-        assert_close(
-            "rows within the window",
-            &first(&expected),
-            &first(&unlimited),
-            1e-5,
-        );
+        let what = "rows within the window";
+        assert_close(what, &first(&expected), &first(&unlimited), 1e-5);
         assert!(error(&expected, &unlimited) > 1e-3, "no window");
         for chunks in [&[1; 9][..], &[5, 1, 3]] {
             let got = in_chunks(&model, &tokens, chunks, device);

@@ -2,9 +2,8 @@
 
 use attention_core::NewRows;
 use attention_tests::{Array, device, refuses};
-use attention_transformers::{
-    CausalModel, FinishReason, GenerateConfig, RandomSamplingConfig, Sampling,
-};
+use attention_transformers::FinishReason::{self, MaxTokens, StopSequence, StopToken};
+use attention_transformers::{CausalModel, GenerateConfig, RandomSamplingConfig, Sampling};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::models::{VOCAB, models, tensor, text};
@@ -16,7 +15,7 @@ pub(super) struct Table {
 }
 
 /// The tokens of each example, and how many rows each call had.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Given {
     pub(super) tokens: Vec<Vec<u32>>,
     rows: Vec<usize>,
@@ -54,14 +53,9 @@ impl CausalModel for Table {
 /// Each token is followed by the next one, the last by the first.
 fn counting(vocab: usize) -> Table {
     let row = |last: usize| {
-        let logit = |token: usize| {
-            if token == (last + 1) % vocab {
-                5.0
-            } else {
-                0.0
-            }
-        };
-        (0..vocab).map(logit).collect()
+        let mut logits = vec![0.0; vocab];
+        logits[(last + 1) % vocab] = 5.0;
+        logits
     };
     Table {
         logits: (0..vocab).map(row).collect(),
@@ -73,9 +67,8 @@ fn run(config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<(Vec<u32>, FinishRe
     let model = counting(10);
     let texts = config.generate(&model, Given::default(), prompts).run();
     let ended = texts.into_iter();
-    ended
-        .map(|text| (text.tokens, text.finish_reason.unwrap()))
-        .collect()
+    let ended = ended.map(|text| (text.tokens, text.finish_reason.unwrap()));
+    ended.collect()
 }
 
 #[test]
@@ -90,16 +83,12 @@ fn greedy_tokens_are_those_of_whole_texts() {
                     let tokens = tensor(std::slice::from_ref(&whole), device);
                     let logits = Array::read(model.whole(tokens, NewRows::All));
                     let last = logits.data.chunks(VOCAB).next_back().unwrap();
-                    let mut best = 0;
-                    for token in 1..VOCAB {
-                        if last[token] > last[best] {
-                            best = token;
-                        }
-                    }
+                    let best = (1..VOCAB)
+                        .fold(0, |best, it| if last[it] > last[best] { it } else { best });
                     whole.push(best as u32);
                 }
                 assert_eq!(generated.tokens, whole[prompt.len()..], "{name}");
-                assert_eq!(generated.finish_reason, Some(FinishReason::MaxTokens));
+                assert_eq!(generated.finish_reason, Some(MaxTokens));
             }
         }
     });
@@ -111,63 +100,35 @@ fn texts_end_by_length_token_or_sequence() {
     let config = GenerateConfig::new(6)
         .with_stop_tokens(vec![7, 50])
         .with_stop_sequences(vec![vec![3, 5], vec![2, 3], vec![9, 0, 1]]);
-    assert_eq!(
-        run(&config, &prompts),
-        [
-            (vec![5, 6, 7], FinishReason::StopToken(7)),
-            (vec![1, 2, 3], FinishReason::StopSequence(1)),
-            (vec![9, 0, 1], FinishReason::StopSequence(2)),
-        ]
-    );
-    assert_eq!(
-        run(&GenerateConfig::new(2), &prompts),
-        [
-            (vec![5, 6], FinishReason::MaxTokens),
-            (vec![1, 2], FinishReason::MaxTokens),
-            (vec![9, 0], FinishReason::MaxTokens),
-        ]
-    );
-    assert_eq!(
-        run(&GenerateConfig::new(0), &prompts[..1]),
-        [(vec![], FinishReason::MaxTokens)]
-    );
+    let expected = [
+        (vec![5, 6, 7], StopToken(7)),
+        (vec![1, 2, 3], StopSequence(1)),
+        (vec![9, 0, 1], StopSequence(2)),
+    ];
+    assert_eq!(run(&config, &prompts), expected);
+    let expected = [[5, 6], [1, 2], [9, 0]].map(|tokens| (tokens.to_vec(), MaxTokens));
+    assert_eq!(run(&GenerateConfig::new(2), &prompts), expected);
+    let found = run(&GenerateConfig::new(0), &prompts[..1]);
+    assert_eq!(found, [(vec![], MaxTokens)]);
     // A prompt's own tokens are no part of a sequence.
     let config = GenerateConfig::new(3).with_stop_sequences(vec![vec![4, 5]]);
-    assert_eq!(
-        run(&config, &prompts[..1]),
-        [(vec![5, 6, 7], FinishReason::MaxTokens)]
-    );
+    assert_eq!(run(&config, &prompts[..1]), [(vec![5, 6, 7], MaxTokens)]);
 }
 
 #[test]
 fn no_text_ends_before_the_least_number_of_tokens() {
-    let prompts = [vec![4]];
-    let config = |min| {
-        GenerateConfig::new(6)
-            .with_min_tokens(min)
-            .with_stop_tokens(vec![6])
-    };
-    // The third would be 6; the stop token is not chosen before, and 0 is the first of the others.
-    assert_eq!(
-        run(&config(2), &prompts),
-        [(vec![5, 6], FinishReason::StopToken(6))]
-    );
-    assert_eq!(
-        run(&config(3), &prompts),
-        [(vec![5, 0, 1, 2, 3, 4], FinishReason::MaxTokens)]
-    );
-    let config = |min| {
-        let config = GenerateConfig::new(9).with_min_tokens(min);
-        config.with_stop_sequences(vec![vec![5, 6], vec![8, 9]])
-    };
-    assert_eq!(
-        run(&config(2), &prompts),
-        [(vec![5, 6], FinishReason::StopSequence(0))]
-    );
-    assert_eq!(
-        run(&config(3), &prompts),
-        [(vec![5, 6, 7, 8, 9], FinishReason::StopSequence(1))]
-    );
+    let by_token = GenerateConfig::new(6).with_stop_tokens(vec![6]);
+    let by_sequence = GenerateConfig::new(9).with_stop_sequences(vec![vec![5, 6], vec![8, 9]]);
+    for (config, min, tokens, reason) in [
+        // The third would be 6; the stop token is not chosen before, and 0 is the first of the others.
+        (&by_token, 2, vec![5, 6], StopToken(6)),
+        (&by_token, 3, vec![5, 0, 1, 2, 3, 4], MaxTokens),
+        (&by_sequence, 2, vec![5, 6], StopSequence(0)),
+        (&by_sequence, 3, vec![5, 6, 7, 8, 9], StopSequence(1)),
+    ] {
+        let config = config.clone().with_min_tokens(min);
+        assert_eq!(run(&config, &[vec![4]]), [(tokens, reason)], "{min}");
+    }
 }
 
 #[test]
@@ -177,23 +138,11 @@ fn the_model_sees_each_token_once_and_none_after_the_end() {
     let prompts = [vec![4], vec![1, 0, 0]];
     let mut generation = config.generate(&model, Given::default(), &prompts);
     let steps: Vec<_> = generation.by_ref().collect();
-    assert_eq!(
-        steps,
-        [
-            [Some(5), Some(1)],
-            [Some(6), Some(2)],
-            [None, Some(3)],
-            [None, Some(4)],
-            [None, Some(5)],
-        ]
-    );
-    assert_eq!(
-        generation
-            .texts()
-            .map(|text| text.tokens.len())
-            .collect::<Vec<_>>(),
-        [2, 5]
-    );
+    let first = [Some(5), Some(6), None, None, None];
+    let expected: Vec<_> = (0..5).map(|at| [first[at], Some(1 + at as u32)]).collect();
+    assert_eq!(steps, expected);
+    let lens: Vec<usize> = generation.texts().map(|text| text.tokens.len()).collect();
+    assert_eq!(lens, [2, 5]);
     let given = generation.into_state();
     assert_eq!(given.tokens, [vec![4, 5], vec![1, 0, 0, 1, 2, 3, 4]]);
     assert_eq!(given.rows, [3, 1, 1, 1, 1]);
@@ -225,18 +174,15 @@ fn tokens_are_drawn_by_their_probabilities() {
         device: device::plain()[0].clone(),
     };
     let sampling = Sampling::Random(RandomSamplingConfig::new());
-    let config = GenerateConfig::new(4000)
-        .with_sampling(sampling)
-        .with_seed(3);
+    let config = GenerateConfig::new(4000).with_sampling(sampling);
+    let config = config.with_seed(3);
     let texts = config.generate(&model, Given::default(), &[[0]]).run();
     for (token, p) in probabilities.into_iter().enumerate() {
         let count = texts[0].tokens.iter().filter(|of| **of == token as u32);
         let (count, p) = (count.count() as f64, f64::from(p));
         let deviation = (4000.0 * p * (1.0 - p)).sqrt();
-        assert!(
-            (count - 4000.0 * p).abs() < 5.0 * deviation,
-            "{token}: {count}"
-        );
+        let is_near = (count - 4000.0 * p).abs() < 5.0 * deviation;
+        assert!(is_near, "{token}: {count}");
     }
 }
 
@@ -250,30 +196,24 @@ fn what_cannot_be_generated_is_refused() {
         });
     };
     refuses("at least one prompt expected, got none", config(), &[]);
-    refuses(
-        "at least one token expected in each prompt, got none in prompt 1",
-        config(),
-        &[vec![1], vec![]],
-    );
-    refuses(
-        "stop_sequences of at least one token expected, got [[1], []]",
-        config().with_stop_sequences(vec![vec![1], vec![]]),
-        &[vec![1]],
-    );
-    refuses(
-        "min_tokens of at most max_tokens, 3, expected, got 4",
-        config().with_min_tokens(4),
-        &[vec![1]],
-    );
+    let message = "at least one token expected in each prompt, got none in prompt 1";
+    refuses(message, config(), &[vec![1], vec![]]);
     let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(0)));
-    refuses(
-        "top_k expected",
-        config().with_sampling(sampling),
-        &[vec![1]],
-    );
-    refuses(
-        "a token expected whose logit is a number, got none for text 0",
-        config().with_stop_tokens(vec![0, 1, 2]).with_min_tokens(2),
-        &[vec![1]],
-    );
+    let with_sequences = config().with_stop_sequences(vec![vec![1], vec![]]);
+    let stopped = config().with_stop_tokens(vec![0, 1, 2]);
+    let no_number = "a token expected whose logit is a number, got none for text 0";
+    for (message, config) in [
+        (
+            "stop_sequences of at least one token expected, got [[1], []]",
+            with_sequences,
+        ),
+        (
+            "min_tokens of at most max_tokens, 3, expected, got 4",
+            config().with_min_tokens(4),
+        ),
+        ("top_k expected", config().with_sampling(sampling)),
+        (no_number, stopped.with_min_tokens(2)),
+    ] {
+        refuses(message, config, &[vec![1]]);
+    }
 }

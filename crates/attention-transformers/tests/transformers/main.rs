@@ -20,6 +20,7 @@ mod quantized;
 pub(crate) mod references;
 mod refusals;
 mod sampling;
+mod search;
 mod torch;
 mod types;
 mod weights;

@@ -2,15 +2,17 @@
 
 use attention_core::position::Positions;
 use attention_core::{DotProductScore, NewRows};
-use attention_tests::{Array, assert_close, assert_same, assert_zero, device, parameters};
+use attention_tests::{Array, assert_close, assert_same, assert_zero, device};
 use attention_transformers::{
     FeedForwardActivation, MaskedLanguageModel, MaskedLanguageModelConfig, NormConfig, NormOrder,
     PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
 };
 use burn::tensor::activation::gelu;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 
-use super::models::{HIDDENS, VOCAB, drawn, layer, padded, tensor, text};
+use super::models::{
+    HIDDENS, VOCAB, drawn, every_parameter_learns, half_is_near, layer, padded, tensor, text,
+};
 
 const LENS: [usize; 2] = [5, 3];
 
@@ -52,8 +54,8 @@ fn each_text_is_as_it_is_alone() {
                     false => NewRows::First(&LENS),
                 };
                 // The padding is no token and no type.
-                let [tokens, of_types] =
-                    [texts(), types()].map(|ids| padded(&ids, 6, is_left, device));
+                let ids = [texts(), types()];
+                let [tokens, of_types] = ids.map(|ids| padded(&ids, 6, is_left, device));
                 let logits = model.forward(tokens.clone(), Some(of_types.clone()), rows);
                 let features = model.features(tokens, Some(of_types), rows);
                 let [logits, features] = [logits, features].map(Array::read);
@@ -130,45 +132,23 @@ fn a_head_is_what_its_formula_says() {
 #[test]
 fn half_precision_is_near() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device.supports_dtype(dtype) {
-                continue;
-            }
-            for (name, model) in models(device) {
-                // Parameters that half precision has.
-                let half = parameters::cast(model, dtype);
-                let single = parameters::cast(half.clone(), DType::F32);
-                let [got, expected] = [&half, &single].map(|model| {
-                    let [tokens, of_types] =
-                        [texts(), types()].map(|ids| padded(&ids, 5, false, device));
-                    let features = model.features(tokens, Some(of_types), NewRows::First(&LENS));
-                    let logits = model.logits(features);
-                    (logits.dtype(), Array::read(logits))
-                });
-                assert_eq!(got.0, dtype, "{name}");
-                let tolerance = 16.0 * device::epsilon(dtype);
-                assert_close(format!("{name}, {dtype:?}"), &got.1, &expected.1, tolerance);
-            }
+        for model in models(device) {
+            half_is_near(model, device, 16.0, |model, _| {
+                let ids = [texts(), types()].map(|ids| padded(&ids, 5, false, device));
+                let [tokens, of_types] = ids;
+                model.logits(model.features(tokens, Some(of_types), NewRows::First(&LENS)))
+            });
         }
     });
 }
 
 #[test]
-fn every_parameter_learns() {
+fn all_parameters_learn() {
     device::each_training(|device| {
         for (name, model) in models(device) {
             let [tokens, of_types] = [texts(), types()].map(|ids| padded(&ids, 6, false, device));
             let features = model.features(tokens, Some(of_types), NewRows::First(&LENS));
-            let logits: Tensor<3> = model.logits(features);
-            let received = Array::draw(3, &[2, 6, VOCAB]).f32(device);
-            let gradients = (logits * received).sum().backward();
-            let gradients = parameters::gradients(&model, Some(&gradients));
-            assert!(gradients.len() > 30, "{name}: {}", gradients.len());
-            for (path, gradient) in gradients {
-                // The gradient of a bias on all keys cancels.
-                let learns = gradient.magnitude() > 0.0 || path.ends_with("key.bias");
-                assert!(learns, "{name}: {path}");
-            }
+            every_parameter_learns(name, &model, model.logits(features));
         }
     });
 }

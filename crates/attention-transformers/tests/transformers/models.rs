@@ -6,7 +6,7 @@ use attention_core::score::{
     GaussianScoreConfig, Kernel, KernelScoreConfig,
 };
 use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
-use attention_tests::{Array, Outcome, parameters};
+use attention_tests::{Array, Outcome, assert_close, device, parameters};
 use attention_transformers::{
     GenerateConfig, Generated, LanguageModel, LanguageModelConfig, PositionEmbeddingConfig,
     TokenEmbeddingConfig, TransformerCache, TransformerEncoder, TransformerEncoderConfig,
@@ -33,6 +33,42 @@ pub(super) fn drawn<M: Module>(module: M) -> M {
             _ => drawn.map(|x| x / 4.0),
         }
     })
+}
+
+/// In half precision the results of a model are near its results in f32, within these roundings.
+pub(super) fn half_is_near<M: Module>(
+    (name, model): (&str, M),
+    device: &Device,
+    roundings: f64,
+    run: impl Fn(&M, DType) -> Tensor<3>,
+) {
+    for dtype in device::half_types(device) {
+        // Parameters that half precision has.
+        let half = parameters::cast(model.clone(), dtype);
+        let single = parameters::cast(half.clone(), DType::F32);
+        let got = run(&half, dtype);
+        assert_eq!(got.dtype(), dtype, "{name}");
+        let tolerance = roundings * device::epsilon(dtype);
+        assert_close(
+            format!("{name}, {dtype:?}"),
+            got,
+            run(&single, DType::F32),
+            tolerance,
+        );
+    }
+}
+
+/// Each of more than 30 parameters has a gradient by the output of their model.
+pub(super) fn every_parameter_learns(name: &str, model: &impl Module, output: Tensor<3>) {
+    let received = Array::draw(3, &output.dims()).f32(&output.device());
+    let gradients = (output * received).sum().backward();
+    let gradients = parameters::gradients(model, Some(&gradients));
+    assert!(gradients.len() > 30, "{name}: {}", gradients.len());
+    for (path, gradient) in gradients {
+        // The gradient of a bias on all keys cancels.
+        let learns = gradient.magnitude() > 0.0 || path.ends_with("key.bias");
+        assert!(learns, "{name}: {path}");
+    }
 }
 
 pub(super) fn layer() -> TransformerLayerConfig {
@@ -104,6 +140,7 @@ pub(super) trait Around {
 }
 
 /// Every kind of score: with kernels and without, with positions of each kind, and a term of keys.
+#[rustfmt::skip]
 pub(super) fn around_each<A: Around>(make: &A, device: &Device) -> Vec<(&'static str, A::Made)> {
     let dot = || DotProductScoreConfig::new().init();
     let rotary = RotaryConfig::new(HEAD_SIZE, POSITIONS);
@@ -115,24 +152,12 @@ pub(super) fn around_each<A: Around>(make: &A, device: &Device) -> Vec<(&'static
         ("dot products", make.around(|_| dot())),
         ("additive", make.around(|_| additive.init(device))),
         ("bilinear", make.around(|_| bilinear.init(device))),
-        (
-            "cosine",
-            make.around(|_| CosineScoreConfig::new().init(device)),
-        ),
+        ("cosine", make.around(|_| CosineScoreConfig::new().init(device))),
         ("Gaussian", make.around(|_| gaussian.init(device))),
-        (
-            "composed",
-            make.around(|_| KernelScoreConfig::new(Kernel::Gaussian).init()),
-        ),
+        ("composed", make.around(|_| KernelScoreConfig::new(Kernel::Gaussian).init())),
         ("rotary", make.around(|_| rotary.init_with(dot(), device))),
-        (
-            "ALiBi",
-            make.around(|_| Biased::new(dot(), AlibiConfig::new(HEADS).init())),
-        ),
-        (
-            "T5",
-            make.around(|_| Biased::new(dot(), relative.init(device))),
-        ),
+        ("ALiBi", make.around(|_| Biased::new(dot(), AlibiConfig::new(HEADS).init()))),
+        ("T5", make.around(|_| Biased::new(dot(), relative.init(device)))),
     ]
 }
 
@@ -200,10 +225,9 @@ pub(super) fn padded(
     let of_example = |own: &Vec<u32>| {
         let padding = vec![NONE; rows - own.len()];
         let own: Vec<i64> = own.iter().copied().map(i64::from).collect();
-        if is_left {
-            [padding, own].concat()
-        } else {
-            [own, padding].concat()
+        match is_left {
+            true => [padding, own].concat(),
+            false => [own, padding].concat(),
         }
     };
     let elements: Vec<i64> = tokens.iter().flat_map(of_example).collect();

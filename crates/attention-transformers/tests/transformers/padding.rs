@@ -31,19 +31,12 @@ impl Around for Stacks<'_> {
 
 /// Elements that are drawn, but for padding.
 fn rows(seed: u64, padding: f64) -> Array {
-    let drawn = Array::draw(seed, &[BATCH, ROWS, HIDDENS]);
-    Array::from_fn(&drawn.shape, |at| match at[1] < LENS[at[0]] {
-        true => drawn.at(at),
-        false => padding,
-    })
+    Array::draw(seed, &[BATCH, ROWS, HIDDENS]).masked_fill(padding, |at| at[1] >= LENS[at[0]])
 }
 
 /// The padding alone.
 fn of_padding(array: &Array) -> Array {
-    Array::from_fn(&array.shape, |at| match at[1] < LENS[at[0]] {
-        true => 0.0,
-        false => array.at(at),
-    })
+    array.masked_fill(0.0, |at| at[1] < LENS[at[0]])
 }
 
 /// Every way to say that the last two rows of the second example are padding.

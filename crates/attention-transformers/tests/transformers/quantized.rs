@@ -1,6 +1,5 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
-use attention_core::import::load_additive_attention;
 use attention_core::position::{Biased, RelativePositionBiasConfig};
 use attention_core::score::{
     AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
@@ -14,6 +13,7 @@ use attention_core::stateful::{
 use attention_core::{
     AdditiveAttentionConfig, Attention, Mask, MultiHeadAttentionConfig, NewRows, ScoringFunction,
 };
+use attention_import::load_additive_attention;
 use attention_tests::{Array, assert_same, device, reference_path};
 use attention_transformers::{
     FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
@@ -74,7 +74,7 @@ fn score<S: ScoringFunction>(what: &str, score: S, device: &Device) {
             Array::read(attention.forward(q.clone(), k, v, mask())),
             Array::read(output.context),
             Array::read(output.weights),
-            Array::read(attention.attend(q, &memory)),
+            Array::read(attention.attend(q, &memory, Mask::none())),
         ]
     });
 }
@@ -82,48 +82,26 @@ fn score<S: ScoringFunction>(what: &str, score: S, device: &Device) {
 #[test]
 fn scores() {
     device::each_both_ways(|device| {
-        let additive = AdditiveScoreConfig::new(4, 4, 6);
-        score("additive", additive.init(device), device);
-        score(
-            "with a bias",
-            additive.clone().with_bias(true).init(device),
-            device,
-        );
-        score(
-            "normalised",
-            additive.with_normalize(true).init(device),
-            device,
-        );
-        let concat = ConcatScoreConfig::new(4, 4, 6);
-        score("concat", concat.clone().init(device), device);
-        score(
-            "concat with a bias",
-            concat.with_bias(true).init(device),
-            device,
-        );
-        score(
-            "bilinear",
-            BilinearScoreConfig::new(4, 4).init(device),
-            device,
-        );
-        score(
-            "biaffine",
-            BiaffineScoreConfig::new(4, 4).init(device),
-            device,
-        );
-        score(
-            "projected",
-            ProjectedScoreConfig::new(4, 4, 6).init(device),
-            device,
-        );
-        score("cosine", CosineScoreConfig::new().init(device), device);
-        score(
-            "query-key norm",
-            QkNormScoreConfig::new(4).init(device),
-            device,
-        );
-        let gaussian = GaussianScoreConfig::new().with_learned(true);
-        score("Gaussian", gaussian.init(device), device);
+        macro_rules! scores {
+            ($($name:literal: $config:expr;)*) => {$(
+                score($name, $config.init(device), device);
+            )*};
+        }
+        let additive = || AdditiveScoreConfig::new(4, 4, 6);
+        let concat = || ConcatScoreConfig::new(4, 4, 6);
+        scores! {
+            "additive": additive();
+            "with a bias": additive().with_bias(true);
+            "normalised": additive().with_normalize(true);
+            "concat": concat();
+            "concat with a bias": concat().with_bias(true);
+            "bilinear": BilinearScoreConfig::new(4, 4);
+            "biaffine": BiaffineScoreConfig::new(4, 4);
+            "projected": ProjectedScoreConfig::new(4, 4, 6);
+            "cosine": CosineScoreConfig::new();
+            "query-key norm": QkNormScoreConfig::new(4);
+            "Gaussian": GaussianScoreConfig::new().with_learned(true);
+        }
         let dot = DotProductScoreConfig::new().init();
         let relative = RelativePositionBiasConfig::new(1).init(device);
         score("T5", Biased::new(dot, relative), device);
@@ -140,7 +118,7 @@ fn heads() {
                 let memory = heads.prepare(k.clone(), k.clone(), Mask::none());
                 vec![
                     Array::read(heads.forward(q.clone(), k.clone(), k, Mask::none())),
-                    Array::read(heads.attend(q, &memory)),
+                    Array::read(heads.attend(q, &memory, Mask::none())),
                 ]
             });
         }
@@ -152,9 +130,8 @@ fn transformers() {
     device::each_both_ways(|device| {
         for norm in [NormConfig::layer(), NormConfig::rms()] {
             let layer = TransformerLayerConfig::new(12, 3, 17);
-            let layer = layer
-                .with_norm(norm)
-                .with_activation(FeedForwardActivation::GeGlu);
+            let layer = layer.with_norm(norm);
+            let layer = layer.with_activation(FeedForwardActivation::GeGlu);
             let positions = PositionEmbeddingConfig::Learned { max_positions: 9 };
             let embedding = TokenEmbeddingConfig::new(16, 12).with_positions(positions);
             let stack = TransformerEncoderConfig::new(layer, 2);
@@ -195,11 +172,8 @@ fn steps() {
         };
         stateful("location", location(LocationFeatures::Previous), device);
         stateful("both features", location(LocationFeatures::Both), device);
-        stateful(
-            "coverage",
-            CoverageAttentionConfig::new(4, 4, 6).init(device),
-            device,
-        );
+        let coverage = CoverageAttentionConfig::new(4, 4, 6);
+        stateful("coverage", coverage.init(device), device);
         let monotonic = MonotonicAttentionConfig::new().with_offset(1.0);
         let additive = monotonic.init_additive(4, 4, 6, device);
         stateful("monotonic", additive, device);
@@ -244,12 +218,9 @@ fn functions() {
             let table = EmbeddingTable::new(weight.clone());
             let factors = Tensor::<1>::ones([3], device);
             let targets = Array::draw(2, &[3]).map(|x| x.abs()).int(device);
-            let (loss, _) = linear_cross_entropy(
-                input.clone(),
-                weight.clone(),
-                bias.clone(),
-                ClassTargets::new(targets, factors),
-            );
+            let targets = ClassTargets::new(targets, factors);
+            let (rows, of_layer) = (input.clone(), weight.clone());
+            let (loss, _) = linear_cross_entropy(rows, of_layer, bias.clone(), targets);
             vec![
                 Array::read(linear(input.clone(), weight, bias)),
                 Array::read(PackedLinear::from(layer).forward(input)),

@@ -15,57 +15,54 @@ use super::models::{HIDDENS, POSITIONS, VOCAB, layer, models, tensor, text};
 #[test]
 fn sizes_that_do_not_fit() {
     let device = &device::plain()[0];
-    refuses("num_heads expected to divide num_hiddens 12, got 5", || {
-        TransformerLayerConfig::new(12, 5, 17).init_encoder(device)
-    });
-    refuses(
-        "num_key_value_heads expected to divide num_heads 2, got 3",
-        || {
-            layer()
-                .with_num_key_value_heads(Some(3))
-                .init_encoder(device)
-        },
-    );
+    let new = TransformerLayerConfig::new;
+    let shared = layer().with_num_key_value_heads(Some(3));
+    for (message, layer) in [
+        (
+            "num_heads expected to divide num_hiddens 12, got 5",
+            new(12, 5, 17),
+        ),
+        (
+            "num_key_value_heads expected to divide num_heads 2, got 3",
+            shared,
+        ),
+        ("hidden_size expected at least 1, got 0", new(12, 2, 0)),
+        (
+            "window expected at least 1, the row itself, got 0",
+            layer().with_window(Some(0)),
+        ),
+    ] {
+        refuses(message, || layer.init_encoder(device));
+    }
+    let headless = layer().with_head_size(Some(0));
     refuses("head_size expected at least 1, got 0", || {
-        layer().with_head_size(Some(0)).init_decoder(device)
+        headless.init_decoder(device)
     });
-    refuses("hidden_size expected at least 1, got 0", || {
-        TransformerLayerConfig::new(12, 2, 0).init_encoder(device)
-    });
-    refuses("window expected at least 1, the row itself, got 0", || {
-        layer().with_window(Some(0)).init_encoder(device)
-    });
-    refuses("num_layers expected at least 1, got 0", || {
+    let layers = "num_layers expected at least 1, got 0";
+    refuses(layers, || {
         TransformerEncoderConfig::new(layer(), 0).init(device)
     });
-    refuses("num_layers expected at least 1, got 0", || {
+    refuses(layers, || {
         TransformerDecoderConfig::new(layer(), 0).init(device)
     });
-    refuses("epsilon expected above 0, got 0", || {
-        NormConfig::Rms { epsilon: 0.0 }.init(3, device)
-    });
-    refuses("size expected at least 1, got 0", || {
-        FeedForwardConfig::new(0, 3).init(device)
-    });
-    let embedding = |positions| TokenEmbeddingConfig::new(7, 5).with_positions(positions);
-    refuses(
-        "size expected to be even, for sines and cosines, got 5",
-        || embedding(PositionEmbeddingConfig::Sinusoidal { max_positions: 9 }).init(device),
-    );
-    refuses("expected in 1 ..= 10000, got 10001", || {
-        let positions = PositionEmbeddingConfig::Sinusoidal {
-            max_positions: 10_001,
-        };
-        embedding(positions).init(device)
-    });
+    let norm = NormConfig::Rms { epsilon: 0.0 };
+    refuses("epsilon expected above 0, got 0", || norm.init(3, device));
+    let nothing = FeedForwardConfig::new(0, 3);
+    refuses("size expected at least 1, got 0", || nothing.init(device));
+    for (message, max_positions) in [
+        ("size expected to be even, for sines and cosines, got 5", 9),
+        ("expected in 1 ..= 10000, got 10001", 10_001),
+    ] {
+        let positions = PositionEmbeddingConfig::Sinusoidal { max_positions };
+        let embedding = TokenEmbeddingConfig::new(7, 5).with_positions(positions);
+        refuses(message, || embedding.init(device));
+    }
     let config = |size| {
         let stack = TransformerEncoderConfig::new(layer(), 1);
         LanguageModelConfig::new(TokenEmbeddingConfig::new(VOCAB, size), stack)
     };
-    refuses(
-        "embedding of size 12 expected, as the num_hiddens of the layers, got 8",
-        || config(8).init(device),
-    );
+    let message = "embedding of size 12 expected, as the num_hiddens of the layers, got 8";
+    refuses(message, || config(8).init(device));
     refuses("head_bias expected with a head of its own", || {
         config(HIDDENS).with_head_bias(true).init(device)
     });
@@ -81,55 +78,37 @@ fn models_whose_parts_do_not_fit() {
     let device = &device::plain()[0];
     let encoder = || TransformerEncoderConfig::new(layer(), 1);
     let bias = RelativePositionBiasConfig::new(3);
-    refuses(
-        "position_bias of 2 heads expected, as the layers have, got 3",
-        || encoder().with_position_bias(Some(bias)).init(device),
-    );
+    let biased = encoder().with_position_bias(Some(bias));
+    let message = "position_bias of 2 heads expected, as the layers have, got 3";
+    refuses(message, || biased.init(device));
     let masked = |size| {
         let embedding = TokenEmbeddingConfig::new(VOCAB, size);
         MaskedLanguageModelConfig::new(embedding, encoder())
     };
-    refuses(
-        "embedding of size 12 expected, as the num_hiddens of the layers, got 8",
-        || masked(8).init(device),
-    );
-    refuses(
-        "head_activation expected without a gate, got SwiGlu",
-        || {
-            let activation = FeedForwardActivation::SwiGlu;
-            masked(HIDDENS)
-                .with_head_activation(activation)
-                .init(device)
-        },
-    );
+    let message = "embedding of size 12 expected, as the num_hiddens of the layers, got 8";
+    refuses(message, || masked(8).init(device));
+    let message = "head_activation expected without a gate, got SwiGlu";
+    let gated = masked(HIDDENS).with_head_activation(FeedForwardActivation::SwiGlu);
+    refuses(message, || gated.init(device));
     let embedding = |size| TokenEmbeddingConfig::new(VOCAB, size);
     let translator = |size| {
         let decoder = TransformerDecoderConfig::new(layer(), 1);
         EncoderDecoderConfig::new(embedding(size), encoder(), decoder)
     };
-    refuses(
-        "embedding of size 12 expected, as the num_hiddens of the decoder, got 8",
-        || translator(8).init(device),
-    );
-    refuses(
-        "embedding of the source of size 12 expected, as the num_hiddens of the encoder, got 8",
-        || {
-            let config = translator(HIDDENS).with_source_embedding(Some(embedding(8)));
-            config.init(device)
-        },
-    );
-    refuses(
-        "memory of size 12 expected, as the num_hiddens of the encoder, got 8",
-        || {
-            let mut config = translator(HIDDENS);
-            config.decoder.layer.memory_size = Some(8);
-            config.init(device)
-        },
-    );
-    refuses(
-        "feature_scale expected a finite number above 0, got 0",
-        || translator(HIDDENS).with_feature_scale(0.0).init(device),
-    );
+    let of_source = translator(HIDDENS).with_source_embedding(Some(embedding(8)));
+    let mut of_memory = translator(HIDDENS);
+    of_memory.decoder.layer.memory_size = Some(8);
+    let scale = translator(HIDDENS).with_feature_scale(0.0);
+    #[rustfmt::skip]
+    let cases = [
+        ("embedding of size 12 expected, as the num_hiddens of the decoder, got 8", translator(8)),
+        ("embedding of the source of size 12 expected, as the num_hiddens of the encoder, got 8", of_source),
+        ("memory of size 12 expected, as the num_hiddens of the encoder, got 8", of_memory),
+        ("feature_scale expected a finite number above 0, got 0", scale),
+    ];
+    for (message, config) in cases {
+        refuses(message, || config.init(device));
+    }
 }
 
 #[test]
@@ -138,24 +117,20 @@ fn types_of_tokens_that_do_not_fit() {
     let config = TokenEmbeddingConfig::new(VOCAB, HIDDENS);
     let tokens = || tensor(&text(1, [2, 5]), device);
     let positions = Positions::consecutive(0);
-    refuses("num_types expected at least 1, got 0", || {
-        config.clone().with_num_types(Some(0)).init(device)
+    let none = config.clone().with_num_types(Some(0));
+    refuses("num_types expected at least 1, got 0", || none.init(device));
+    let types = || tokens().zeros_like();
+    let message = "no types expected, as the embedding has no `num_types`";
+    let embedding = config.init(device);
+    refuses(message, || {
+        embedding.forward_with_types(tokens(), types(), &positions)
     });
-    refuses(
-        "no types expected, as the embedding has no `num_types`",
-        || {
-            let embedding = config.init(device);
-            embedding.forward_with_types(tokens(), tokens().zeros_like(), &positions)
-        },
-    );
-    refuses(
-        "types of [batch, rows] = [2, 5] expected, as tokens, got [2, 4]",
-        || {
-            let embedding = config.clone().with_num_types(Some(2)).init(device);
-            let types = tokens().zeros_like().narrow(1, 0, 4);
-            embedding.forward_with_types(tokens(), types, &positions)
-        },
-    );
+    let message = "types of [batch, rows] = [2, 5] expected, as tokens, got [2, 4]";
+    let embedding = config.with_num_types(Some(2)).init(device);
+    let types = types().narrow(1, 0, 4);
+    refuses(message, || {
+        embedding.forward_with_types(tokens(), types, &positions)
+    });
 }
 
 #[test]
@@ -168,30 +143,26 @@ fn rows_that_do_not_fit() {
             let mask = Mask::valid_lens(Tensor::from_ints([1, 2, 3], device));
             stack.forward(rows([2, 5, HIDDENS]), &mask)
         });
-        refuses(
-            "a cache of 2 layers expected, as many as the stack has, got one of 1",
-            || {
-                let mut cache = TransformerCache {
-                    layers: vec![KeyValueCache::new()],
-                };
-                stack.forward_cached(rows([2, 5, HIDDENS]), NewRows::All, &mut cache)
-            },
-        );
-        refuses("at most 4 tokens expected, the capacity, got 5", || {
-            let mut cache = TransformerCache {
-                layers: vec![KeyValueCache::with_capacity(4); 2],
-            };
-            stack.forward_cached(rows([2, 5, HIDDENS]), NewRows::All, &mut cache)
-        });
+        let message = "a cache of 2 layers expected, as many as the stack has, got one of 1";
+        for (message, layers) in [
+            (message, vec![KeyValueCache::new()]),
+            (
+                "at most 4 tokens expected, the capacity, got 5",
+                vec![KeyValueCache::with_capacity(4); 2],
+            ),
+        ] {
+            let (rows, mut cache) = (rows([2, 5, HIDDENS]), TransformerCache { layers });
+            refuses(message, || {
+                stack.forward_cached(rows, NewRows::All, &mut cache)
+            });
+        }
         let decoder = TransformerDecoderConfig::new(layer(), 2).init(device);
         let other = TransformerDecoderConfig::new(layer(), 3).init(device);
-        refuses(
-            "a memory of 2 layers expected, as many as the stack has, got one of 3",
-            || {
-                let memory = other.prepare(rows([2, 7, HIDDENS]), Mask::none());
-                decoder.forward(rows([2, 5, HIDDENS]), Mask::none(), &memory)
-            },
-        );
+        let message = "a memory of 2 layers expected, as many as the stack has, got one of 3";
+        refuses(message, || {
+            let memory = other.prepare(rows([2, 7, HIDDENS]), Mask::none());
+            decoder.forward(rows([2, 5, HIDDENS]), Mask::none(), &memory)
+        });
         refuses("a cache of 2 layers expected", || {
             let memory = decoder.prepare(rows([2, 7, HIDDENS]), Mask::none());
             let mut cache = other.cache();
@@ -211,13 +182,11 @@ fn positions_beyond_a_table() {
             let tokens = tensor(&text(1, [2, POSITIONS]), device);
             let mut cache = model.cache();
             model.cached(tokens.clone(), NewRows::All, &mut cache);
-            refuses(
-                "within 0 .. 32 expected, as configured, got 32 ..= 32",
-                || {
-                    let token = tokens.clone().narrow(1, 0, 1);
-                    model.cached(token, NewRows::All, &mut cache)
-                },
-            );
+            let message = "within 0 .. 32 expected, as configured, got 32 ..= 32";
+            refuses(message, || {
+                let token = tokens.clone().narrow(1, 0, 1);
+                model.cached(token, NewRows::All, &mut cache)
+            });
             refuses("got 0 ..= 32", || {
                 let tokens = tensor(&text(1, [2, POSITIONS + 1]), device);
                 model.whole(tokens, NewRows::All)
@@ -247,11 +216,8 @@ fn nothing_comes_of_nothing() {
             let tokens = tensor(&text(1, [2, 3]), device);
             let mut cache = model.cache();
             model.cached(tokens.clone(), NewRows::First(&[3, 2]), &mut cache);
-            let none = model.cached(
-                tokens.clone().narrow(1, 0, 1),
-                NewRows::First(&[0, 0]),
-                &mut cache,
-            );
+            let token = tokens.clone().narrow(1, 0, 1);
+            let none = model.cached(token, NewRows::First(&[0, 0]), &mut cache);
             assert_eq!(none.dims(), [2, 1, VOCAB], "{name}");
             assert_eq!(cache.lengths(), [3, 2], "{name}");
         }

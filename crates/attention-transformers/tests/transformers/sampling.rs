@@ -18,13 +18,9 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
     let weight = |token: usize| (logits[token] / config.temperature).exp();
     let most = config.top_k.unwrap_or(usize::MAX).min(logits.len());
     while taken.len() < most {
-        let mut best = 0;
-        for at in 1..left.len() {
-            if logits[left[at]] > logits[left[best]] {
-                best = at;
-            }
-        }
-        taken.push(left.remove(best));
+        let logit = |at: usize| logits[left[at]];
+        let better = |best, at| if logit(at) > logit(best) { at } else { best };
+        taken.push(left.remove((1..left.len()).fold(0, better)));
     }
     let all: f64 = taken.iter().map(|token| weight(*token)).sum();
     let mut nucleus = Vec::new();
@@ -36,8 +32,8 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
         sum += weight(token);
         nucleus.push((token, weight(token)));
     }
+    let nucleus = nucleus.into_iter();
     nucleus
-        .into_iter()
         .map(|(token, weight)| (token, weight / sum))
         .collect()
 }
@@ -77,18 +73,14 @@ fn what_is_no_number_is_not_chosen() {
     let all = Sampling::Random(random());
     let tokens = |logits: &[f64]| all.distribution(logits);
     assert_eq!(tokens(&[NEVER, 2.0, f64::NAN, 2.0]), [(1, 0.5), (3, 0.5)]);
-    assert_eq!(
-        tokens(&[f64::INFINITY, 2.0, f64::INFINITY]),
-        [(0, 0.5), (2, 0.5), (1, 0.0)]
-    );
+    let found = tokens(&[f64::INFINITY, 2.0, f64::INFINITY]);
+    assert_eq!(found, [(0, 0.5), (2, 0.5), (1, 0.0)]);
     assert_eq!(tokens(&[NEVER, f64::NAN]), []);
     assert_eq!(tokens(&[]), []);
     // Large logits overflow nothing.
     assert_eq!(tokens(&[1e300, -1e300]), [(0, 1.0), (1, 0.0)]);
-    assert_eq!(
-        Sampling::Greedy.distribution(&[f64::NAN, 1.0, 1.0]),
-        [(1, 1.0)]
-    );
+    let found = Sampling::Greedy.distribution(&[f64::NAN, 1.0, 1.0]);
+    assert_eq!(found, [(1, 1.0)]);
 }
 
 #[test]
@@ -96,24 +88,12 @@ fn numbers_out_of_range_are_refused() {
     let refuses = |expected: &str, config: RandomSamplingConfig| {
         refuses(expected, || Sampling::Random(config).distribution(&[1.0]));
     };
-    refuses(
-        "temperature expected above 0, got 0",
-        random().with_temperature(0.0),
-    );
-    refuses(
-        "temperature expected a finite",
-        random().with_temperature(f64::NAN),
-    );
-    refuses(
-        "top_k expected at least 1, got 0",
-        random().with_top_k(Some(0)),
-    );
-    refuses(
-        "top_p expected in (0, 1], got 0",
-        random().with_top_p(Some(0.0)),
-    );
-    refuses(
-        "top_p expected in (0, 1], got 1.5",
-        random().with_top_p(Some(1.5)),
-    );
+    let temperature = |it| random().with_temperature(it);
+    refuses("temperature expected above 0, got 0", temperature(0.0));
+    refuses("temperature expected a finite", temperature(f64::NAN));
+    let top_k = random().with_top_k(Some(0));
+    refuses("top_k expected at least 1, got 0", top_k);
+    let top_p = |it| random().with_top_p(Some(it));
+    refuses("top_p expected in (0, 1], got 0", top_p(0.0));
+    refuses("top_p expected in (0, 1], got 1.5", top_p(1.5));
 }

@@ -1,8 +1,8 @@
 //! State dicts of PyTorch's Transformer layers and stacks.
 
 use attention_tests::{
-    Array, TransformerCase, assert_close, assert_same, device, parameters, reference_path,
-    transformer_reference,
+    Array, TransformerCase, assert_close, assert_same, assert_says, device, parameters,
+    reference_path, transformer_reference,
 };
 use attention_transformers::torch::{
     load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
@@ -80,16 +80,12 @@ fn a_layer_without_biases_has_the_weights_of_one_with_biases() {
     let config = TransformerLayerConfig::new(8, 2, 7);
     let with = config.init_encoder(device);
     let with = load_transformer_encoder_layer(with, reference_path(ENCODER_LAYER), "").unwrap();
-    let without = config
+    let config = config
         .with_attention_bias(false)
-        .with_feed_forward_bias(false)
-        .with_norm(norm_without_bias())
-        .init_encoder(device);
+        .with_feed_forward_bias(false);
+    let without = config.with_norm(norm_without_bias()).init_encoder(device);
     let without = load_transformer_encoder_layer(without, reference_path(WITHOUT_BIAS), "");
-    let (with, without) = (
-        parameters::values(&with),
-        parameters::values(&without.unwrap()),
-    );
+    let [with, without] = [with, without.unwrap()].map(|layer| parameters::values(&layer));
     let is_bias = |path: &String| path.ends_with(".bias") || path.ends_with(".beta");
     assert!(!without.keys().any(is_bias) && without.len() == 8);
     for (path, weight) in &without {
@@ -107,9 +103,8 @@ fn norm_without_bias() -> NormConfig {
 /// The error of a load names the file and says each of `expected`.
 fn assert_error(file: &str, error: Option<String>, expected: &[&str]) {
     let error = error.unwrap_or_else(|| panic!("{file}: expected an error of {expected:?}"));
-    for part in expected.iter().chain([&file]) {
-        assert!(error.contains(part), "`{error}` does not say `{part}`");
-    }
+    assert_says(&error, expected);
+    assert_says(&error, file);
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
@@ -130,65 +125,38 @@ fn a_stack_of_another_configuration_is_an_error_that_names_a_tensor() {
     let stack = |layer| TransformerEncoderConfig::new(layer, 2);
     assert_eq!(error_of_encoder(stack(layer()), "encoder.", device), None);
     let norm = norm_without_bias();
+    #[rustfmt::skip]
     let cases: [(_, &[&str]); 11] = [
-        (
-            TransformerEncoderConfig::new(layer(), 1),
-            &["no tensor `encoder.layers.1.", "the number of layers is 1"],
-        ),
+        (TransformerEncoderConfig::new(layer(), 1), &["no tensor `encoder.layers.1.", "the number of layers is 1"]),
         (
             TransformerEncoderConfig::new(layer(), 3),
             &["expected a tensor `encoder.layers.2.self_attn.in_proj_weight`"],
         ),
         (
             stack(layer()).with_final_norm(Some(false)),
-            &[
-                "no tensor `encoder.norm.weight`",
-                "ends without a normalization",
-            ],
+            &["no tensor `encoder.norm.weight`", "ends without a normalization"],
         ),
-        (
-            stack(layer().with_attention_bias(false)),
-            &["no tensor `encoder.layers.0.self_attn.in_proj_bias`"],
-        ),
-        (
-            stack(layer().with_feed_forward_bias(false)),
-            &["no tensor `encoder.layers.0.linear1.bias`"],
-        ),
-        (
-            stack(layer().with_norm(norm)),
-            &["no tensor `encoder.layers.0.norm1.bias`"],
-        ),
+        (stack(layer().with_attention_bias(false)), &["no tensor `encoder.layers.0.self_attn.in_proj_bias`"]),
+        (stack(layer().with_feed_forward_bias(false)), &["no tensor `encoder.layers.0.linear1.bias`"]),
+        (stack(layer().with_norm(norm)), &["no tensor `encoder.layers.0.norm1.bias`"]),
         (
             stack(TransformerLayerConfig::new(8, 2, 9)),
             &["`encoder.layers.0.linear1.weight`: expected the shape [9, 8], got [7, 8]"],
         ),
         (
             stack(TransformerLayerConfig::new(6, 2, 7)),
-            &[
-                "`encoder.layers.0.self_attn.in_proj_weight`: expected the shape [18, 6], got [24, 8]",
-            ],
+            &["`encoder.layers.0.self_attn.in_proj_weight`: expected the shape [18, 6], got [24, 8]"],
         ),
         (
             stack(layer().with_num_key_value_heads(Some(1))),
-            &[
-                "`encoder.layers.0.self_attn.in_proj_weight`: expected the shape [16, 8], got [24, 8]",
-            ],
+            &["`encoder.layers.0.self_attn.in_proj_weight`: expected the shape [16, 8], got [24, 8]"],
         ),
-        (
-            stack(layer().with_norm_order(NormOrder::Sandwich)),
-            &["`NormOrder::Pre` or `Post`", "got `Sandwich`"],
-        ),
-        (
-            stack(layer().with_activation(FeedForwardActivation::GeGlu)),
-            &["an activation without a gate"],
-        ),
+        (stack(layer().with_norm_order(NormOrder::Sandwich)), &["`NormOrder::Pre` or `Post`", "got `Sandwich`"]),
+        (stack(layer().with_activation(FeedForwardActivation::GeGlu)), &["an activation without a gate"]),
     ];
     for (config, expected) in cases {
-        assert_error(
-            STACKS,
-            error_of_encoder(config, "encoder.", device),
-            expected,
-        );
+        let error = error_of_encoder(config, "encoder.", device);
+        assert_error(STACKS, error, expected);
     }
 }
 
@@ -198,17 +166,15 @@ fn a_module_of_another_kind_is_an_error_that_names_a_tensor() {
     let layer = || TransformerLayerConfig::new(8, 2, 7);
     let encoder = TransformerEncoderConfig::new(layer(), 2);
     let of_decoder = error_of_encoder(encoder.clone(), "decoder.", device);
-    let expected = [
-        "no tensor `decoder.layers.0.multihead_attn.",
-        "has no place for it",
-    ];
-    assert_error(STACKS, of_decoder, &expected);
+    let place = "has no place for it";
+    assert_error(
+        STACKS,
+        of_decoder,
+        &["no tensor `decoder.layers.0.multihead_attn.", place],
+    );
     let of_both = error_of_encoder(encoder, "", device);
-    let expected = [
-        "a tensor `layers.0.self_attn.in_proj_weight`",
-        "`encoder.layers.0.",
-    ];
-    assert_error(STACKS, of_both, &expected);
+    let weight = "a tensor `layers.0.self_attn.in_proj_weight`";
+    assert_error(STACKS, of_both, &[weight, "`encoder.layers.0."]);
 
     let decoder = TransformerDecoderConfig::new(layer(), 2).init(device);
     let error = load_transformer_decoder(decoder, reference_path(STACKS), "encoder.").err();
@@ -226,10 +192,10 @@ fn a_module_of_another_kind_is_an_error_that_names_a_tensor() {
     assert_error(WITHOUT_BIAS, error(WITHOUT_BIAS), &expected);
     let layer = layer().init_decoder(device);
     let error = load_transformer_decoder_layer(layer, reference_path(ENCODER_LAYER), "").err();
-    let expected = ["a tensor `multihead_attn.in_proj_weight`"];
+    let error = error.map(|error| error.to_string());
     assert_error(
         ENCODER_LAYER,
-        error.map(|error| error.to_string()),
-        &expected,
+        error,
+        &["a tensor `multihead_attn.in_proj_weight`"],
     );
 }

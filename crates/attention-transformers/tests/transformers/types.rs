@@ -7,9 +7,9 @@ use attention_transformers::{
     FeedForwardActivation, NormConfig, NormOrder, TransformerEncoder, TransformerEncoderConfig,
 };
 use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Device, Tensor};
 
-use super::models::{HIDDENS, drawn, layer, lens, sinusoidal, tensor, text};
+use super::models::{HIDDENS, drawn, half_is_near, layer, lens, sinusoidal, tensor, text};
 
 /// Stacks of each order and norm.
 fn stacks(device: &Device) -> Vec<TransformerEncoder<DotProductScore>> {
@@ -29,23 +29,13 @@ fn stacks(device: &Device) -> Vec<TransformerEncoder<DotProductScore>> {
 #[test]
 fn half_precision_is_near() {
     device::each(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if !device.supports_dtype(dtype) {
-                continue;
-            }
-            for stack in stacks(device) {
-                // Parameters that half precision has.
-                let half = parameters::cast(stack, dtype);
-                let single = parameters::cast(half.clone(), DType::F32);
-                let rows = Array::draw(1, &[2, 5, HIDDENS]);
-                let mask = || Mask::valid_lens(lens(&[5, 3], device)) & Mask::causal();
-                let expected = single.forward(rows.f32::<3>(device), mask());
-                let got = half.forward(rows.tensor::<3>(device, dtype), mask());
-                assert_eq!(got.dtype(), dtype);
-                let tolerance = 8.0 * device::epsilon(dtype);
-                let what = format!("{dtype:?}");
-                assert_close(&what, got, expected, tolerance);
-            }
+        for (at, stack) in stacks(device).into_iter().enumerate() {
+            let name = format!("stack {at}");
+            half_is_near((&name, stack), device, 8.0, |stack, dtype| {
+                let rows = Array::draw(1, &[2, 5, HIDDENS]).tensor::<3>(device, dtype);
+                let mask = Mask::valid_lens(lens(&[5, 3], device)) & Mask::causal();
+                stack.forward(rows, mask)
+            });
         }
     });
 }

@@ -33,7 +33,7 @@ fn weights_are_those_of_each_layer_and_change_no_row() {
         let queries = first.cross_attention_residual.norm.forward(rows);
         let attention = &first.cross_attention;
         let expected = attention
-            .attend_with_weights(queries, &memory.layers[0])
+            .attend_with_weights(queries, &memory.layers[0], Mask::none())
             .weights;
         let [first, second] = [0, 1].map(|at| Array::read(output.weights[at].clone()));
         assert_close("the first layer", &first, expected, 1e-5);

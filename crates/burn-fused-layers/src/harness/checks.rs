@@ -3,6 +3,8 @@
 use burn::tensor::kind::Basic;
 use burn::tensor::{DType, Device, Tensor};
 
+use super::wide::wide;
+
 /// The first check of a configuration.
 ///
 /// # Panics
@@ -35,6 +37,19 @@ impl<'a> Argument<'a> {
     pub fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
         Self {
             dtype: Some(tensor.dtype()),
+            ..Self::on_device(name, tensor)
+        }
+    }
+
+    /// [`floats`](Self::floats), which count as of the type of `like` if they are f32 and that is half precision.
+    pub fn floats_or_wide<const D: usize, const E: usize>(
+        name: &'a str,
+        tensor: &Tensor<D>,
+        like: &Tensor<E>,
+    ) -> Self {
+        let (own, of_like) = (tensor.dtype(), like.dtype());
+        Self {
+            dtype: Some(if own == wide(of_like) { of_like } else { own }),
             ..Self::on_device(name, tensor)
         }
     }

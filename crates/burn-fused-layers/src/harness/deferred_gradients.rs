@@ -31,6 +31,9 @@
 //!
 //! A pass that panics takes nothing; nobody takes its deposits later, since no later pass has its number.
 //!
+//! Of a source in half precision, the gradients that are passed on are added in f32 by the slot, since Burn's sum of
+//! many would stand still: a node passes on by how much its own part changes the sum, rounded.
+//!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
 //! panic that names both, as is a node that takes from a slot which is not its own.
 //!
@@ -63,6 +66,8 @@ struct Deposits {
     entries: Box<dyn Any + Send>,
     /// The name of that type.
     entry: &'static str,
+    /// The sum of what the nodes of the latest pass have passed on so far, a tensor.
+    sum: Option<(Pass, Box<dyn Any + Send>)>,
 }
 
 /// A backward pass, by a number that no other pass has, before it or after; see
@@ -100,6 +105,7 @@ impl GradientSlot {
             nodes: HashSet::new(),
             entries: Box::new(Entries::<E>::new()),
             entry: type_name::<E>(),
+            sum: None,
         });
         deposits.entries::<E>();
         deposits.nodes.insert(node);
@@ -139,6 +145,24 @@ impl GradientSlot {
         deposits.nodes.remove(&node);
         let entries = deposits.entries().remove(&pass);
         entries.unwrap_or_default()
+    }
+
+    /// Adds what a node passes on to the sum of those before it in a pass, by `add`: the sum before, if there is one,
+    /// and now. Where passes run at once, a sum may begin anew.
+    pub fn accumulate<T: Any + Clone + Send>(
+        &self,
+        pass: Pass,
+        part: T,
+        add: impl FnOnce(T, T) -> T,
+    ) -> (Option<T>, T) {
+        let mut deposits = self.lock();
+        let sum = &mut deposits.as_mut().expect("it was opened").sum;
+        let before = sum.take().filter(|(of, _)| *of == pass);
+        let before = before.and_then(|(_, sum)| sum.downcast::<T>().ok());
+        let before = before.map(|sum| *sum);
+        let now = before.clone().map_or(part.clone(), |sum| add(sum, part));
+        *sum = Some((pass, Box::new(now.clone())));
+        (before, now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Deposits>> {

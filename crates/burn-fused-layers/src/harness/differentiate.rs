@@ -6,18 +6,19 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+pub use burn::backend::Autodiff;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, AutodiffBackend, Backend, TensorMetadata};
-use burn::tensor::Shape;
+use burn::backend::{AutodiffBackend, Backend, TensorMetadata};
+use burn::tensor::{FloatDType, Shape};
 use burn_autodiff::checkpoint::base::Checkpointer;
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+pub use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::deferred_gradients::{Deferral, Deposit, GradientSlot, Pass};
-use super::kernel::{self, Asked, Gradient, Kernel, TrainedKernel};
-use super::nodes::Nodes;
+use super::kernel::{self, Asked, Gradient, Kernel};
 use super::tracked::TrackedInputs;
+use super::wide::wide;
 
 /// The inputs, taken off the graph: of an operation without a gradient.
 pub fn off_graph<B, C, I, const N: usize>(inputs: I) -> I::On<B>
@@ -26,32 +27,58 @@ where
     C: CheckpointStrategy,
     I: TrackedInputs<Autodiff<B, C>, N>,
 {
-    inputs.map(&mut Nodes::<B, C>::default())
+    take_off(inputs).0
 }
 
-/// The kernel as a node of the graph.
-pub fn differentiate<B, C, I, S, const N: usize>(
-    Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,
-    inputs: I,
-) -> FloatTensor<Autodiff<B, C>>
+/// The inputs, taken off the graph, the node of each of their tensors, and whether a backward pass will want its
+/// gradient.
+fn take_off<B, C, I, const N: usize>(inputs: I) -> (I::On<B>, [NodeGuard; N], [bool; N])
 where
     B: Backend,
     C: CheckpointStrategy,
     I: TrackedInputs<Autodiff<B, C>, N>,
-    S: Clone + Send + Debug + 'static,
 {
-    let infer = |inputs| (forward(inputs).0, ());
-    let train = |inputs, _| {
-        let (output, saved) = forward(inputs);
-        ((output, ()), saved)
-    };
-    node(infer, train, backward, inputs).0
+    let (mut guards, mut wanted) = (Vec::with_capacity(N), Vec::with_capacity(N));
+    let mut like = None;
+    let inputs = inputs.map::<B>(&mut |tensor: Option<FloatTensor<Autodiff<B, C>>>,
+                                       tracked: bool| {
+        if !tracked {
+            return tensor.map(|tensor| tensor.into_primitive());
+        }
+        wanted.push(tensor.as_ref().is_some_and(|tensor| tensor.is_tracked()));
+        match tensor {
+            Some(tensor) => {
+                let (tensor, node) = tensor.into_parts();
+                guards.push(node);
+                like.get_or_insert_with(|| tensor.clone());
+                Some(tensor)
+            }
+            None => {
+                // An untracked leaf in its place: it has no gradient.
+                let like = like.clone().expect("an optional tensor is not the first");
+                guards.push(constant::<B, C>(like).node());
+                None
+            }
+        }
+    });
+    // The kernel may write in a tensor's place if nothing else has it.
+    drop(like);
+    let as_many = "inputs map as many tensors as they say";
+    let guards = guards.try_into().expect(as_many);
+    (inputs, guards, wanted.try_into().expect(as_many))
+}
+
+/// The result of an operation without a gradient.
+pub fn constant<B: Backend, C: CheckpointStrategy>(
+    tensor: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B, C>> {
+    <Autodiff<B, C> as AutodiffBackend>::from_inner(tensor)
 }
 
 /// The kernel as a node of the graph, and a result without a gradient: `parts` tells them apart. Where no gradient is
 /// wanted, it infers.
-pub fn differentiate_trained<B, C, I, O, S, R, const N: usize>(
-    kernel: TrainedKernel<B, I::On<B>, O, S, N>,
+pub fn differentiate<B, C, I, O, S, R, const N: usize>(
+    kernel: Kernel<B, I::On<B>, O, S, N>,
     inputs: I,
     parts: fn(O) -> (FloatTensor<B>, R),
 ) -> (FloatTensor<Autodiff<B, C>>, R)
@@ -61,53 +88,26 @@ where
     I: TrackedInputs<Autodiff<B, C>, N>,
     S: Clone + Send + Debug + 'static,
 {
-    let TrainedKernel {
-        infer,
-        train,
-        backward,
-    } = kernel;
-    let infer = |inputs| parts(infer(inputs));
-    let train = |inputs, wanted| {
-        let (results, saved) = train(inputs, wanted);
-        (parts(results), saved)
-    };
-    node(infer, train, backward, inputs)
-}
-
-/// A node of the graph by `train`, or by `infer` where no gradient is wanted.
-fn node<B, C, I, S, R, const N: usize>(
-    infer: impl FnOnce(I::On<B>) -> (FloatTensor<B>, R),
-    train: impl FnOnce(I::On<B>, [bool; N]) -> ((FloatTensor<B>, R), S),
-    backward: kernel::Backward<B, S, N>,
-    inputs: I,
-) -> (FloatTensor<Autodiff<B, C>>, R)
-where
-    B: Backend,
-    C: CheckpointStrategy,
-    I: TrackedInputs<Autodiff<B, C>, N>,
-    S: Clone + Send + Debug + 'static,
-{
-    let slots = inputs.slots();
-    let mut nodes = Nodes::<B, C>::default();
-    let inputs = inputs.map(&mut nodes);
-    // The kernel may write in a tensor's place if nothing else has it.
-    drop(nodes.like);
-    let as_many = "inputs map as many tensors as they say";
-    let guards: [NodeGuard; N] = nodes.guards.try_into().expect(as_many);
-    let wanted = nodes.wanted.try_into().expect(as_many);
+    let (slots, readers) = (inputs.slots(), inputs.readers::<B>());
+    let (inputs, guards, wanted) = take_off(inputs);
     let prepared = KernelGradient(PhantomData).prepare::<C>(guards);
     match prepared.compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
-            let ((output, beside), saved) = train(inputs, wanted);
+            let (results, saved) = (kernel.train)(inputs, wanted);
+            let (output, beside) = parts(results);
             let state = KernelState {
                 saved,
-                backward,
+                backward: kernel.backward,
                 slots,
             };
-            (prep.finish(state, output), beside)
+            let output = prep.finish(state, output);
+            if let Some((slot, open)) = readers {
+                open(&slot, output.id().value);
+            }
+            (output, beside)
         }
         OpsKind::UnTracked(prep) => {
-            let (output, beside) = infer(inputs);
+            let (output, beside) = parts((kernel.infer)(inputs));
             (prep.finish(output), beside)
         }
     }
@@ -261,7 +261,17 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
             }
             None => whole,
         };
-        if let (Some(parent), Some(total)) = (parent, total) {
+        if let (Some(parent), Some(mut total)) = (parent, total) {
+            let dtype = total.dtype();
+            if wide(dtype) != dtype {
+                let part = B::float_cast(total, FloatDType::F32);
+                let (before, now) = slot.accumulate(pass, part, B::float_add);
+                let rounded = |sum| B::float_cast(sum, dtype.into());
+                total = rounded(now);
+                if let Some(before) = before {
+                    total = B::float_sub(total, rounded(before));
+                }
+            }
             grads.register::<B>(parent.id, B::float_reshape(total, source));
         }
     }

@@ -5,15 +5,39 @@ use burn::backend::tensor::FloatTensor;
 
 use super::deferred_gradients::{Deferral, Deposit, Pass};
 
-/// An operation by a kernel: from inputs `I` to a tensor, saving `S` for the gradients of `N` of the inputs' tensors.
-#[derive(Clone, Copy)]
-pub struct Kernel<B: Backend, I, S, const N: usize> {
-    /// The result, and what the backward pass needs.
-    pub forward: fn(I) -> (FloatTensor<B>, S),
-    /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their
-    /// tensors.
+/// An operation by a kernel: from inputs `I` to results `O`, and where a backward pass is to come also to what it
+/// saves, `S`, for the gradients of `N` of the inputs' tensors.
+pub struct Kernel<B: Backend, I, O, S, const N: usize> {
+    /// The results alone.
+    pub infer: fn(I) -> O,
+    /// The results, and what the backward pass needs for the gradients that are wanted.
+    pub train: fn(I, [bool; N]) -> (O, S),
+    /// The gradients that are wanted, in the order in which the inputs name their tensors.
     pub backward: Backward<B, S, N>,
 }
+
+/// The [`Kernel`] of a module, which has the functions `forward` and `backward`, or, where inference does less,
+/// `infer`, `train` and `backward`: `kernel!(linear::cpu)`, `kernel!(trained attention::cpu)`. In a `Some`, as tables
+/// have it.
+#[macro_export]
+macro_rules! kernel {
+    (trained $module:ident :: $file:ident) => {
+        Some($crate::harness::kernel::Kernel {
+            infer: $module::$file::infer,
+            train: $module::$file::train,
+            backward: $module::$file::backward,
+        })
+    };
+    ($module:ident :: $file:ident) => {
+        Some($crate::harness::kernel::Kernel {
+            infer: |inputs| $module::$file::forward(inputs).0,
+            train: |inputs, _| $module::$file::forward(inputs),
+            backward: $module::$file::backward,
+        })
+    };
+}
+
+pub use crate::kernel;
 
 /// The gradients, from what was saved and the gradient of the result.
 pub type Backward<B, S, const N: usize> = fn(S, FloatTensor<B>, Asked<N>) -> [Gradient<B>; N];
@@ -44,17 +68,6 @@ impl<const N: usize> Asked<N> {
             ..Self::ALL
         }
     }
-}
-
-/// An operation with results `O` whose forward pass does more where a backward pass is to come, saving `S` for those
-/// gradients of `N` of the inputs' tensors that are wanted.
-pub struct TrainedKernel<B: Backend, I, O, S, const N: usize> {
-    /// Without what the backward pass needs.
-    pub infer: fn(I) -> O,
-    /// With what it needs for the gradients that are wanted, one at least.
-    pub train: fn(I, [bool; N]) -> (O, S),
-    /// The gradients; the same ones are wanted.
-    pub backward: Backward<B, S, N>,
 }
 
 /// The gradient of one tensor.

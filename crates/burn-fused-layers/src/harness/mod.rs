@@ -6,6 +6,7 @@
 //!
 //! | module | subject |
 //! | --- | --- |
+//! | [`operations`] | one declaration for each operation |
 //! | [`kernel`] | the shape of a kernel: forward, saved state, backward |
 //! | [`tracked`], [`optional`] | inputs that change backends, and tensors that may be absent |
 //! | [`host`] | tensors in this process's memory as slices, on flex and ndarray |
@@ -26,8 +27,7 @@ pub mod differentiate;
 pub mod fusion;
 pub mod host;
 pub mod kernel;
-#[cfg(feature = "autodiff")]
-mod nodes;
+pub mod operations;
 pub mod optional;
 pub mod parameter;
 #[cfg(feature = "fusion")]

@@ -5,8 +5,7 @@ use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
 
 use super::kernel::Gradient;
-use super::optional::OptionalTensor;
-use super::tracked::{TensorMap, TrackedInputs};
+use super::tracked::TrackedInputs;
 
 /// The gradient of each of the inputs' tensors, as `spec` tells it of the tensor; `None` of those that are absent.
 pub fn gradient_specs<B, I, S, const N: usize>(
@@ -17,34 +16,17 @@ where
     B: Backend,
     I: TrackedInputs<B, N> + Clone,
 {
-    let mut specs = Specs {
-        spec,
-        specs: Vec::with_capacity(N),
-    };
-    let _ = inputs.clone().map::<B>(&mut specs);
-    let specs = <[Option<S>; N]>::try_from(specs.specs);
+    let mut specs = Vec::with_capacity(N);
+    let _ = inputs
+        .clone()
+        .map::<B>(&mut |tensor: Option<FloatTensor<B>>, tracked: bool| {
+            if tracked {
+                specs.push(tensor.as_ref().map(spec));
+            }
+            tensor
+        });
+    let specs = <[Option<S>; N]>::try_from(specs);
     specs.unwrap_or_else(|_| unreachable!("inputs map as many tensors as they say"))
-}
-
-struct Specs<B: Backend, S> {
-    spec: fn(&FloatTensor<B>) -> S,
-    specs: Vec<Option<S>>,
-}
-
-impl<B: Backend, S> TensorMap<B, B> for Specs<B, S> {
-    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
-        self.specs.push(Some((self.spec)(&tensor)));
-        tensor
-    }
-
-    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        self.specs.push(tensor.as_option().map(self.spec));
-        tensor
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        tensor
-    }
 }
 
 /// The gradients that there are, in their order, of a backward pass that was asked for whole ones.

@@ -6,6 +6,9 @@ use burn::backend::{Backend, BackendTypes};
 use super::deferred_gradients::GradientSlot;
 use super::optional::OptionalTensor;
 
+/// Opens a slot for the node of a result.
+pub type OpenSlot = fn(&GradientSlot, u64);
+
 /// Inputs with `N` tensors that may have gradients, in a fixed order.
 pub trait TrackedInputs<B: Backend, const N: usize>: Sized {
     /// The same inputs of another backend.
@@ -21,23 +24,51 @@ pub trait TrackedInputs<B: Backend, const N: usize>: Sized {
     fn slots(&self) -> [Option<GradientSlot>; N] {
         [const { None }; N]
     }
+
+    /// Where readers of the result deposit their gradients, and what opens it for the node of the result, on the
+    /// backend `A` below autodiff.
+    fn readers<A: WithIndicesOf<B>>(&self) -> Option<(GradientSlot, OpenSlot)> {
+        None
+    }
 }
 
-/// A replacement of tensors.
+/// A replacement of tensors: any function from a tensor, or from its absence, and whether it may have a gradient. It is
+/// called for each of those that may, in their order.
 pub trait TensorMap<B: Backend, A: Backend> {
-    /// A tensor that may have a gradient; called once for each, in their order.
-    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A>;
+    /// The replacement.
+    fn replace(&mut self, tensor: Option<FloatTensor<B>>, tracked: bool) -> Option<FloatTensor<A>>;
+
+    /// A tensor that may have a gradient.
+    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A> {
+        self.replace(Some(tensor), true).expect(STAYS)
+    }
 
     /// A tensor that may have a gradient, or takes its place in the order though it is absent.
-    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A>;
+    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A> {
+        self.replace(tensor.into_option(), true).into()
+    }
 
     /// A tensor without a gradient.
-    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A>;
+    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A> {
+        self.replace(tensor.into_option(), false).into()
+    }
 
     /// A tensor without a gradient that is always there.
     fn fixed(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A> {
-        let tensor = self.constant(OptionalTensor::Present { tensor });
-        tensor.into_option().expect("a tensor that is there stays")
+        self.replace(Some(tensor), false).expect(STAYS)
+    }
+}
+
+const STAYS: &str = "a tensor that is there stays";
+
+impl<B, A, F> TensorMap<B, A> for F
+where
+    B: Backend,
+    A: Backend,
+    F: FnMut(Option<FloatTensor<B>>, bool) -> Option<FloatTensor<A>>,
+{
+    fn replace(&mut self, tensor: Option<FloatTensor<B>>, tracked: bool) -> Option<FloatTensor<A>> {
+        self(tensor, tracked)
     }
 }
 
@@ -62,8 +93,9 @@ where
 {
 }
 
-/// Implements [`TrackedInputs`] for a struct: the number of its tensors that may have gradients, which of them is the
-/// first, the slots, and each field with the way by which it goes to another backend.
+/// Declares the inputs of an operation, a struct that changes backends: the number of its tensors that may have
+/// gradients, each field after the way by which it goes to another backend, the first of them `tracked`; then, if
+/// gradients are deferred, the slots of these tensors, and the deposits of readers with the field of their slot.
 ///
 /// | way | field |
 /// | --- | --- |
@@ -72,11 +104,24 @@ where
 /// | `map` | by a method `map` of its own, which takes the [`TensorMap`] to its tensors |
 /// | `same` | as it is |
 #[macro_export]
-macro_rules! tracked_inputs {
+macro_rules! inputs {
     (
-        $inputs:ident[$count:literal], first: $first:ident $(, slots: $slots:expr)?,
-        { $($field:ident: $way:ident),+ $(,)? }
+        $(#[$about:meta])*
+        pub struct $inputs:ident[$count:literal] {
+            $(#[$first_doc:meta])* tracked $first:ident: $first_type:ident<B>
+            $(, $(#[$doc:meta])* $way:ident $field:ident: $type:ident $(<$of:ident>)?)* $(,)?
+        }
+        $(slots: $slots:expr;)?
+        $(readers: $deposit:ident in $reads:ident;)?
     ) => {
+        #[derive(Clone, Debug, ::burn::backend::ExtensionType)]
+        $(#[$about])*
+        pub struct $inputs<B: ::burn::backend::Backend> {
+            $(#[$first_doc])*
+            pub $first: $first_type<B>,
+            $($(#[$doc])* pub $field: $type $(<$of>)?,)*
+        }
+
         impl<B: ::burn::backend::Backend> $crate::harness::tracked::TrackedInputs<B, $count> for $inputs<B> {
             type On<A: $crate::harness::tracked::WithIndicesOf<B>> = $inputs<A>;
 
@@ -89,13 +134,20 @@ macro_rules! tracked_inputs {
                 tensors: &mut impl $crate::harness::tracked::TensorMap<B, A>,
             ) -> Self::On<A> {
                 $inputs {
-                    $($field: $crate::tracked_inputs!(@$way tensors, self.$field)),+
+                    $first: tensors.tracked(self.$first),
+                    $($field: $crate::inputs!(@$way tensors, self.$field),)*
                 }
             }
 
             $(fn slots(&self) -> [Option<$crate::harness::deferred_gradients::GradientSlot>; $count] {
                 let slots: fn(&Self) -> _ = $slots;
                 slots(self)
+            })?
+
+            $(fn readers<A: $crate::harness::tracked::WithIndicesOf<B>>(
+                &self,
+            ) -> Option<(GradientSlot, $crate::harness::tracked::OpenSlot)> {
+                Some((self.$reads.clone(), GradientSlot::open::<$deposit<A>>))
             })?
         }
     };
@@ -105,4 +157,4 @@ macro_rules! tracked_inputs {
     (@$method:ident $tensors:ident, $field:expr) => { $tensors.$method($field) };
 }
 
-pub use crate::tracked_inputs;
+pub use crate::inputs;

@@ -1,11 +1,35 @@
 //! The types that operations compute in.
 
-use burn::tensor::DType;
+use burn::tensor::{DType, Tensor};
 
 /// The type in which half precision is computed, f32; other types are themselves.
 pub fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         _ => dtype,
+    }
+}
+
+/// Half precision as f32; other types as they are, without an operation.
+pub fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    let dtype = wide(tensor.dtype());
+    tensor.cast(dtype)
+}
+
+/// The result of `compute` for the tensor [`widened`], rounded to the tensor's own type: sums and squares of half
+/// precision are more than it holds.
+pub fn in_wide<const D: usize, const E: usize>(
+    tensor: Tensor<D>,
+    compute: impl FnOnce(Tensor<D>) -> Tensor<E>,
+) -> Tensor<E> {
+    let dtype = tensor.dtype();
+    compute(widened(tensor)).cast(dtype)
+}
+
+/// A parameter that many calls read, [`widened`] where it may get gradients: they are added in f32, and rounded once.
+pub fn widened_in_training<const D: usize>(parameter: Tensor<D>) -> Tensor<D> {
+    match parameter.device().is_autodiff() {
+        true => widened(parameter),
+        false => parameter,
     }
 }

@@ -1,7 +1,7 @@
 //! The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Distribution, FloatDType};
 use cpu_kernels::threads;
 use rand::rngs::ChaCha8Rng;
@@ -9,22 +9,18 @@ use rand::{Rng, SeedableRng};
 
 use crate::harness::host::{CpuBackend, elements, tensor, zeros};
 use crate::harness::seed::seed_of_uniform;
-use crate::harness::tracked::tracked_inputs;
+use crate::harness::tracked::inputs;
 
-/// Inputs of [`LayerOps::dropout_factors`](super::LayerOps::dropout_factors).
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct DropoutFactorsInputs<B: Backend> {
-    /// A tensor of the factors' shape and type.
-    pub like: FloatTensor<B>,
-    /// The probability of a 0, in `[0, 1)`.
-    pub probability: f64,
+inputs! {
+    /// Inputs of [`LayerOps::dropout_factors`](super::LayerOps::dropout_factors).
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct DropoutFactorsInputs[1] {
+        /// A tensor of the factors' shape and type.
+        tracked like: FloatTensor<B>,
+        /// The probability of a 0, in `[0, 1)`.
+        same probability: f64,
+    }
 }
-
-tracked_inputs!(DropoutFactorsInputs[1], first: like, {
-    like: tracked,
-    probability: same,
-});
 
 /// The definition: the backend draws each.
 pub(super) fn composed<B: Backend>(inputs: DropoutFactorsInputs<B>) -> FloatTensor<B> {

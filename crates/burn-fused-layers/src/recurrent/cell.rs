@@ -1,9 +1,11 @@
 //! A recurrent layer for one step after the other.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use super::run::{Hidden, joined};
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
+use crate::harness::parameter::value;
+use crate::harness::wide::widened;
 
 /// A [`RecurrentLayer`] for one step after the other, where a step's input depends on the step before, as in a decoder.
 ///
@@ -26,6 +28,9 @@ use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
 #[derive(Clone, Debug)]
 pub struct RecurrentCell {
     kind: CellKind,
+    /// The type of gates and outputs.
+    dtype: DType,
+    /// Not in half precision.
     hidden: Hidden,
 }
 
@@ -33,7 +38,8 @@ impl RecurrentCell {
     pub(super) fn new(layer: &RecurrentLayer) -> Self {
         Self {
             kind: layer.kind,
-            hidden: layer.read_hidden().shared(),
+            dtype: value(&layer.hidden.weight).dtype(),
+            hidden: layer.read_hidden().widened().shared(),
         }
     }
 
@@ -48,11 +54,18 @@ impl RecurrentCell {
         if state.hidden.dims()[0] == 0 {
             return state; // No examples. Burn's views take an axis of 0 for another one's.
         }
+        let (dtype, own) = (gates.dtype(), self.dtype);
+        assert!(
+            dtype == own,
+            "recurrent layer: hidden weight expected of type {dtype:?}, as the gates, got {own:?}"
+        );
         let states = joined(state.parts(self.kind));
-        let gates = gates.unsqueeze_dim::<3>(1);
+        let gates = widened(gates).unsqueeze_dim::<3>(1);
         let hidden = self.hidden.clone();
-        let states = hidden.run(gates, Some(states), &Steps::all());
-        let parts = (0..self.kind.states()).map(|index| states.last(index));
-        RecurrentState::of_parts(parts)
+        let states = hidden.run(gates, Some(widened(states)), &Steps::all());
+        RecurrentState {
+            hidden: states.last(0).cast(dtype),
+            cell: (self.kind == CellKind::Lstm).then(|| states.last(1)),
+        }
     }
 }

@@ -37,7 +37,8 @@ pub struct RecurrentLayer {
 pub struct RecurrentState {
     /// The output h, `[batch, hidden_size]`.
     pub hidden: Tensor<2>,
-    /// The cell c of an LSTM, `[batch, hidden_size]`; none of a GRU.
+    /// The cell c of an LSTM, `[batch, hidden_size]`; none of a GRU. Beside an h in half precision it may be f32, as a
+    /// [`RecurrentCell`] leaves it: c is a sum over steps.
     pub cell: Option<Tensor<2>>,
 }
 
@@ -66,7 +67,7 @@ impl RecurrentState {
             if expects_cell { "with" } else { "without" }
         );
         if let Some(cell) = &self.cell {
-            let others = [Argument::floats("cell c", cell)];
+            let others = [Argument::floats_or_wide("cell c", cell, &self.hidden)];
             let output = Argument::floats("output h", &self.hidden);
             assert_together("recurrent layer", output, others);
         }

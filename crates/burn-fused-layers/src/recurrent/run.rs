@@ -7,6 +7,7 @@ use super::states::{States, of_cell};
 use super::variants::Variant;
 use crate::harness::parameter::of_linear;
 use crate::harness::shared_weight::SharedWeight;
+use crate::harness::wide::{wide, widened};
 use crate::ops::{CellKind, Steps};
 use crate::read_shared::read_weight;
 
@@ -36,6 +37,17 @@ impl Hidden {
         }
     }
 
+    /// The same, half precision as f32: the gradients of many calls are added in f32.
+    pub(super) fn widened(self) -> Self {
+        let dtype = wide(self.weight.dtype());
+        Self {
+            variant: self.variant.map(|variant| variant.cast(dtype)),
+            weight: self.weight.cast(dtype),
+            bias: self.bias.map(widened),
+            ..self
+        }
+    }
+
     /// The same for many calls.
     pub(super) fn shared(self) -> Self {
         Self {
@@ -61,10 +73,13 @@ impl Hidden {
     }
 }
 
-/// The parts of a state together, `[states, batch, hidden_size]`.
+/// The parts of a state together, `[states, batch, hidden_size]`; f32 if one is f32 beside half precision.
 pub(super) fn joined(parts: Vec<Tensor<2>>) -> Tensor<3> {
     match parts.as_slice() {
         [part] => part.clone().unsqueeze_dim(0),
+        [hidden, cell] if hidden.dtype() != cell.dtype() => {
+            Tensor::stack(parts.into_iter().map(widened).collect(), 0)
+        }
         _ => Tensor::stack(parts, 0),
     }
 }

@@ -101,8 +101,8 @@ impl RecurrentConfig {
 
 /// Recurrent layers on top of each other, in one direction or both: PyTorch's `torch.nn.GRU` and `torch.nn.LSTM`.
 ///
-/// The parameters are PyTorch's, with the gates concatenated in the same order; `import::load_recurrent` (feature
-/// `pytorch`) reads them. `try_from` takes Burn's `BiGru` and `BiLstm`; for `Gru` and `Lstm`, see [`RecurrentLayer`].
+/// The parameters are PyTorch's, with the gates concatenated in the same order; `attention_import::load_recurrent`
+/// reads them. `try_from` takes Burn's `BiGru` and `BiLstm`; for `Gru` and `Lstm`, see [`RecurrentLayer`].
 #[derive(Module, Debug)]
 pub struct Recurrent {
     /// The layers that read from the first step to the last.

@@ -13,8 +13,9 @@ use super::variants::Variant;
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
+use crate::ops::OPERATIONS;
 use crate::ops::{CellKind, LayerOps, RecurrentInputs, Steps, StepsRead};
-use crate::paths::{self, Operation};
+use crate::paths;
 
 /// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
 /// `f32`. What is shared belongs to the hidden weight.
@@ -82,7 +83,7 @@ pub(super) fn of_cell(
     let mut others = vec![
         Argument::floats("hidden weight", &hidden_weight),
         Argument::floats("hidden bias", &hidden_bias),
-        Argument::floats("initial state", &initial),
+        Argument::floats_or_wide("initial state", &initial, &gates),
     ];
     others.extend(peepholes.map(|weights| Argument::floats("peepholes", weights)));
     assert_together("recurrent layer", Argument::floats("gates", &gates), others);
@@ -125,7 +126,8 @@ pub(super) fn of_cell(
     }
     if let Some(variant) = variant {
         let like = gates.clone().into_dispatch();
-        paths::chosen::<Dispatch, ()>(Operation::Recurrent, None, &like, || false);
+        let operation = OPERATIONS.named("recurrent");
+        paths::chosen::<Dispatch, Dispatch, ()>(operation, None, &like, |_, _, _| false);
         return States {
             all: variant.states(gates, (hidden_weight, hidden_bias), initial, &steps),
             last_step,

@@ -46,11 +46,8 @@ fn run(
     let gradients = (output.clone() * received).sum().backward();
     let of_leaves = [input, factor].map(|leaf| leaf.grad(&gradients));
     let of_leaves = of_leaves.into_iter().flatten();
-    [output]
-        .into_iter()
-        .chain(of_leaves)
-        .map(Array::read)
-        .collect()
+    let all = [output].into_iter().chain(of_leaves);
+    all.map(Array::read).collect()
 }
 
 fn ours(input: Tensor<3>, factor: Option<Tensor<3>>, function: Activation) -> Tensor<3> {
@@ -158,18 +155,17 @@ fn no_elements() {
 fn gates_that_do_not_fit_are_refused() {
     let device = Device::flex();
     let gate = Tensor::<2>::ones([2, 3], &device);
-    let refused =
-        |input: Tensor<2>| panic_message(|| activate_gated(gate.clone(), input, Activation::Silu));
-    let message = refused(Tensor::ones([3, 2], &device));
-    assert_eq!(
-        message,
-        "activate_gated: input expected [2, 3], as the gate, got [3, 2]"
-    );
-    let message = refused(Tensor::ones([2, 3], (&device, DType::F64)));
-    assert_eq!(
-        message,
-        "activate_gated: input expected of type F32, as the gate, got F64"
-    );
+    let of_type = Tensor::ones([2, 3], (&device, DType::F64));
+    for (input, expected) in [
+        (
+            Tensor::ones([3, 2], &device),
+            "expected [2, 3], as the gate, got [3, 2]",
+        ),
+        (of_type, "expected of type F32, as the gate, got F64"),
+    ] {
+        let message = panic_message(|| activate_gated(gate.clone(), input, Activation::Silu));
+        assert_eq!(message, format!("activate_gated: input {expected}"));
+    }
 }
 
 /// One operation, and both that it is made of: the same results to the bit, and the gradients that are wanted.
@@ -188,21 +184,18 @@ fn an_activation_and_a_linear_layer_are_those_two() {
                 (true, true, Some(3)),
             ] {
                 let run = |is_one: bool| {
-                    let leaf = |at: usize, shape: &[usize]| {
-                        let drawn = Array::draw(at as u64, shape);
-                        (drawn, frozen != Some(at))
-                    };
-                    let rows = |at| {
-                        let (drawn, is_wanted) = leaf(at, &[3, 4, 7]);
-                        drawn.tensor::<3>(device, dtype).set_require_grad(is_wanted)
-                    };
-                    let (weight, is_wanted) = leaf(2, &[7, 5]);
-                    let weight = weight
-                        .tensor::<2>(device, dtype)
-                        .set_require_grad(is_wanted);
-                    let (bias, is_wanted) = leaf(3, &[5]);
-                    let bias = bias.tensor::<1>(device, dtype).set_require_grad(is_wanted);
-                    let [input, gate] = [rows(0), rows(1)];
+                    fn leaf<const D: usize>(
+                        at: usize,
+                        shape: [usize; D],
+                        frozen: Option<usize>,
+                        (device, dtype): (&Device, DType),
+                    ) -> Tensor<D> {
+                        let drawn = Array::draw(at as u64, &shape).tensor(device, dtype);
+                        drawn.set_require_grad(frozen != Some(at))
+                    }
+                    let on = (device, dtype);
+                    let [input, gate] = [0, 1].map(|at| leaf(at, [3, 4, 7], frozen, on));
+                    let (weight, bias) = (leaf(2, [7, 5], frozen, on), leaf(3, [5], frozen, on));
                     let function = Activation::Gelu;
                     let (of_layer, layer) = (weight.clone(), has_bias.then(|| bias.clone()));
                     let (i, g) = (input.clone(), gate.clone());

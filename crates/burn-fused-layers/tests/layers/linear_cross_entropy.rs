@@ -160,12 +160,8 @@ fn half_precision_is_computed_in_f32() {
                 let targets = targets(37, device, dtype);
                 Array::read(linear_cross_entropy(input, weight, None, targets).0)
             };
-            assert_close(
-                "loss",
-                &run(dtype),
-                &run(DType::F32),
-                device::epsilon(dtype),
-            );
+            let what = "loss";
+            assert_close(what, &run(dtype), &run(DType::F32), device::epsilon(dtype));
         }
     });
 }
@@ -201,14 +197,12 @@ fn what_does_not_fit_is_refused() {
     };
     let message = run([ROWS, 4], [5, 3], ROWS);
     assert_says(&message, "input expected [rows, 5]");
-    refuses(
-        "parts times size 5, and some classes, got [3, 23, 2] and 3",
-        || {
-            let parts = Tensor::<3>::zeros([3, ROWS, 2], device);
-            let targets = targets(3, device, DType::F32);
-            linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets);
-        },
-    );
+    let refusal = "parts times size 5, and some classes, got [3, 23, 2] and 3";
+    refuses(refusal, || {
+        let parts = Tensor::<3>::zeros([3, ROWS, 2], device);
+        let targets = targets(3, device, DType::F32);
+        linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets);
+    });
     let message = run([ROWS, 5], [5, 3], 2);
     assert_says(&message, "factors expected [23], got [2]");
     let message = run([4, 5], [5, 3], 4);

@@ -6,7 +6,6 @@ mod linear;
 mod linear_cross_entropy;
 mod normalize;
 mod packed_layers;
-mod packed_weights;
 mod parameters;
 mod recurrent;
 mod recurrent_conversions;

@@ -19,10 +19,8 @@ fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Array 
 
 fn of_parameters(layer: &Linear, gradients: &Gradients) -> [Array; 2] {
     let bias = layer.bias.as_ref().unwrap().val();
-    [
-        gradient(&layer.weight.val(), gradients),
-        gradient(&bias, gradients),
-    ]
+    let weight = gradient(&layer.weight.val(), gradients);
+    [weight, gradient(&bias, gradients)]
 }
 
 /// Few rows, and many.
@@ -173,9 +171,8 @@ fn a_cell_of_no_examples() {
     device::each_training(|device| {
         let gru = RecurrentConfig::new(CellKind::Gru, 2, 3).init(device);
         let state = RecurrentState::of_hidden(Tensor::zeros([0, 3], device));
-        let state = gru.layers[0]
-            .cell()
-            .forward(Tensor::zeros([0, 9], device), state);
+        let gates = Tensor::zeros([0, 9], device);
+        let state = gru.layers[0].cell().forward(gates, state);
         assert_eq!(state.hidden.dims(), [0, 3]);
     });
 }
@@ -184,19 +181,13 @@ fn a_cell_of_no_examples() {
 fn no_rows_and_no_features() {
     device::each_training(|device| {
         for [rows, from, to] in [[0, 3, 2], [4, 0, 2], [4, 3, 0]] {
-            let (input, weight) = (
-                leaf(1, [1, rows, from], device),
-                leaf(2, [from, to], device),
-            );
-            let bias = leaf(3, [to], device);
+            let input = leaf(1, [1, rows, from], device);
+            let (weight, bias) = (leaf(2, [from, to], device), leaf(3, [to], device));
             let packed = PackedLinear::new(weight, Some(bias.clone()));
             let output = packed.forward(input);
             assert_eq!(output.dims(), [1, rows, to]);
-            let elements = Array::read(output).data;
-            let expected: Vec<f64> = (0..rows)
-                .flat_map(|_| Array::read(bias.clone()).data)
-                .collect();
-            assert_eq!(elements, expected);
+            let expected = Array::read(bias).data.repeat(rows);
+            assert_eq!(Array::read(output).data, expected);
         }
     });
 }
@@ -225,6 +216,41 @@ fn rows_of_a_table() {
         };
         for (got, expected) in run(true).iter().zip(&run(false)) {
             assert_close("rows", got, expected, 2e-6);
+        }
+    });
+}
+
+/// Five hundred calls, each of whose gradients is below the rounding of their sum.
+#[test]
+fn gradients_of_many_calls_are_added_in_f32() {
+    device::each_training(|device| {
+        for dtype in device::half_types(device) {
+            let leaf = |dims: &[usize]| Array::full(dims, 0.5);
+            let weight = leaf(&[3, 2]).leaf::<2>(device, dtype);
+            let bias = leaf(&[2]).leaf::<1>(device, dtype);
+            let table = leaf(&[4, 3]).leaf::<2>(device, dtype);
+            let packed = PackedLinear::new(weight.clone(), Some(bias.clone()));
+            let shared = EmbeddingTable::new(table.clone());
+            let losses = (0..500).map(|_| {
+                let indices = Tensor::<1, Int>::from_ints([1, 1], device);
+                let rows = shared.rows(indices);
+                let output = packed.forward(rows);
+                assert_eq!(output.dtype(), dtype);
+                output.cast(DType::F32).sum()
+            });
+            let loss = losses.reduce(|a, b| a + b).unwrap();
+            let gradients = loss.backward();
+            let of_table = Array::from_fn(&[4, 3], |at| f64::from(at[0] == 1) * 1000.0);
+            let tolerance = device::epsilon(dtype);
+            #[rustfmt::skip]
+            let cases = [
+                ("weight", gradient(&weight, &gradients), Array::full(&[3, 2], 500.0)),
+                ("bias", gradient(&bias, &gradients), Array::full(&[2], 1000.0)),
+                ("table", gradient(&table, &gradients), of_table),
+            ];
+            for (name, got, expected) in cases {
+                assert_close(format!("{name}, {dtype:?}"), &got, &expected, tolerance);
+            }
         }
     });
 }

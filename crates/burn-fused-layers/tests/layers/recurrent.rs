@@ -1,8 +1,6 @@
 //! Recurrent layers: the same numbers on every device, padding, sizes, and what is refused.
 
-use attention_tests::{
-    Array, assert_close, assert_says, device, panic_message, parameters, refuses,
-};
+use attention_tests::{Array, assert_close, device, parameters, refuses};
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
@@ -45,13 +43,9 @@ fn run(cell: CellKind, steps: &Steps, device: &Device) -> Vec<Array> {
 fn every_device_computes_what_flex_does() {
     device::each_training(|device| {
         for cell in [CellKind::Gru, CellKind::Lstm] {
-            let some = Steps::of_lens([7, 5, 1, 0, 6]);
-            for steps in [
-                Steps::all(),
-                Steps::all().reversed(),
-                some.clone(),
-                some.reversed(),
-            ] {
+            let [all, some] = [Steps::all(), Steps::of_lens([7, 5, 1, 0, 6])];
+            let reversed = [all.clone().reversed(), some.clone().reversed()];
+            for steps in [all, some].into_iter().chain(reversed) {
                 let expected = run(cell, &steps, &Device::flex().autodiff());
                 for (got, expected) in run(cell, &steps, device).iter().zip(&expected) {
                     assert_close(format!("{cell:?} {steps:?}"), got, expected, 2e-5);
@@ -159,10 +153,8 @@ fn parameters_start_within_pytorchs_bound() {
         for config in cells([4, 7]) {
             for (path, values) in parameters::values(&config.init(device)) {
                 let largest = values.magnitude();
-                assert!(
-                    largest <= bound && largest > 0.5 * bound,
-                    "{path}: {largest}"
-                );
+                let holds = largest <= bound && largest > 0.5 * bound;
+                assert!(holds, "{path}: {largest}");
                 let rows = if path.contains("input") { 4 } else { 7 };
                 let width = config.cell.gates() * 7;
                 match values.shape[..] {
@@ -172,23 +164,12 @@ fn parameters_start_within_pytorchs_bound() {
                 }
             }
         }
-        for (config, expected) in [
-            (
-                RecurrentConfig::new(CellKind::Gru, 3, 0),
-                "hidden_size expected at least 1, got 0",
-            ),
-            (
-                RecurrentConfig::new(CellKind::Gru, 0, 3),
-                "input_size expected at least 1, got 0",
-            ),
-            (
-                RecurrentConfig::new(CellKind::Lstm, 3, 3).with_layers(0),
-                "layers expected at least 1, got 0",
-            ),
-            (
-                RecurrentConfig::new(CellKind::Lstm, 3, 3).with_dropout(1.0),
-                "dropout expected in [0, 1), got 1",
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            (RecurrentConfig::new(CellKind::Gru, 3, 0), "hidden_size expected at least 1, got 0"),
+            (RecurrentConfig::new(CellKind::Gru, 0, 3), "input_size expected at least 1, got 0"),
+            (RecurrentConfig::new(CellKind::Lstm, 3, 3).with_layers(0), "layers expected at least 1, got 0"),
+            (RecurrentConfig::new(CellKind::Lstm, 3, 3).with_dropout(1.0), "dropout expected in [0, 1), got 1"),
             (
                 RecurrentConfig::new(CellKind::Lstm, 3, 3).with_reset_after(false),
                 "`reset_after` is for a Gru, expected true for a Lstm, got false",
@@ -197,10 +178,10 @@ fn parameters_start_within_pytorchs_bound() {
                 RecurrentConfig::new(CellKind::Gru, 3, 3).with_peepholes(true),
                 "`peepholes` is for a Lstm, expected false for a Gru, got true",
             ),
-        ] {
-            refuses(&format!("RecurrentConfig: {expected}"), || {
-                config.init(device)
-            });
+        ];
+        for (config, expected) in cases {
+            let expected = format!("RecurrentConfig: {expected}");
+            refuses(&expected, || config.init(device));
         }
     });
 }
@@ -226,6 +207,37 @@ fn half_precision_is_computed_in_f32() {
                 let (got, expected) = (run(dtype), run(DType::F32));
                 assert_close(format!("{config}"), &got, &expected, device::epsilon(dtype));
             }
+        }
+    });
+}
+
+/// The cell c of an LSTM is a sum over steps: each adds less than bf16 would keep of it.
+#[test]
+fn the_cell_of_many_steps_is_f32() {
+    device::each(|device| {
+        for dtype in device::half_types(device) {
+            // f is about 1, i times g about 1/1000.
+            let bias = |at: &[usize]| [-6.9, 12.0, 12.0, 0.0][at[0] / 2];
+            let lstm = recurrent(CellKind::Lstm, [3, 2], device);
+            let lstm =
+                parameters::changed(lstm, |path, value| match path.ends_with("hidden.bias") {
+                    true => Array::from_fn(&value.shape, bias),
+                    false => value.map(|_| 0.0),
+                });
+            let layer = &parameters::cast(lstm, dtype).layers[0];
+            let cell = layer.cell();
+            let zeros = || Tensor::<2>::zeros([1, 2], (device, dtype));
+            let mut state = RecurrentState::of_hidden(zeros());
+            state.cell = Some(zeros());
+            let gates = Tensor::<2>::zeros([1, 8], (device, dtype));
+            for _ in 0..1000 {
+                state = cell.forward(gates.clone(), state);
+            }
+            assert_eq!(state.hidden.dtype(), dtype);
+            let gates = Tensor::zeros([1, 1000, 8], (device, dtype));
+            let (_, all) = layer.forward_gates(gates, None, &Steps::all());
+            let [got, expected] = [state, all].map(|state| Array::read(state.cell.unwrap()));
+            assert_close("c", &got, &expected, device::epsilon(dtype));
         }
     });
 }
@@ -321,26 +333,27 @@ fn what_does_not_fit_is_refused() {
         let gru = recurrent(CellKind::Gru, [3, 4], device);
         let input = || Tensor::zeros([2, 5, 3], device);
         let state = |hidden: Tensor<2>| Some(vec![RecurrentState::of_hidden(hidden)]);
-        refuses("lens expected 2 of at most 5, got [5]", || {
-            gru.forward(input(), None, &Steps::of_lens([5]))
-        });
-        refuses("at most 5, got [5, 6]", || {
-            gru.forward(input(), None, &Steps::of_lens([5, 6]))
-        });
-        let initial = state(Tensor::zeros([2, 3], device));
-        refuses("initial state expected [1, 2, 4], got [1, 2, 3]", || {
-            gru.forward(input(), initial, &Steps::all())
-        });
-        if device::computes(device, DType::F64) {
-            let initial = state(Tensor::zeros([2, 4], (device, DType::F64)));
-            let message = panic_message(|| gru.forward(input(), initial, &Steps::all()));
-            let expected = "initial state expected of type F32, as the gates, got F64";
-            assert_says(&message, expected);
+        for (message, lens) in [
+            ("lens expected 2 of at most 5, got [5]", vec![5]),
+            ("at most 5, got [5, 6]", vec![5, 6]),
+        ] {
+            let steps = Steps::of_lens(lens);
+            refuses(message, || gru.forward(input(), None, &steps));
         }
-        refuses(
-            "initial states expected 1, one for each layer and direction, got 0",
-            || gru.forward(input(), Some(Vec::new()), &Steps::all()),
-        );
+        let none = "initial states expected 1, one for each layer and direction, got 0";
+        let narrow = state(Tensor::zeros([2, 3], device));
+        let mut cases = vec![
+            (none, Some(Vec::new())),
+            ("initial state expected [1, 2, 4], got [1, 2, 3]", narrow),
+        ];
+        if device::computes(device, DType::F64) {
+            let double = state(Tensor::zeros([2, 4], (device, DType::F64)));
+            let message = "initial state expected of type F32, as the gates, got F64";
+            cases.push((message, double));
+        }
+        for (message, initial) in cases {
+            refuses(message, || gru.forward(input(), initial, &Steps::all()));
+        }
         let lstm = recurrent(CellKind::Lstm, [3, 4], device);
         let initial = state(Tensor::zeros([2, 4], device));
         refuses("state of a Lstm expected with the cell c", || {

@@ -62,9 +62,7 @@ fn side_by_side(parts: &[&Array]) -> Array {
     let width = shape.pop().unwrap();
     shape.push(width * parts.len());
     Array::from_fn(&shape, |at| {
-        let [outer @ .., column] = at else {
-            panic!("expected an axis");
-        };
+        let (column, outer) = at.split_last().expect("an axis");
         parts[column / width].at(&[outer, &[column % width]].concat())
     })
 }
@@ -88,12 +86,9 @@ fn they_compute_what_burns_modules_do() {
     device::each_both_ways(|device| {
         let input = Array::draw(1, &[2, 4, SIZES[0]]).f32::<3>(device);
         for bias in [true, false] {
-            for Converted {
-                name, theirs, ours, ..
-            } in converted(&input, bias, device)
-            {
-                let (outputs, _) = ours.forward(input.clone(), None, &Steps::all());
-                assert_close(name, outputs, theirs, 2e-6);
+            for case in converted(&input, bias, device) {
+                let (outputs, _) = case.ours.forward(input.clone(), None, &Steps::all());
+                assert_close(case.name, outputs, case.theirs, 2e-6);
             }
         }
     });
@@ -128,10 +123,8 @@ fn gradients_reach_all_parameters_and_are_those_of_burns_modules() {
 fn requires_grad(layer: &RecurrentLayer) -> Vec<bool> {
     let linear = [&layer.input, &layer.hidden];
     let weights = linear.map(|linear| linear.weight.is_require_grad());
-    let biases = linear
-        .into_iter()
-        .filter_map(|linear| linear.bias.as_ref())
-        .map(|bias| bias.is_require_grad());
+    let biases = linear.into_iter().filter_map(|linear| linear.bias.as_ref());
+    let biases = biases.map(|bias| bias.is_require_grad());
     weights.into_iter().chain(biases).collect()
 }
 
@@ -189,12 +182,13 @@ fn reparameterized_gates_are_refused_until_they_are_merged() {
     fn check<M: Module, R>(
         module: M,
         name: &str,
-        paths: &[&str],
+        gates: [&str; 2],
         convert: impl Fn(&M) -> Result<R, UnsupportedLayer>,
     ) {
         assert!(convert(&module).is_ok());
-        for path in paths {
-            let lora = Lora::new(2, 4.0).set_param_group(ParamGroup::from_path(*path));
+        for gate in gates {
+            let path = format!("{gate}_transform.weight");
+            let lora = Lora::new(2, 4.0).set_param_group(ParamGroup::from_path(&path));
             let adapted = module.clone().apply_lora(lora);
             let error = convert(&adapted).err().unwrap().to_string();
             let expected = format!("Burn's {name} expected no LoRA or other reparameterization");
@@ -202,42 +196,19 @@ fn reparameterized_gates_are_refused_until_they_are_merged() {
             assert!(convert(&adapted.materialize()).is_ok(), "{path}");
         }
     }
-    check(
-        GruConfig::new(5, 7, true).init(device),
-        "Gru",
-        &[
-            "reset_gate.input_transform.weight",
-            "new_gate.hidden_transform.weight",
-        ],
-        |gru| RecurrentLayer::try_from(gru),
-    );
-    check(
-        LstmConfig::new(5, 7, true).init(device),
-        "Lstm",
-        &[
-            "output_gate.input_transform.weight",
-            "forget_gate.hidden_transform.weight",
-        ],
-        |lstm| RecurrentLayer::try_from(lstm),
-    );
-    check(
-        BiGruConfig::new(5, 7, true).init(device),
-        "Gru",
-        &[
-            "forward.update_gate.input_transform.weight",
-            "reverse.new_gate.input_transform.weight",
-        ],
-        |gru| Recurrent::try_from(gru),
-    );
-    check(
-        BiLstmConfig::new(5, 7, true).init(device),
-        "Lstm",
-        &[
-            "forward.cell_gate.input_transform.weight",
-            "reverse.input_gate.hidden_transform.weight",
-        ],
-        |lstm| Recurrent::try_from(lstm),
-    );
+    let gru = GruConfig::new(5, 7, true).init(device);
+    check(gru, "Gru", ["reset_gate.input", "new_gate.hidden"], |it| {
+        RecurrentLayer::try_from(it)
+    });
+    let lstm = LstmConfig::new(5, 7, true).init(device);
+    let gates = ["output_gate.input", "forget_gate.hidden"];
+    check(lstm, "Lstm", gates, |it| RecurrentLayer::try_from(it));
+    let gru = BiGruConfig::new(5, 7, true).init(device);
+    let gates = ["forward.update_gate.input", "reverse.new_gate.input"];
+    check(gru, "Gru", gates, |it| Recurrent::try_from(it));
+    let lstm = BiLstmConfig::new(5, 7, true).init(device);
+    let gates = ["forward.cell_gate.input", "reverse.input_gate.hidden"];
+    check(lstm, "Lstm", gates, |it| Recurrent::try_from(it));
 }
 
 #[test]
@@ -249,28 +220,15 @@ fn modules_that_compute_something_else_are_refused() {
     let lstm_config = || LstmConfig::new(2, 3, true);
     let mut half_frozen = gru_config().init(device);
     half_frozen.update_gate = half_frozen.update_gate.no_grad();
-    for (error, expected) in [
-        (
-            gru(gru_config().with_clip(Some(1.0))),
-            "Gru expected no `clip`",
-        ),
-        (
-            RecurrentLayer::try_from(&half_frozen).unwrap_err(),
-            "Gru expected all gates or none to require gradients",
-        ),
-        (
-            lstm(lstm_config().with_reverse(true)),
-            "Lstm expected not to be reversed",
-        ),
-        (
-            lstm(lstm_config().with_input_forget(true)),
-            "a forget gate of its own",
-        ),
-        (
-            lstm(lstm_config().with_clip(Some(1.0))),
-            "Lstm expected no `clip`",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        (gru(gru_config().with_clip(Some(1.0))), "Gru expected no `clip`"),
+        (RecurrentLayer::try_from(&half_frozen).unwrap_err(), "Gru expected all gates or none to require gradients"),
+        (lstm(lstm_config().with_reverse(true)), "Lstm expected not to be reversed"),
+        (lstm(lstm_config().with_input_forget(true)), "a forget gate of its own"),
+        (lstm(lstm_config().with_clip(Some(1.0))), "Lstm expected no `clip`"),
+    ];
+    for (error, expected) in cases {
         let error = error.to_string();
         assert_says(&error, expected);
     }

@@ -21,17 +21,20 @@ fn leaf<const D: usize>(
     is_wanted: bool,
 ) -> Tensor<D> {
     let tensor = Array::draw(seed, &shape).tensor(device, dtype);
-    if is_wanted {
-        tensor.require_grad()
-    } else {
-        tensor
-    }
+    tensor.set_require_grad(is_wanted)
 }
 
 /// The results of an operation, and its gradients where they are wanted.
-struct Run<const N: usize> {
-    results: Vec<Array>,
-    gradients: [Option<Array>; N],
+type Run<const N: usize> = (Vec<Array>, [Option<Array>; N]);
+
+/// The gradients of leaves by a loss, if one of them is wanted.
+macro_rules! gradients {
+    ($loss:expr, $is_wanted:expr, [$($leaf:ident),*]) => {{
+        let loss = $loss;
+        assert_eq!(loss.is_tracked(), $is_wanted);
+        let gradients = $is_wanted.then(|| loss.backward());
+        [$(gradients.as_ref().and_then(|all| $leaf.grad(all)).map(Array::read)),*]
+    }};
 }
 
 /// Compares the results and gradients of `run` for each subset with those for all.
@@ -44,17 +47,17 @@ fn check_subsets<const N: usize>(what: &str, device: &Device, run: impl Fn([bool
             assert_close(what, got, expected, 2e-5);
         }
     };
-    let all = run([true; N]);
+    let (all_results, all_gradients) = run([true; N]);
     for wanted in subsets::<N>() {
         let what = format!("{what}, wanted {wanted:?}");
-        let some = run(wanted);
-        for (got, expected) in some.results.iter().zip(&all.results) {
+        let (results, gradients) = run(wanted);
+        for (got, expected) in results.iter().zip(&all_results) {
             check(&what, got, expected);
         }
         for (n, is_wanted) in wanted.into_iter().enumerate() {
             let what = format!("{what}: gradient {n}");
-            let got = some.gradients[n].as_ref();
-            let expected = all.gradients[n].as_ref().filter(|_| is_wanted);
+            let got = gradients[n].as_ref();
+            let expected = all_gradients[n].as_ref().filter(|_| is_wanted);
             assert_eq!(got.is_some(), expected.is_some(), "{what}");
             if let (Some(got), Some(expected)) = (got, expected) {
                 assert!(expected.magnitude() > 0.0, "{what} is 0");
@@ -84,23 +87,12 @@ fn cross_entropy(
         ClassTargets::new(targets.int(device), factors.tensor(device, dtype)),
     );
     let results = vec![Array::read(loss.clone()), Array::read(predictions.float())];
-    if !(of_input || of_weight || of_bias && has_bias) {
-        assert!(!loss.is_require_grad());
-        return Run {
-            results,
-            gradients: [const { None }; 3],
-        };
-    }
+    let is_wanted = of_input || of_weight || of_bias && has_bias;
     // A gradient that is not 1.
-    let gradients = (loss * 3.0).backward();
-    Run {
+    (
         results,
-        gradients: [
-            input.grad(&gradients).map(Array::read),
-            weight.grad(&gradients).map(Array::read),
-            bias.grad(&gradients).map(Array::read),
-        ],
-    }
+        gradients!(loss * 3.0, is_wanted, [input, weight, bias]),
+    )
 }
 
 #[test]
@@ -128,19 +120,11 @@ fn activation(
     let (gate, input) = (leaf(1, shape, on, of_gate), leaf(2, shape, on, of_input));
     let output = activate_gated(gate.clone(), input.clone(), function);
     let results = vec![Array::read(output.clone())];
-    if wanted == [false; 2] {
-        assert!(!output.is_require_grad());
-        return Run {
-            results,
-            gradients: [const { None }; 2],
-        };
-    }
-    let gradient = Array::draw(3, &shape).tensor::<2>(device, dtype);
-    let gradients = (output * gradient).sum().backward();
-    Run {
+    let loss = (output * Array::draw(3, &shape).tensor::<2>(device, dtype)).sum();
+    (
         results,
-        gradients: [gate, input].map(|leaf| leaf.grad(&gradients).map(Array::read)),
-    }
+        gradients!(loss, wanted.contains(&true), [gate, input]),
+    )
 }
 
 #[test]
@@ -166,23 +150,11 @@ fn normalization(
     let (gain, bias) = (leaf(2, [19], on, of_gain), leaf(3, [19], on, of_bias));
     let output = layer_norm(input.clone(), gain.clone(), Some(bias.clone()), 1e-5);
     let results = vec![Array::read(output.clone())];
-    if wanted == [false; 3] {
-        assert!(!output.is_require_grad());
-        return Run {
-            results,
-            gradients: [const { None }; 3],
-        };
-    }
-    let gradient = Array::draw(4, &shape).tensor::<2>(device, dtype);
-    let gradients = (output * gradient).sum().backward();
-    Run {
+    let loss = (output * Array::draw(4, &shape).tensor::<2>(device, dtype)).sum();
+    (
         results,
-        gradients: [
-            input.grad(&gradients).map(Array::read),
-            gain.grad(&gradients).map(Array::read),
-            bias.grad(&gradients).map(Array::read),
-        ],
-    }
+        gradients!(loss, wanted.contains(&true), [input, gain, bias]),
+    )
 }
 
 #[test]
@@ -214,24 +186,13 @@ fn states(
     let (starts, steps) = (initial.clone(), steps.clone());
     let states = recurrent(cell, gates.clone(), hidden, None, starts, steps).all();
     let results = vec![Array::read(states.clone())];
-    if wanted == [false; 4] {
-        return Run {
-            results,
-            gradients: [const { None }; 4],
-        };
-    }
     let gradient = Array::draw(5, &[cell.states(), batch, count, size]);
-    let gradient = gradient.tensor::<4>(device, dtype);
-    let gradients = (states * gradient).sum().backward();
-    Run {
+    let loss = (states * gradient.tensor::<4>(device, dtype)).sum();
+    let is_wanted = wanted.contains(&true);
+    (
         results,
-        gradients: [
-            gates.grad(&gradients).map(Array::read),
-            weight.grad(&gradients).map(Array::read),
-            bias.grad(&gradients).map(Array::read),
-            initial.grad(&gradients).map(Array::read),
-        ],
-    }
+        gradients!(loss, is_wanted, [gates, weight, bias, initial]),
+    )
 }
 
 #[test]

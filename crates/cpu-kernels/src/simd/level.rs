@@ -27,10 +27,10 @@ pub(super) enum Kind {
     Neon(Neon),
 }
 
-/// The environment variable that chooses a level by name.
-const VARIABLE: &str = "ATTENTION_SIMD";
-
 impl Level {
+    /// The environment variable that chooses a level by name.
+    pub const VARIABLE: &str = "ATTENTION_SIMD";
+
     /// Plain Rust, on every machine.
     pub const PORTABLE: Self = Self(Kind::Portable(Portable));
 
@@ -49,24 +49,34 @@ impl Level {
     }
 
     /// The level to use: the one that `ATTENTION_SIMD` names (`avx512`, `avx2`, `neon` or `portable`), or else the
-    /// fastest of the machine. Read once; a name of no level of this machine is a warning in the log.
+    /// fastest of the machine. Read once.
+    ///
+    /// # Panics
+    /// If it names no level of this machine: [`chosen`](Self::chosen) tells before.
     pub fn current() -> Self {
         static CURRENT: OnceLock<Level> = OnceLock::new();
         *CURRENT.get_or_init(|| {
-            let levels = Self::available();
-            let Some(name) = std::env::var_os(VARIABLE) else {
-                return levels[0];
-            };
-            let name = name.to_string_lossy();
-            Self::by_name(&name).unwrap_or_else(|| {
-                let names: Vec<_> = levels.iter().map(|level| level.name()).collect();
-                log::warn!(
-                    "{VARIABLE}: expected one of {} on this machine, got {name:?}; {} is used",
-                    names.join(", "),
-                    names[0]
-                );
-                levels[0]
+            Self::chosen().unwrap_or_else(|[expected, found]| {
+                panic!("{}: expected {expected}, got {found}", Self::VARIABLE)
             })
+        })
+    }
+
+    /// The level that `ATTENTION_SIMD` names, the fastest if it is empty or not set.
+    ///
+    /// # Errors
+    /// The levels of this machine, and the name, if it is none of them.
+    pub fn chosen() -> Result<Self, [String; 2]> {
+        let name = std::env::var_os(Self::VARIABLE).unwrap_or_default();
+        let name = name.to_string_lossy();
+        let levels = Self::available();
+        if name.is_empty() {
+            return Ok(levels[0]);
+        }
+        Self::by_name(&name).ok_or_else(|| {
+            let names: Vec<_> = levels.iter().map(|level| level.name()).collect();
+            let expected = format!("one of {}, the levels of this machine", names.join(", "));
+            [expected, format!("{name:?}")]
         })
     }
 

@@ -41,13 +41,21 @@ fn run<E: LayerReal>(
     [output, input, factor]
 }
 
-/// The function and its derivative at each element.
-fn values<E: LayerReal>(level: Level, function: Activation, input: &[E]) -> [Vec<E>; 2] {
-    let inputs = ActivationInputs {
+fn inputs<'a, E>(
+    function: Activation,
+    input: &'a [E],
+    factor: Option<&'a [E]>,
+) -> ActivationInputs<'a, E> {
+    ActivationInputs {
         function,
         input,
-        factor: None,
-    };
+        factor,
+    }
+}
+
+/// The function and its derivative at each element.
+fn values<E: LayerReal>(level: Level, function: Activation, input: &[E]) -> [Vec<E>; 2] {
+    let inputs = inputs(function, input, None);
     let [output, slope, _] = run(level, &inputs, &vec![E::ONE; input.len()], [true, false]);
     [output, slope]
 }
@@ -59,9 +67,8 @@ fn draw<E: LayerReal>(seed: u64, count: usize, deviation: f64) -> Vec<E> {
 }
 
 fn check_values<E: LayerReal>(epsilon: f64) {
-    let input: Vec<E> = (-1300..=1300)
-        .map(|n| E::from_f64(f64::from(n as f32 * 0.01)))
-        .collect();
+    let element = |n: i32| E::from_f64(f64::from(n as f32 * 0.01));
+    let input: Vec<E> = (-1300..=1300).map(element).collect();
     for level in Level::available() {
         for function in ALL {
             let [outputs, slopes] = values(level, function, &input);
@@ -119,10 +126,8 @@ fn derivatives_are_central_differences() {
         };
         for ((above, below), slope) in at(STEP).iter().zip(at(-STEP)).zip(slopes) {
             let difference = (above - below) / (2.0 * STEP);
-            assert!(
-                (slope - difference).abs() < 1e-8,
-                "{function:?}: {slope} {difference}"
-            );
+            let is_near = (slope - difference).abs() < 1e-8;
+            assert!(is_near, "{function:?}: {slope} {difference}");
         }
     }
 }
@@ -134,11 +139,7 @@ fn check_factors<E: LayerReal>() {
             for function in ALL {
                 let what = format!("{count} {level:?} {function:?}");
                 let [alone, slopes] = values(level, function, &input);
-                let inputs = ActivationInputs {
-                    function,
-                    input: &input,
-                    factor: Some(&other),
-                };
+                let inputs = inputs(function, &input, Some(&other));
                 let all = run(level, &inputs, &gradient, [true, true]);
                 for n in 0..count {
                     let [output, of_input, of_factor] = all.each_ref().map(|of| of[n]);
@@ -177,17 +178,11 @@ fn check_extremes<E: LayerReal>() {
         [infinity, infinity, one],
         [-infinity, zero, zero],
     ];
-    let input: Vec<E> = rows
-        .iter()
-        .map(|[x, ..]| E::from_f64(f64::from(*x as f32)))
-        .collect();
+    let element = |[x, ..]: &[f64; 3]| E::from_f64(f64::from(*x as f32));
+    let input: Vec<E> = rows.iter().map(element).collect();
     for level in Level::available() {
         for function in ALL {
-            let at_zero = if function == Activation::Relu {
-                0.0
-            } else {
-                0.5
-            };
+            let at_zero = f64::from(u8::from(function != Activation::Relu)) / 2.0;
             let [outputs, slopes] = values(level, function, &input);
             for (n, [x, output, slope]) in rows.into_iter().enumerate() {
                 let what = format!("{level:?} {function:?} {x}");
@@ -219,11 +214,8 @@ fn check_nan<E: LayerReal>() {
                 let dirty = values(level, function, &input);
                 for (got, expected) in dirty.iter().zip(values(level, function, &clean)) {
                     for n in 0..clean.len() {
-                        let is_right = if n == at {
-                            got[n].to_f64().is_nan()
-                        } else {
-                            got[n] == expected[n]
-                        };
+                        let is_nan = got[n].to_f64().is_nan();
+                        let is_right = is_nan == (n == at) && (is_nan || got[n] == expected[n]);
                         assert!(is_right, "{level:?} {function:?}: {n}");
                     }
                 }
@@ -241,19 +233,13 @@ fn a_nan_stays_where_it_is() {
 #[test]
 fn bits_do_not_depend_on_the_threads() {
     let [input, other, gradient] = [5, 6, 7].map(|seed| draw::<f32>(seed, 3 * MANY, 1.0));
-    let inputs = ActivationInputs {
-        function: Activation::Gelu,
-        input: &input,
-        factor: Some(&other),
-    };
+    let inputs = inputs(Activation::Gelu, &input, Some(&other));
     let all = || run(Level::current(), &inputs, &gradient, [true, true]);
     let once = all();
     for threads in [1, 3] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        assert!(
-            pool.expect("threads").install(all) == once,
-            "{threads} threads"
-        );
+        let holds = pool.expect("threads").install(all) == once;
+        assert!(holds, "{threads} threads");
     }
 }
 

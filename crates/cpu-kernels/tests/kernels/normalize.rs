@@ -21,15 +21,8 @@ struct Case {
 const ALL: [bool; 3] = [true; 3];
 
 /// Rows and features: odd ones, of several tasks, and of rows longer than a task.
-const SIZES: [[usize; 2]; 7] = [
-    [1, 1],
-    [3, 7],
-    [67, 16],
-    [130, 37],
-    [5, 131],
-    [700, 65],
-    [19, 4099],
-];
+#[rustfmt::skip]
+const SIZES: [[usize; 2]; 7] = [[1, 1], [3, 7], [67, 16], [130, 37], [5, 131], [700, 65], [19, 4099]];
 
 impl Case {
     /// Rows of a mean and a standard deviation.
@@ -52,24 +45,17 @@ impl Case {
 
     /// The same by mean and variance, with a bias and without, and by the mean square.
     fn variants(&self) -> [Self; 3] {
-        let without_bias = Self {
-            bias: None,
-            ..self.clone()
-        };
-        let by_square = Self {
-            is_centered: false,
-            ..without_bias.clone()
-        };
+        let mut without_bias = self.clone();
+        without_bias.bias = None;
+        let mut by_square = without_bias.clone();
+        by_square.is_centered = false;
         [self.clone(), without_bias, by_square]
     }
 
     fn name(&self) -> String {
         let count = self.rows.len() / self.size;
-        let (has_bias, is_centered) = (self.bias.is_some(), self.is_centered);
-        format!(
-            "{count} of {}, bias {has_bias}, centered {is_centered}",
-            self.size
-        )
+        let (size, has_bias, is_centered) = (self.size, self.bias.is_some(), self.is_centered);
+        format!("{count} of {size}, bias {has_bias}, centered {is_centered}")
     }
 
     /// The result, and the gradients of rows, gain and bias, by the kernel.
@@ -179,10 +165,8 @@ fn gradients_are_central_differences() {
             });
             let difference = (above - below) / (2.0 * STEP);
             let what = case.name();
-            assert!(
-                (gradient - difference).abs() < 1e-7,
-                "{what}: {gradient} {difference}"
-            );
+            let is_near = (gradient - difference).abs() < 1e-7;
+            assert!(is_near, "{what}: {gradient} {difference}");
         };
         for (at, gradient) in of_rows.into_iter().enumerate() {
             check(gradient, &|case, step| case.rows[at] += step);
@@ -229,10 +213,8 @@ fn what_is_not_finite_stays_in_its_row() {
             for level in Level::available() {
                 let [before, after] = [&clean, &dirty].map(|case| case.run::<f32>(level, ALL));
                 for n in [0, 1] {
-                    let rows = before[n]
-                        .chunks(clean.size)
-                        .zip(after[n].chunks(clean.size));
-                    for (row, (before, after)) in rows.enumerate() {
+                    let [before, after] = [&before, &after].map(|all| all[n].chunks(clean.size));
+                    for (row, (before, after)) in before.zip(after).enumerate() {
                         let is_hit = after.iter().any(|x| x.is_nan());
                         assert_eq!(is_hit, row == 2, "{level:?} {}", clean.name());
                         assert!(is_hit || after == before, "{level:?} {}", clean.name());

@@ -98,7 +98,7 @@ fn worst(models: &[EvaluatedModel<'_>], count: usize) -> Vec<usize> {
         .map(|model| model.evaluation.sources())
         .collect();
     let sources = of_models.iter().map(|of| of.len()).min().unwrap_or(0);
-    let rank = |index: &usize| {
+    let sums = |index: &usize| {
         let errors = of_models.iter().map(|of| of[*index]);
         errors.fold((0, 0.0), |(edits, sum), of| {
             let log_probability = of.log_probability.unwrap_or(0.0);
@@ -106,7 +106,7 @@ fn worst(models: &[EvaluatedModel<'_>], count: usize) -> Vec<usize> {
         })
     };
     let order = |a: &usize, b: &usize| -> Ordering {
-        let ((edits_of_a, sum_of_a), (edits_of_b, sum_of_b)) = (rank(a), rank(b));
+        let ((edits_of_a, sum_of_a), (edits_of_b, sum_of_b)) = (sums(a), sums(b));
         let by_edits = edits_of_b.cmp(&edits_of_a);
         by_edits.then(sum_of_a.total_cmp(&sum_of_b)).then(a.cmp(b))
     };

@@ -1,54 +1,78 @@
 //! Answers to requests.
 
+use attention_seq2seq::Error;
 use attention_seq2seq::translate::ScoredHypothesis;
-use axum::http::{HeaderValue, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::json;
 
-pub(super) fn as_json(value: &impl Serialize) -> Response {
-    json(serde_json::to_string(value).expect("answers have keys of text alone"))
+use crate::output::one_line;
+
+/// A text of a kind that a header names.
+pub(super) fn typed(kind: &'static str, content: impl IntoResponse) -> Response {
+    ([(header::CONTENT_TYPE, kind)], content).into_response()
 }
 
 pub(super) fn json(text: String) -> Response {
-    let json = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, json)], text).into_response()
+    typed("application/json", text)
 }
 
-/// The body of an answer to `POST /v1/translate`.
-#[derive(Serialize)]
-pub(super) struct Answer {
-    /// One for each text, in their order.
-    pub(super) results: Vec<Outputs>,
-}
-
-/// The outputs of a text, the best first.
+/// The outputs of a text, the best first, in the answer to `POST /v1/translate`.
 #[derive(Serialize)]
 pub(super) struct Outputs {
     pub(super) text: String,
     /// Its tokens that the model has not learned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
-    pub(super) outputs: Vec<Output>,
+    pub(super) outputs: Vec<ScoredHypothesis>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Output {
-    text: String,
-    tokens: Vec<String>,
-    log_probability: f64,
-    score: f64,
-    /// Whether the model ended it; else it was cut off.
-    ended: bool,
+/// An error of a request: its status, and a line.
+#[derive(Debug, PartialEq)]
+pub(super) struct Failure(StatusCode, String);
+
+impl Failure {
+    pub(super) fn new(status: StatusCode, line: impl Into<String>) -> Self {
+        Self(status, line.into())
+    }
+
+    pub(super) fn busy(line: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, line)
+    }
+
+    pub(super) fn unprocessable(line: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, line)
+    }
+
+    pub(super) fn too_large(line: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, line)
+    }
 }
 
-impl From<ScoredHypothesis> for Output {
-    fn from(output: ScoredHypothesis) -> Self {
-        Self {
-            text: output.text,
-            tokens: output.tokens,
-            log_probability: output.log_probability,
-            score: output.score,
-            ended: output.ended,
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match error {
+            // Settings that only a model of another kind can have, and the like.
+            Error::Config { .. } | Error::UnknownToken { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Error::ExplanationTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            // It has an answer only if the time was over, and not if the client was gone.
+            Error::Stopped => return Self::busy("the request waited too long for the model"),
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, one_line(&error))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Self(status, line) = self;
+        let response = (status, json(json!({ "error": line }).to_string()));
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                ([(header::RETRY_AFTER, "1")], response).into_response()
+            }
+            _ => response.into_response(),
         }
     }
 }

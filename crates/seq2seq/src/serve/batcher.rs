@@ -9,10 +9,12 @@ use std::thread;
 use attention_seq2seq::translate::ScoredHypothesis;
 use attention_seq2seq::translate::explain::Explanation;
 use attention_seq2seq::{Error, Translator};
-use tokio::sync::{Semaphore, mpsc};
+use axum::http::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::answer::Failure;
 use super::metrics::Metrics;
-use super::queue::{Awaited, Failed, Job, Place, Queue, Text, Translation};
+use super::queue::{Awaited, Explaining, Job, Queue, Translation};
 use crate::machine::among_threads;
 
 /// The way to the model. The thread ends once it is gone and its jobs are done.
@@ -56,8 +58,8 @@ impl Batcher {
     }
 
     /// A place for a job, if one is free.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.free.clone().try_acquire_owned().ok().map(Place)
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_owned().ok()
     }
 
     /// Hands a job over. Where the model's thread has ended its reply closes.
@@ -85,13 +87,15 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        let most = self.translator.batch_size();
-        while let Some(batch) = self.jobs.next(most) {
+        while let Some(batch) = self.jobs.next(self.translator.batch_size()) {
             let mut translations = Vec::with_capacity(batch.len());
             for job in batch {
                 match job {
                     Job::Translate(job) => translations.push(job),
-                    Job::Explain(job) => self.explain(job),
+                    Job::Explain(job) => {
+                        let explanation = self.explanation(&job);
+                        job.end(explanation);
+                    }
                 }
             }
             if !translations.is_empty() {
@@ -100,35 +104,29 @@ impl Worker {
         }
     }
 
-    fn translate(&self, batch: Vec<Translation>) {
+    fn translate(&self, mut batch: Vec<Translation>) {
         let outputs = self.outputs(&batch);
-        let sources = batch.iter().map(|job| job.work.sources.len());
-        self.metrics.batch_translated(sources.sum());
+        let sources: usize = batch.iter().map(|job| job.sources.len()).sum();
+        self.metrics.sources.observe(sources as f64);
         match outputs {
             Ok(outputs) => {
                 let mut outputs = outputs.into_iter();
                 for job in batch {
-                    let of_job = outputs.by_ref().take(job.work.sources.len()).collect();
+                    let of_job = outputs.by_ref().take(job.sources.len()).collect();
                     job.end(Ok(of_job));
                 }
             }
+            Err(error) if batch.len() == 1 => batch.remove(0).end(Err(error)),
             // Others are not to suffer from what one of them asked for.
-            Err(_) if batch.len() > 1 => {
-                batch.into_iter().for_each(|job| self.translate(vec![job]))
-            }
-            Err(error) => {
-                if let Some(job) = batch.into_iter().next() {
-                    job.end(Err(error));
-                }
-            }
+            Err(_) => batch.into_iter().for_each(|job| self.translate(vec![job])),
         }
     }
 
     /// The outputs of each source of a batch, as long as somebody waits for any of them.
-    fn outputs(&self, batch: &[Translation]) -> Result<Vec<Vec<ScoredHypothesis>>, Failed> {
-        let sources = batch.iter().flat_map(|job| &job.work.sources);
+    fn outputs(&self, batch: &[Translation]) -> Result<Vec<Vec<ScoredHypothesis>>, Failure> {
+        let sources = batch.iter().flat_map(|job| &job.sources);
         let sources: Vec<&[String]> = sources.map(Vec::as_slice).collect();
-        let search = &batch[0].work.search;
+        let search = &batch[0].config;
         let should_stop = || !batch.iter().any(Awaited::is_awaited);
         caught(|| {
             self.translator
@@ -136,27 +134,24 @@ impl Worker {
         })
     }
 
-    fn explain(&self, job: Awaited<Text, Explanation>) {
-        let explanation = self.explanation(&job);
-        job.end(explanation);
-    }
-
     /// The explanation that a job asks for, as long as somebody waits for it.
-    fn explanation(&self, job: &Awaited<Text, Explanation>) -> Result<Explanation, Failed> {
-        let Text { source, config } = &job.work;
+    fn explanation(&self, job: &Explaining) -> Result<Explanation, Failure> {
         let should_stop = || !job.is_awaited();
         caught(|| {
             self.translator
-                .explain_tokens_until(source, config, should_stop)
+                .explain_tokens_until(&job.sources[0], &job.config, should_stop)
         })
     }
 }
 
 /// The result of the model. A panic is the end of this work, and not of the server: nothing of a translator changes.
-fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failed> {
+fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(|| among_threads(work))) {
-        Ok(result) => result.map_err(Failed::Error),
-        Err(_) => Err(Failed::Panicked),
+        Ok(result) => result.map_err(Failure::from),
+        Err(_) => {
+            let line = "the model panicked; the server's standard error has more";
+            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, line))
+        }
     }
 }
 
@@ -173,17 +168,18 @@ mod tests {
     };
     use tokio::sync::oneshot::{Receiver, channel};
 
-    use super::super::queue::Texts;
     use super::*;
 
-    fn awaited<W, T>(
+    fn awaited<C, T>(
         batcher: &Batcher,
-        work: W,
+        sources: Vec<Vec<String>>,
+        config: C,
         time: Duration,
-    ) -> (Awaited<W, T>, Receiver<Result<T, Failed>>) {
+    ) -> (Awaited<C, T>, Receiver<Result<T, Failure>>) {
         let (reply, result) = channel();
         let job = Awaited {
-            work,
+            sources,
+            config,
             deadline: Instant::now() + time,
             reply,
             place: batcher.place().unwrap(),
@@ -191,7 +187,7 @@ mod tests {
         (job, result)
     }
 
-    type Outputs = Receiver<Result<Vec<Vec<ScoredHypothesis>>, Failed>>;
+    type Outputs = Receiver<Result<Vec<Vec<ScoredHypothesis>>, Failure>>;
 
     const LONG: Duration = Duration::from_secs(600);
 
@@ -203,21 +199,16 @@ mod tests {
         beam: usize,
         time: Duration,
     ) -> Outputs {
-        let texts = Texts {
-            sources: vec![vec![name.to_string()]; sources],
-            search: SearchConfig::new().with_beam(Some(beam)),
-        };
-        let (job, outputs) = awaited(batcher, texts, time);
+        let sources = vec![vec![name.to_string()]; sources];
+        let search = SearchConfig::new().with_beam(Some(beam));
+        let (job, outputs) = awaited(batcher, sources, search, time);
         batcher.submit(Job::Translate(job));
         outputs
     }
 
     /// The first source of each job.
     fn names(batch: Vec<Job>) -> Vec<String> {
-        let names = batch.into_iter().map(|job| match job {
-            Job::Translate(job) => job.work.sources[0][0].clone(),
-            Job::Explain(job) => job.work.source[0].clone(),
-        });
+        let names = batch.into_iter().map(|job| job.sources()[0][0].clone());
         names.collect()
     }
 
@@ -255,11 +246,8 @@ mod tests {
         let (batcher, mut queue) = Batcher::new(4);
         let first = submit(&batcher, "a", 1, 1, LONG);
         let explain = |name: &str| {
-            let text = Text {
-                source: vec![name.to_string()],
-                config: ExplainConfig::default(),
-            };
-            let (job, explanation) = awaited(&batcher, text, LONG);
+            let sources = vec![vec![name.to_string()]];
+            let (job, explanation) = awaited(&batcher, sources, ExplainConfig::default(), LONG);
             batcher.submit(Job::Explain(job));
             explanation
         };
@@ -312,11 +300,8 @@ mod tests {
         };
         let source = || ["a", "b", "c"].map(String::from).to_vec();
         let explain = |time: Duration| {
-            let text = Text {
-                source: source(),
-                config: ExplainConfig::default(),
-            };
-            awaited::<Text, Explanation>(&batcher, text, time)
+            let config = ExplainConfig::default();
+            awaited::<_, Explanation>(&batcher, vec![source()], config, time)
         };
         let (job, explanation) = explain(LONG);
         assert_eq!(worker.explanation(&job).unwrap().tokens, source());
@@ -324,16 +309,10 @@ mod tests {
         let (late, _explanation) = explain(Duration::ZERO);
         for job in [job, late] {
             let stopped = worker.explanation(&job);
-            assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
+            assert_eq!(stopped.unwrap_err(), Failure::from(Error::Stopped));
         }
 
-        let translate = || {
-            let texts = Texts {
-                sources: vec![source(); 2],
-                search: SearchConfig::new(),
-            };
-            awaited(&batcher, texts, LONG)
-        };
+        let translate = || awaited(&batcher, vec![source(); 2], SearchConfig::new(), LONG);
         let (batch, mut outputs): (Vec<Translation>, Vec<Outputs>) =
             (0..2).map(|_| translate()).unzip();
         // One of two is enough.
@@ -341,7 +320,7 @@ mod tests {
         assert_eq!(worker.outputs(&batch).unwrap().len(), 4);
         drop(outputs);
         let stopped = worker.outputs(&batch);
-        assert!(matches!(stopped, Err(Failed::Error(Error::Stopped))));
+        assert_eq!(stopped.unwrap_err(), Failure::from(Error::Stopped));
     }
 
     #[test]

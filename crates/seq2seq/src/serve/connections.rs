@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 use tokio::time;
 
-use super::deadline::Deadline;
 use crate::listening::{runtime, stopped};
 use crate::output::note;
 
@@ -44,11 +44,6 @@ async fn accept(
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(timeout)
-        .max_headers(64)
-        .max_buf_size(1 << 16);
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(most));
     let mut stop = pin!(stopped()?);
@@ -61,7 +56,7 @@ async fn accept(
             next = next => next,
             () = &mut stop => break,
         };
-        let stream: TcpStream = match accepted {
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 note(format_args!("note: a connection was not accepted: {error}"));
@@ -71,14 +66,10 @@ async fn accept(
         };
         // Answers are small: they are not to wait for each other.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(routes.clone());
-        let stream = TokioIo::new(Deadline::new(stream, timeout));
-        let connection = http.serve_connection(stream, service);
-        let connection = graceful.watch(connection);
+        let connection = connection(stream, routes.clone(), timeout, &graceful);
         tokio::spawn(async move {
             let _permit = permit;
-            // A client that sends no HTTP, takes no answer or goes away is its own affair.
-            let _ = connection.await;
+            connection.await;
         });
     }
     drop((listener, routes));
@@ -89,4 +80,105 @@ async fn accept(
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())
+}
+
+/// Answers the requests of a connection. It ends once no other came for the time that a client has for all parts of
+/// one: to send its head and its body, to wait for the model, and to take the answer, however slowly it does.
+fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    routes: Router,
+    timeout: Duration,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (asked, mut requests) = watch::channel(());
+    let service = TowerToHyperService::new(routes);
+    let service = service_fn(move |request| {
+        asked.send_replace(());
+        service.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(timeout)
+        .max_headers(64)
+        .max_buf_size(1 << 16);
+    let answers = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+    async move {
+        let silence = async {
+            while let Ok(Ok(())) = time::timeout(4 * timeout, requests.changed()).await {}
+        };
+        // A client that sends no HTTP, takes no answer or goes away is its own affair.
+        tokio::select! {
+            _ = answers => {}
+            () = silence => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// The seconds that a connection lasts whose client does this, by a clock that stands still but where all that
+    /// goes on waits for it.
+    fn seconds_of<C: Future<Output = ()> + Send + 'static>(
+        client: impl FnOnce(DuplexStream) -> C,
+    ) -> u64 {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(async {
+            let (server, stream) = duplex(64);
+            let routes = Router::new().route("/", get(|| async { "a".repeat(1000) }));
+            let started = Instant::now();
+            tokio::spawn(client(stream));
+            connection(server, routes, LIMIT, &GracefulShutdown::new()).await;
+            started.elapsed().as_secs()
+        })
+    }
+
+    #[test]
+    fn answers_that_are_not_taken_in_time_end_a_connection() {
+        let deaf = |mut stream: DuplexStream| async move {
+            let _ = stream.write_all(REQUEST).await;
+            sleep(100 * LIMIT).await;
+        };
+        assert_eq!(seconds_of(deaf), 4 * LIMIT.as_secs());
+        // Byte by byte.
+        let slow = |mut stream: DuplexStream| async move {
+            let _ = stream.write_all(REQUEST).await;
+            while stream.read_u8().await.is_ok() {
+                sleep(LIMIT / 4).await;
+            }
+        };
+        assert_eq!(seconds_of(slow), 4 * LIMIT.as_secs());
+        // The head of a request that never comes.
+        let silent = |stream: DuplexStream| async move {
+            sleep(100 * LIMIT).await;
+            drop(stream);
+        };
+        assert_eq!(seconds_of(silent), LIMIT.as_secs());
+    }
+
+    #[test]
+    fn a_connection_lasts_as_long_as_its_answers_are_taken() {
+        let patient = |mut stream: DuplexStream| async move {
+            for _ in 0..20 {
+                stream.write_all(REQUEST).await.unwrap();
+                let mut answer = Vec::new();
+                while !answer.ends_with(&[b'a'; 1000]) {
+                    assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
+                }
+                sleep(LIMIT / 2).await;
+            }
+        };
+        assert_eq!(seconds_of(patient), 10 * LIMIT.as_secs());
+    }
 }

@@ -1,19 +1,14 @@
 //! `seq2seq serve`
 
+mod access;
 mod answer;
 mod batcher;
 mod connections;
-mod deadline;
-mod explain;
-mod failure;
-mod fields;
 mod metrics;
 mod queue;
 mod request;
 mod routes;
-mod server;
 mod translate;
-mod unique;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -28,9 +23,10 @@ use crate::listening::{listen, refused};
 use crate::model::Model;
 use crate::output::{note, say_to_anyone};
 use crate::page::PageModel;
+use access::Hosts;
 use batcher::Batcher;
 use metrics::Metrics;
-use server::{Limits, Server};
+use translate::{Limits, Server};
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
@@ -38,6 +34,9 @@ pub(crate) struct ServeArgs {
     /// requests are neither encrypted nor is it checked whose they are. A proxy before it takes care of that.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// A host by which requests may come besides, as a browser's address has it: translate.example.org, or host:8443.
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
     /// The most texts of a request.
     #[arg(long, value_name = "N", default_value = "256")]
     max_texts: NonZeroUsize,
@@ -92,13 +91,14 @@ impl ServeArgs {
             bytes: self.max_bytes.get(),
             timeout: self.timeout,
         };
-        let routes = routes::routes(Server {
+        let server = Server {
             model: PageModel::new(self.model.name_without_path(), &translator),
             translator,
             batcher,
             metrics,
             limits,
-        })?;
+        };
+        let routes = routes::routes(server, Hosts::new(address, self.allow_host))?;
         say_to_anyone(format_args!("listening at http://{address}"))?;
         connections::serve(listener, routes, self.max_connections.get(), self.timeout)
             .map_err(|source| refused(self.listen, source))?;

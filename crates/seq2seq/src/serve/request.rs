@@ -1,66 +1,73 @@
-//! Requests.
+//! Requests, by serde.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 
 use attention_seq2seq::SearchConfig;
 use attention_seq2seq::text::UnknownTokens;
 use attention_seq2seq::translate::explain::ExplainConfig;
+use axum::http::StatusCode;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
-use super::fields::{Fault, Fields, required};
+use super::answer::Failure;
+use crate::output::escaped;
 
-/// A request, of a JSON body, for a model whose outputs have at most `max_len` tokens.
-pub(super) trait Request: Sized {
-    fn read(body: &[u8], max_len: usize) -> Result<Self, Fault>;
-}
-
-/// The body of `POST /v1/translate`: `texts`, and the settings of a search by the names of `seq2seq translate`.
+/// The body of `POST /v1/translate`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TranslateRequest {
     pub(super) texts: Vec<String>,
-    pub(super) search: SearchConfig,
-    pub(super) unknown: UnknownTokens,
+    pub(super) search: Option<Object<Search>>,
+    pub(super) unknown: Option<UnknownTokens>,
+}
+
+/// The settings of a search, by the names of `seq2seq translate`. Counts are checked for their ranges afterwards.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Search {
+    beam: Option<f64>,
+    n_best: Option<f64>,
+    mass: Option<f64>,
+    length_penalty: Option<f64>,
+    coverage_penalty: Option<f64>,
+    min_length: Option<f64>,
+    max_length: Option<f64>,
+    prefix: Option<String>,
 }
 
 /// The most hypotheses of a source: the time of a step grows with them.
 const MOST_BEAMS: usize = 64;
 
-impl Request for TranslateRequest {
-    fn read(body: &[u8], max_len: usize) -> Result<Self, Fault> {
-        let mut fields = Fields::of_body(body, &["texts", "search", "unknown"])?;
-        let known = [
-            "beam",
-            "n_best",
-            "mass",
-            "length_penalty",
-            "coverage_penalty",
-            "min_length",
-            "max_length",
-            "prefix",
-        ];
-        let mut search = fields.object("search", &known)?;
-        Ok(Self {
-            texts: required(fields.texts("texts")?, "texts")?,
-            search: SearchConfig::new()
-                .with_beam(search.count("beam", 1..=MOST_BEAMS)?)
-                .with_n_best(search.count("n_best", 1..=MOST_BEAMS)?)
-                .with_mass(search.number("mass")?)
-                .with_length_penalty(search.number("length_penalty")?.unwrap_or(0.0))
-                .with_coverage_penalty(search.number("coverage_penalty")?.unwrap_or(0.0))
-                .with_min_len(
-                    search
-                        .count("min_length", 0..=max_len.saturating_sub(1))?
-                        .unwrap_or(0),
-                )
-                .with_max_len(search.count("max_length", 1..=max_len)?)
-                .with_prefix(search.text("prefix")?.unwrap_or_default()),
-            unknown: unknown(&mut fields)?,
-        })
+impl Search {
+    /// The search, in a model whose outputs have at most `max_len` tokens.
+    pub(super) fn config(self, max_len: usize) -> Result<SearchConfig, Failure> {
+        let shorter = max_len.saturating_sub(1);
+        let min_len = count("search.min_length", self.min_length, 0..=shorter)?;
+        Ok(SearchConfig::new()
+            .with_beam(count("search.beam", self.beam, 1..=MOST_BEAMS)?)
+            .with_n_best(count("search.n_best", self.n_best, 1..=MOST_BEAMS)?)
+            .with_mass(self.mass)
+            .with_length_penalty(self.length_penalty.unwrap_or(0.0))
+            .with_coverage_penalty(self.coverage_penalty.unwrap_or(0.0))
+            .with_min_len(min_len.unwrap_or(0))
+            .with_max_len(count("search.max_length", self.max_length, 1..=max_len)?)
+            .with_prefix(self.prefix.unwrap_or_default()))
     }
 }
 
 /// The body of `POST /v1/explain`: `source`, `prefix`, the target tokens with which the outputs begin, `<eos>` last if
 /// they are the output, `n_best` and `beam`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ExplainRequest {
     pub(super) source: String,
-    pub(super) config: ExplainConfig,
-    pub(super) unknown: UnknownTokens,
+    prefix: Option<Vec<String>>,
+    n_best: Option<f64>,
+    beam: Option<f64>,
+    pub(super) unknown: Option<UnknownTokens>,
 }
 
 /// The most outputs of an explanation: each is decoded once for every source token that is dropped.
@@ -69,30 +76,75 @@ const MOST_OUTPUTS: usize = 10;
 /// The most weights, changes and alternatives of an explanation: some 5 MB, which a browser draws in a moment.
 const MOST_NUMBERS: usize = 1_000_000;
 
-impl Request for ExplainRequest {
-    fn read(body: &[u8], _: usize) -> Result<Self, Fault> {
-        let known = ["source", "prefix", "n_best", "beam", "unknown"];
-        let mut fields = Fields::of_body(body, &known)?;
+impl ExplainRequest {
+    pub(super) fn config(&mut self) -> Result<ExplainConfig, Failure> {
         let defaults = ExplainConfig::default();
-        let n_best = fields.count("n_best", 1..=MOST_OUTPUTS)?;
-        let n_best = n_best.or(defaults.search.n_best);
-        let beam = fields.count("beam", 1..=MOST_BEAMS)?;
-        Ok(Self {
-            source: required(fields.text("source")?, "source")?,
-            config: ExplainConfig {
-                prefix: fields.texts("prefix")?.unwrap_or_default(),
-                most_numbers: Some(MOST_NUMBERS),
-                search: defaults.search.with_n_best(n_best).with_beam(beam),
-                ..defaults
-            },
-            unknown: unknown(&mut fields)?,
+        let n_best = count("n_best", self.n_best, 1..=MOST_OUTPUTS)?.or(defaults.search.n_best);
+        let beam = count("beam", self.beam, 1..=MOST_BEAMS)?;
+        Ok(ExplainConfig {
+            prefix: self.prefix.take().unwrap_or_default(),
+            most_numbers: Some(MOST_NUMBERS),
+            search: defaults.search.with_n_best(n_best).with_beam(beam),
+            ..defaults
         })
     }
 }
 
-/// How unknown tokens are read: by the names of the program.
-fn unknown(fields: &mut Fields) -> Result<UnknownTokens, Fault> {
-    let parse = |name: &str| serde_json::from_value(name.into()).ok();
-    let unknown = fields.choice("unknown", &["error", "skip", "unk"], parse)?;
-    Ok(unknown.unwrap_or_default())
+/// A whole number within a range.
+fn count(
+    name: &str,
+    value: Option<f64>,
+    range: RangeInclusive<usize>,
+) -> Result<Option<usize>, Failure> {
+    let (least, most) = (range.start(), range.end());
+    match value {
+        None => Ok(None),
+        Some(it) if it.fract() == 0.0 && it >= *least as f64 && it <= *most as f64 => {
+            Ok(Some(it as usize))
+        }
+        Some(found) => Err(Failure::unprocessable(format!(
+            "{name}: expected a whole number from {least} to {most}, found {found}"
+        ))),
+    }
+}
+
+/// An object in JSON: serde's derived readers would also take an array for it, field by field.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}
+
+struct Fields<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields))
+    }
+}
+
+/// Reads a body. An error has JSON's words for the types that serde expects.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    let object = serde_json::from_slice(body);
+    object.map(|Object(request)| request).map_err(|error| {
+        let line: String = escaped(&error.to_string()).chars().take(300).collect();
+        let line = match line.rsplit_once(", expected ") {
+            Some((found, expected)) => {
+                let expected = expected
+                    .replace("a sequence", "an array")
+                    .replace("f64", "a number");
+                format!("{found}, expected {expected}")
+            }
+            None => line,
+        };
+        Failure::new(StatusCode::BAD_REQUEST, line)
+    })
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use attention_seq2seq::Result;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::map_response;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 
-use super::explain::{TITLE, explain};
-use super::failure::Failure;
-use super::server::Server;
-use super::translate::translate;
+use super::access::{Hosts, guarded};
+use super::answer::{Failure, typed};
+use super::metrics::counted;
+use super::translate::{Server, TITLE, explain, translate};
 use crate::page::{LivePage, Page};
 
 /// The policy of a page: it may run the script of this server, ask this server, and make no markup of texts.
@@ -22,42 +22,40 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
     trusted-types 'none'";
 
-/// The paths of a server.
-pub(super) fn routes(server: Server) -> Result<Router> {
-    let page = Page::new(TITLE, vec![server.model.clone()]);
-    let LivePage {
-        html,
-        style,
-        script,
-    } = page.to_live()?;
+/// The paths of a server, for whoever asks by one of its hosts.
+pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
+    let page = Page::new(TITLE, vec![server.model.clone()]).to_live()?;
+    let counting = |kind: &'static str| from_fn_with_state((server.metrics.clone(), kind), counted);
     let router = Router::new()
-        .route("/", file("text/html; charset=utf-8", html))
+        .route("/", file("text/html; charset=utf-8", page.html))
         .route(
-            &in_root(LivePage::STYLE),
-            file("text/css; charset=utf-8", style),
+            &format!("/{}", LivePage::STYLE),
+            file("text/css; charset=utf-8", page.style),
         )
         .route(
-            &in_root(LivePage::SCRIPT),
-            file("text/javascript; charset=utf-8", script),
+            &format!("/{}", LivePage::SCRIPT),
+            file("text/javascript; charset=utf-8", page.script),
         )
-        .route("/v1/translate", post(translate))
-        .route("/v1/explain", post(explain))
+        .route(
+            "/v1/translate",
+            post(translate).route_layer(counting("translate")),
+        )
+        .route(
+            "/v1/explain",
+            post(explain).route_layer(counting("explain")),
+        )
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_text))
         .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
         .method_not_allowed_fallback(|| async {
-            Failure::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this path takes another method",
-            )
+            let line = "this path takes another method";
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, line)
         })
-        .layer(map_response(guarded))
+        .layer(DefaultBodyLimit::max(server.limits.bytes))
+        .layer(from_fn_with_state(Arc::new(hosts), guarded))
+        .layer(map_response(distrusted))
         .with_state(Arc::new(server));
     Ok(router)
-}
-
-fn in_root(path: &str) -> String {
-    format!("/{path}")
 }
 
 /// A file of the page.
@@ -67,13 +65,8 @@ fn file(kind: &'static str, content: String) -> MethodRouter<Arc<Server>> {
     get(move || async move { typed(kind, content) })
 }
 
-fn typed(kind: &'static str, content: impl IntoResponse) -> Response {
-    let kind = HeaderValue::from_static(kind);
-    ([(header::CONTENT_TYPE, kind)], content).into_response()
-}
-
 /// An answer that a browser takes for nothing else than it is.
-async fn guarded(mut response: Response) -> Response {
+async fn distrusted(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),

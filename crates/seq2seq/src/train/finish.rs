@@ -11,8 +11,6 @@ use super::log::{Event, Log, Quality, reason};
 use crate::output::{escaped, say};
 use crate::{attend, eval};
 
-/// The number of validation sources on which the checkpoints are compared.
-const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
 /// The most characters of each text in them.
@@ -61,8 +59,7 @@ pub(super) fn finish(
         model,
         valid,
     };
-    let compared = first_sources(corpus, COMPARED);
-    let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
+    let Some(epoch) = run.keep_best()? else {
         log.tell(&ended(None, None))?;
         return log.say(format_args!(
             "stopped before the first checkpoint; nothing is left to use in {folder}"
@@ -74,7 +71,8 @@ pub(super) fn finish(
         ))?;
     }
     let translator = Translator::load(run, device)?;
-    let groups = group_by_source(&compared);
+    let pairs = first_sources(corpus, SHOWN);
+    let groups = group_by_source(&pairs);
     let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
     let picture = drawn.fits().then(|| run.path().join("attention.svg"));
     if let Some(picture) = &picture {
@@ -92,7 +90,7 @@ pub(super) fn finish(
     log.say(format_args!(
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
-    let errors = translator.valid_errors(corpus);
+    let errors = translator.valid_errors(corpus)?;
     if log == Log::Json {
         return log.tell(&ended(Some(epoch), Some(Quality::from(&errors))));
     }
@@ -105,9 +103,8 @@ pub(super) fn finish(
             2 * epoch
         ))?;
     }
-    let shown = &groups[..groups.len().min(SHOWN)];
-    let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
-    for (group, output) in shown.iter().zip(translator.translate_tokens(&sources)) {
+    let sources: Vec<&[String]> = groups.iter().map(|group| group.source).collect();
+    for (group, output) in groups.iter().zip(translator.translate_tokens(&sources)?) {
         let right = group.targets.contains(&output.tokens.as_slice());
         let mark = if right { ' ' } else { '!' };
         let source = shortened(translator.source_text(group.source));

@@ -6,7 +6,7 @@ use attention_seq2seq::model::{ModelConfig, ModelKind};
 use attention_seq2seq::{DataSource, Error, Result, RunConfig};
 
 use super::presets::Preset;
-use super::settings::Settings;
+use super::settings::{Group, Settings};
 
 impl Settings {
     /// These settings, those that are not given as in `file`.
@@ -31,119 +31,48 @@ impl Settings {
         if other.steps.is_some() {
             self.epochs = None;
         }
-        macro_rules! overlaid {
-            ($($setting:ident),* $(,)?) => {
-                Self { $($setting: other.$setting.clone().or(self.$setting)),* }
-            };
-        }
-        overlaid!(
-            input_format,
-            columns,
-            fields,
-            stress,
-            unicode,
-            source_tokens,
-            target_tokens,
-            subwords,
-            max_tokens,
-            min_count,
-            max_vocab,
-            train_pairs,
-            valid_pairs,
-            model,
-            attention,
-            hidden,
-            layers,
-            cell,
-            embedding,
-            unidirectional,
-            heads,
-            feed_forward,
-            dropout,
-            embedding_dropout,
-            layer_dropout,
-            epochs,
-            steps,
-            max_time,
-            batch_size,
-            learning_rate,
-            warmup,
-            label_smoothing,
-            ema,
-            clip,
-            select,
-            patience,
-            seed,
-        )
+        other.clone().or(self)
     }
 
     /// Refuses settings for pairs of another kind: of files, or of a task.
     pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
-        let of_files = [
-            ("--input-format", self.input_format.is_some()),
-            ("--columns", self.columns.is_some()),
-            ("--fields", self.fields.is_some()),
-            ("--stress", self.stress.is_some()),
-            ("--unicode", self.unicode.is_some()),
-            ("--source-tokens", self.source_tokens.is_some()),
-            ("--target-tokens", self.target_tokens.is_some()),
-            ("--subwords", self.subwords.is_some()),
-            ("--max-tokens", self.max_tokens.is_some()),
-        ];
-        let of_tasks = [
-            ("--train-pairs", self.train_pairs.is_some()),
-            ("--valid-pairs", self.valid_pairs.is_some()),
-        ];
         match is_file {
-            true => refuse(&of_tasks, "a task", "--data"),
-            false => refuse(&of_files, "--data", "a task"),
+            true => self.refuse(Group::Tasks, "a task", "--data"),
+            false => self.refuse(Group::Files, "--data", "a task"),
         }
     }
 
     /// Refuses settings that belong to another kind of model.
     pub(super) fn check_model(&self) -> Result<()> {
-        let of_rnn = [
-            ("--cell", self.cell.is_some()),
-            ("--embedding", self.embedding.is_some()),
-            ("--unidirectional", self.unidirectional.is_some()),
-            ("--embedding-dropout", self.embedding_dropout.is_some()),
-            ("--layer-dropout", self.layer_dropout.is_some()),
-        ];
-        let of_transformer = [
-            ("--heads", self.heads.is_some()),
-            ("--feed-forward", self.feed_forward.is_some()),
-        ];
         let model = self.model.unwrap_or_default();
         let (others, other) = match model {
-            ModelKind::Rnn => (&of_transformer[..], ModelKind::Transformer),
-            ModelKind::Transformer => (&of_rnn[..], ModelKind::Rnn),
+            ModelKind::Rnn => (Group::Transformer, ModelKind::Transformer),
+            ModelKind::Transformer => (Group::Rnn, ModelKind::Rnn),
         };
         let [expected, found] = [other, model].map(|it| format!("--model {it}"));
-        refuse(others, &expected, &found)
+        self.refuse(others, &expected, &found)
+    }
+
+    fn refuse(&self, group: Group, expected: &str, found: &str) -> Result<()> {
+        match self.given_of(group) {
+            None => Ok(()),
+            Some(name) => Err(Error::config(name, expected, found)),
+        }
     }
 
     /// The settings of a run, every one that its data and its model have.
     pub(crate) fn of(run: &RunConfig) -> Self {
-        let train = run.train.clone();
+        let train = &run.train;
         let all = Self {
             model: Some(run.model.kind()),
             attention: Some(run.attention),
             // Either says how long to train, on any number of pairs.
             epochs: train.steps.is_none().then_some(train.epochs),
             steps: train.steps,
-            batch_size: Some(train.batch_size),
-            learning_rate: Some(train.learning_rate),
-            warmup: Some(train.warmup),
-            label_smoothing: Some(train.label_smoothing),
-            ema: Some(train.ema),
             max_time: train.max_minutes,
-            select: Some(train.select),
-            clip: Some(train.clip),
-            patience: Some(train.patience),
-            seed: Some(train.seed),
             min_count: Some(run.vocab_limits.min_count),
             max_vocab: run.vocab_limits.max_tokens,
-            ..Self::default()
+            ..Self::of_train(train)
         };
         let of_model = match &run.model {
             ModelConfig::Rnn(model) => Self {
@@ -180,13 +109,6 @@ impl Settings {
     pub(crate) fn to_toml(&self) -> String {
         let text = toml::to_string(self).expect("settings are names with numbers and texts");
         text.trim_end().to_string()
-    }
-}
-
-fn refuse(settings: &[(&str, bool)], expected: &str, found: &str) -> Result<()> {
-    match settings.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((name, _)) => Err(Error::config(*name, expected, found)),
     }
 }
 

@@ -11,7 +11,6 @@ mod log;
 mod model;
 mod presets;
 mod progress;
-mod ranks;
 mod settings;
 
 pub(crate) use args::TrainArgs;
@@ -26,13 +25,13 @@ use std::time::Instant;
 use attention_seq2seq::data::{Corpus, PairFile};
 use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::run::RunLock;
-use attention_seq2seq::train::{Communicator, TrainingEnd, launched_processes};
+use attention_seq2seq::train::{Communicator, TrainingEnd, with_launched};
 use attention_seq2seq::{Error, Interrupter, Result, RunConfig, RunDir, Training, Vocabs};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 
 use crate::machine::{among_threads, describe};
-use crate::output::{is_closed_output, leave_notes_to_another, note, say};
+use crate::output::{FAILED, is_closed_output, note, report, say};
 
 /// As a shell has it for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -59,21 +58,23 @@ struct Begun {
 
 impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let ranks = launched_processes()?;
-        if !ranks.is_first() {
-            leave_notes_to_another();
-        }
-        let end = self.run_among(&*ranks);
-        ranks::end(&*ranks, end)
+        with_launched(
+            |communicator| self.run_among(communicator),
+            |error, line| match is_closed_output(error) {
+                true => 0,
+                false => {
+                    report(line);
+                    FAILED
+                }
+            },
+        )
     }
 
-    fn run_among(self, ranks: &dyn Communicator) -> Result<ExitCode> {
+    fn run_among(self, communicator: &dyn Communicator) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
-        let log = match ranks.is_first() {
-            true => self.log.log(),
-            false => Log::Quiet,
-        };
-        let Some(begun) = ranks.agree(self.begin(&run, log, ranks))? else {
+        let log = self.log.log();
+        let begun = self.begin(&run, log, communicator);
+        let Some(begun) = communicator.agree(begun)? else {
             return Ok(ExitCode::SUCCESS);
         };
         let Begun {
@@ -84,12 +85,12 @@ impl TrainArgs {
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
         let take = || self.take(&run, &mut prepared, lock);
-        let lock = ranks.at_first(take)?;
+        let lock = communicator.at_first(take)?;
         let config = prepared.config.clone();
         let started = Instant::now();
         let end = among_threads(|| {
             let training = prepared.training(&run, interrupter.clone(), log, &device);
-            ranks.agree(training)?.launch_on(ranks)
+            communicator.agree(training)?.launch_on(communicator)
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
         interrupter.stop();
@@ -122,8 +123,13 @@ impl TrainArgs {
     }
 
     /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
-    fn begin(&self, run: &RunDir, log: Log, ranks: &dyn Communicator) -> Result<Option<Begun>> {
-        let is_first = ranks.is_first();
+    fn begin(
+        &self,
+        run: &RunDir,
+        log: Log,
+        communicator: &dyn Communicator,
+    ) -> Result<Option<Begun>> {
+        let is_first = communicator.is_first();
         // A run that is not there is not resumed, and no folder is made for it.
         let goes_on = self.resume && is_first && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
@@ -137,12 +143,10 @@ impl TrainArgs {
             self.prepare(&given, run)?
         };
         if self.print_config {
-            if is_first {
-                say(Settings::of(&prepared.config).to_toml())?;
-            }
+            say(Settings::of(&prepared.config).to_toml())?;
             return Ok(None);
         }
-        let device = self.machine.open(ranks.local_rank())?;
+        let device = self.machine.open(communicator.local_rank())?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;

@@ -50,22 +50,14 @@ impl Settings {
         } else {
             defaults.epochs
         };
-        let batch_size = self.batch_size.unwrap_or(defaults.batch_size);
-        let steps_of_epoch = pairs.div_ceil(batch_size.max(1)).max(1);
+        let train = self.train_over(defaults);
+        let steps_of_epoch = pairs.div_ceil(train.batch_size.max(1)).max(1);
         let of_steps = self.steps.map(|steps| steps.div_ceil(steps_of_epoch));
         TrainConfig {
             epochs: self.epochs.or(of_steps).unwrap_or(epochs),
             steps: self.steps,
-            batch_size,
-            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
-            warmup: self.warmup.unwrap_or(defaults.warmup),
-            label_smoothing: self.label_smoothing.unwrap_or(defaults.label_smoothing),
-            ema: self.ema.unwrap_or(defaults.ema),
-            max_minutes: self.max_time.or(defaults.max_minutes),
-            select: self.select.unwrap_or(defaults.select),
-            clip: self.clip.unwrap_or(defaults.clip),
-            patience: self.patience.unwrap_or(defaults.patience),
-            seed: self.seed.unwrap_or(defaults.seed),
+            max_minutes: self.max_time.or(train.max_minutes),
+            ..train
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Progress on a plain terminal, or in a log.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use attention_seq2seq::TrainEvent;
 use attention_seq2seq::run::{Epoch, Figures};
 use attention_seq2seq::train::{Split, TrainObserver};
 
-use crate::output::{note, say};
+use crate::output::{is_terminal, note, say};
 
 /// The columns that every terminal shows.
 const WIDTH: usize = 79;
@@ -66,7 +66,7 @@ impl Progress {
         self.epochs = epochs;
         self.started = Instant::now();
         self.printed = self.started;
-        self.live = std::io::stdout().is_terminal() && !dumb;
+        self.live = is_terminal() && !dumb;
     }
 
     /// Whether to show where the epoch is.

@@ -133,7 +133,7 @@ impl Answerer {
 
     fn by_model(&self, sources: &[&[String]]) -> Result<Vec<Vec<Answer>>> {
         let Some(search) = &self.search else {
-            let outputs = self.translator.translate_tokens(sources).into_iter();
+            let outputs = self.translator.translate_tokens(sources)?.into_iter();
             let answer = |output: Hypothesis| Answer {
                 text: output.text,
                 tokens: output.tokens,

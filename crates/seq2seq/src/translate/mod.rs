@@ -17,7 +17,7 @@ use clap::Args;
 
 use crate::machine::among_threads;
 use crate::model::Model;
-use crate::output::{CutOff, exit_code, report, say, without_mark};
+use crate::output::{CutOff, exit_code, note, report, say, without_mark};
 use crate::values;
 use answers::{Answer, Answerer, Named};
 use dictionary::Dictionary;
@@ -78,6 +78,11 @@ impl TranslateArgs {
             translator,
         };
         answerer.check()?;
+        if self.search.has_idle_penalty() {
+            note(
+                "note: with --mass outputs come by their probability: --length-penalty and --coverage-penalty are idle",
+            );
+        }
         let writer = Writer {
             format: self.format,
             alignments: self.alignments,

@@ -12,7 +12,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     n_best: Option<usize>,
     /// The best outputs that have this probability together, such as 0.85; at least one. For words that have several
-    /// pronunciations.
+    /// pronunciations. They come by their probability, whatever the penalties are.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     mass: Option<f64>,
     /// The exponent of the length penalty, for beams: 0 orders outputs by their probability, 0.6 to 1 favours longer
@@ -38,6 +38,12 @@ impl SearchArgs {
             Some(_) => None,
             None => Some(1),
         })
+    }
+
+    /// Whether a penalty is given that counts for nothing.
+    pub(super) fn has_idle_penalty(&self) -> bool {
+        let penalties = [self.length_penalty, self.coverage_penalty];
+        self.mass.is_some() && penalties.into_iter().flatten().any(|penalty| penalty > 0.0)
     }
 
     /// The settings of the search; none for greedy search, unless its probabilities are needed.

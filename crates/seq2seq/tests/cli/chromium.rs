@@ -106,10 +106,8 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network", "Inspector"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
-        browser.call(
-            "Emulation.setFocusEmulationEnabled",
-            json!({"enabled": true}),
-        );
+        let method = "Emulation.setFocusEmulationEnabled";
+        browser.call(method, json!({"enabled": true}));
         browser.size(1200, 900);
         Some(browser)
     }
@@ -140,10 +138,8 @@ impl Browser {
                 Ok(message) if is_it(&message, self.calls) => return message,
                 Ok(message) => {
                     let method = &message["method"];
-                    assert!(
-                        method != "Inspector.targetCrashed",
-                        "{what}: the page has crashed"
-                    );
+                    let holds = method != "Inspector.targetCrashed";
+                    assert!(holds, "{what}: the page has crashed");
                     self.events.push(message);
                 }
                 Err(RecvTimeoutError::Timeout) => panic!("{what}: no answer in {PATIENCE:?}"),
@@ -203,10 +199,8 @@ impl Browser {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);
-        assert!(
-            result["exceptionDetails"].is_null(),
-            "{expression}: {result}"
-        );
+        let holds = result["exceptionDetails"].is_null();
+        assert!(holds, "{expression}: {result}");
         result["result"]["value"].clone()
     }
 

@@ -17,37 +17,18 @@ fn a_damaged_model_is_an_error_of_one_line() {
     }
     type Damage = fn(&Path);
     const MODEL: &str = "run/checkpoint/model-";
+    #[rustfmt::skip]
     let damages: [(Damage, &str); 9] = [
         (|run| cut(&model_file(run), 0), MODEL),
         (|run| cut(&model_file(run), 7), MODEL),
         (|run| cut(&model_file(run), 900), MODEL),
-        (
-            |run| {
-                cut(
-                    &model_file(run),
-                    fs::read(model_file(run)).unwrap().len() - 1,
-                )
-            },
-            MODEL,
-        ),
+        (|run| cut(&model_file(run), fs::read(model_file(run)).unwrap().len() - 1), MODEL),
         (|run| fs::write(model_file(run), [7; 5000]).unwrap(), MODEL),
-        (
-            |run| fs::rename(run.join("checkpoint/optim-2.bpk"), model_file(run)).unwrap(),
-            MODEL,
-        ),
-        (
-            |run| fs::remove_dir_all(run.join("checkpoint")).unwrap(),
-            "cannot read run/checkpoint/model-",
-        ),
+        (|run| fs::rename(run.join("checkpoint/optim-2.bpk"), model_file(run)).unwrap(), MODEL),
+        (|run| fs::remove_dir_all(run.join("checkpoint")).unwrap(), "cannot read run/checkpoint/model-"),
         // Another format is refused, whatever else its file has.
-        (
-            |run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(),
-            "of format 4, found format 1: train again",
-        ),
-        (
-            |run| cut(&run.join("run.json"), 99),
-            "run/run.json is not the expected JSON: ",
-        ),
+        (|run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(), "of format 4, found format 1: train again"),
+        (|run| cut(&run.join("run.json"), 99), "run/run.json is not the expected JSON: "),
     ];
     let check = |damage: &dyn Fn(&Path), message: &str| {
         let (folder, run) = copied();

@@ -8,7 +8,8 @@ use attention_tests::parameters;
 use burn::module::Module;
 
 use crate::program::{
-    self, device, epochs, fail, manifest, resume_args, run_with_usage_error, succeed, train_args,
+    self, Folder, device, epochs, fail, manifest, resume_args, run_with_usage_error, succeed,
+    train_args,
 };
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -22,19 +23,15 @@ fn word_files(folder: &Path) {
         format!("{}\t{word}\n", letters.join(" "))
     };
     let train: String = (0..40).map(word).map(line).collect();
-    let valid: String = ["dz".to_string()]
-        .into_iter()
-        .chain((61..64).map(word))
-        .map(line)
-        .collect();
+    let valid = ["dz".to_string()].into_iter().chain((61..64).map(word));
+    let valid: String = valid.map(line).collect();
     fs::write(folder.join("words.tsv"), train).unwrap();
     fs::write(folder.join("valid.tsv"), valid).unwrap();
 }
 
 #[test]
 fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     word_files(folder);
     let sizes = "--embedding 4 --hidden 8 --epochs 1 --threads 1";
     let args = format!("train --data words.tsv --valid valid.tsv --columns 2,1 {sizes}");
@@ -43,10 +40,8 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
     assert!(stdout.starts_with(start), "{stdout}");
     let run = folder.join("runs/words");
     let options = &manifest(&run)["settings"]["data"]["tsv"]["options"];
-    assert_eq!(
-        options["columns"],
-        serde_json::json!({"source": 2, "target": 1})
-    );
+    let columns = serde_json::json!({"source": 2, "target": 1});
+    assert_eq!(options["columns"], columns);
     let tokens = ["source_tokens", "target_tokens"].map(|side| &options[side]);
     assert_eq!(tokens, ["chars", "spaces"]);
 
@@ -74,27 +69,16 @@ fn a_file_and_a_task_refuse_what_only_the_other_has() {
     let folder = tempfile::tempdir().unwrap();
     let conflict = "cannot be used with";
     let missing = "required arguments were not provided";
+    #[rustfmt::skip]
     let cases = [
         ("--columns 1,2", missing, "--data <FILE>"),
         ("--source-tokens chars", missing, "--data <FILE>"),
-        (
-            "--data words.tsv --train-pairs 9",
-            conflict,
-            "--train-pairs",
-        ),
-        (
-            "--data words.tsv --valid-pairs 9",
-            conflict,
-            "--valid-pairs",
-        ),
+        ("--data words.tsv --train-pairs 9", conflict, "--train-pairs"),
+        ("--data words.tsv --valid-pairs 9", conflict, "--valid-pairs"),
         ("reverse --columns 2,1", conflict, "--columns"),
         ("reverse --valid valid.tsv", conflict, "--valid"),
         ("reverse --source-tokens chars", conflict, "--source-tokens"),
-        (
-            "reverse --target-tokens spaces",
-            conflict,
-            "--target-tokens",
-        ),
+        ("reverse --target-tokens spaces", conflict, "--target-tokens"),
     ];
     for (args, message, option) in cases {
         // A hidden size of 0 is refused too: a test that fails does not train for a minute.
@@ -108,8 +92,7 @@ fn a_file_and_a_task_refuse_what_only_the_other_has() {
 
 #[test]
 fn a_seed_decides_everything_on_one_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let train = |out: &str, seed: &str| {
         let others = format!(
             "--out {out} --seed {seed} --attention dot --layers 2 --unidirectional --dropout 0.1"
@@ -131,8 +114,7 @@ fn a_seed_decides_everything_on_one_thread() {
 
 #[test]
 fn a_run_goes_on_with_other_data_only_when_told_to() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let lines: Vec<String> = (0..40).map(|n| format!("{n:04b}\t{n:03o}")).collect();
     fs::write(folder.join("pairs.tsv"), lines.join("\n")).unwrap();
     let args = "train --data pairs.tsv --out run --hidden 8 --epochs 1";
@@ -161,20 +143,14 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
 fn pairs_come_through_a_pipe() {
     use std::process::Command;
 
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     word_files(folder);
     let sizes = "--hidden 8 --embedding 4 --epochs 1 --threads 1 --columns 2,1";
     let shell = |line: &str| {
-        let line = line
-            .replace("seq2seq", env!("CARGO_BIN_EXE_seq2seq"))
-            .replace("SIZES", sizes);
+        let line = line.replace("seq2seq", env!("CARGO_BIN_EXE_seq2seq"));
+        let args = ["-c", &line.replace("SIZES", sizes)];
         let mut bash = Command::new("bash");
-        let output = bash
-            .args(["-c", &line])
-            .current_dir(folder)
-            .output()
-            .unwrap();
+        let output = bash.args(args).current_dir(folder).output().unwrap();
         let stderr = program::text(&output.stderr);
         let is_good = output.status.success() && stderr.is_empty();
         assert!(is_good, "{line}: {stderr}");
@@ -194,11 +170,8 @@ stdin : seq2seq train --data /dev/stdin --valid valid.tsv --out stdin SIZES < wo
 shell : seq2seq train --data <(cat words.tsv) --valid <(cat valid.tsv) --out shell SIZES
 fifo : mkfifo made; cat words.tsv > made & seq2seq train --data made --valid valid.tsv --out fifo SIZES
 ";
-    for (out, line) in table
-        .trim()
-        .lines()
-        .map(|row| row.split_once(" : ").unwrap())
-    {
+    for row in table.trim().lines() {
+        let (out, line) = row.split_once(" : ").unwrap();
         assert_eq!(figures(&shell(line)), figures(&file), "{line}");
         let evaluated = shell(&format!("seq2seq eval --model {out}"));
         assert_eq!(figures(&evaluated), figures(&file), "{line}");

@@ -2,7 +2,7 @@
 
 use tempfile::tempdir;
 
-use crate::program::{fail, succeed};
+use crate::program::{bad, command, fail, good, succeed};
 
 #[test]
 fn devices_are_listed() {
@@ -38,11 +38,27 @@ fn a_build_that_cannot_serve_says_so() {
 }
 
 #[test]
+fn an_unknown_level_or_kernel_is_an_error() {
+    let folder = tempdir().expect("a folder for the test");
+    #[rustfmt::skip]
+    let cases = [
+        ("ATTENTION_SIMD", "off", "ATTENTION_SIMD: expected one of "),
+        ("ATTENTION_SIMD", "AVX2", "portable, the levels of this machine, found \"AVX2\""),
+        ("ATTENTION_KERNELS", "avx2", "ATTENTION_KERNELS: expected `on`, `off`, or some of "),
+    ];
+    for (variable, value, message) in cases {
+        let mut devices = command(folder.path(), "devices");
+        let output = devices.env(variable, value).output();
+        bad("devices", output.expect("a program that runs"), message);
+    }
+    let mut unset = command(folder.path(), "devices");
+    let output = unset.env("ATTENTION_SIMD", "").output();
+    good("devices", output.expect("a program that runs"));
+}
+
+#[test]
 fn an_unknown_device_is_an_error() {
     let folder = tempdir().expect("a folder for the test");
-    fail(
-        folder.path(),
-        "devices --device tpu",
-        "unknown device \"tpu\"",
-    );
+    let message = "unknown device \"tpu\"";
+    fail(folder.path(), "devices --device tpu", message);
 }

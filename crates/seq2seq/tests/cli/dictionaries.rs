@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use attention_tests::assert_says;
+
 use crate::formats::vocab;
-use crate::program::{ended, fail, rows, run_with_input, succeed, text};
+use crate::program::{Folder, ended, fail, rows, run_with_input, succeed, text};
 
 /// The output of a training on `file`, with the same words to validate on.
 #[track_caller]
@@ -23,8 +25,7 @@ fn train(folder: &Path, file: &str, content: &[u8]) -> String {
 
 #[test]
 fn what_stands_behind_words_is_left_out_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let files = r#"
 mfa.dict | cat\t0.99\t0.2\t1.0\t1.0\tK AE1 T\ndog\t0.5\t0.1\t1.2\t1.0\tD AO1 G\n | Montreal Forced Aligner
 lexiconp.txt | cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n | Kaldi
@@ -44,22 +45,13 @@ pets.dict | cat\tK AE1 T\na dog\tD AO1 G\n | words that end at a TAB
         let pair = ["score", "cat", "K AE1 T", "--model", "run"];
         let scored = succeed(folder, &pair);
         let known = ["translate", "cat", "--model", "run", "--dictionary", file];
-        for (args, stdout) in [
+        #[rustfmt::skip]
+        let cases = [
             (&known[..], "K AE1 T\n"),
             (&["score", "--data", file, "--model", "run"], &scored),
-            (
-                &[
-                    "eval",
-                    "--data",
-                    file,
-                    "--model",
-                    "run",
-                    "--input-format",
-                    "dict",
-                ],
-                "",
-            ),
-        ] {
+            (&["eval", "--data", file, "--model", "run", "--input-format", "dict"], ""),
+        ];
+        for (args, stdout) in cases {
             let [found, noted] = ended(folder, args, 0);
             assert!(found.starts_with(stdout), "{args:?}: {found}");
             assert!(noted.starts_with(&format!("{line}\n")), "{args:?}: {noted}");
@@ -69,25 +61,20 @@ pets.dict | cat\tK AE1 T\na dog\tD AO1 G\n | words that end at a TAB
 
 #[test]
 fn a_dictionary_is_known_by_its_first_line_and_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let words = ";;; CMUdict\ncat K AE1 T\ndog D AO1 G\n";
     fs::write(folder.join("words"), words).unwrap();
     for file in ["words", "-"] {
         let args = ["train", "--data", file, "--print-config"];
         let printed = run_with_input(folder, &args, words.as_bytes());
         let printed = text(&printed.stdout);
-        assert!(
-            printed.contains("input-format = \"dict\""),
-            "{file}: {printed}"
-        );
+        assert_says(&printed, "input-format = \"dict\"");
     }
 }
 
 #[test]
 fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let probable = "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n";
     for (file, content) in [
         ("cmudict-0.7b", &b"CAT  K AE1 T\nD\xc9J\xc0  D EY2\n"[..]),

@@ -10,7 +10,7 @@ use attention_seq2seq::{
 };
 use attention_tests::parameters;
 
-use crate::program::{device, ended, epochs, fail, files, manifest, resume_args, succeed};
+use crate::program::{Folder, device, ended, epochs, fail, files, manifest, resume_args, succeed};
 
 const EMBEDDING: usize = 4;
 
@@ -76,8 +76,7 @@ fn training(
 
 #[test]
 fn each_step_that_is_refused_is_named_and_training_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     train(folder, 1, Some("q"));
     let args = resume_args("3", "--threads 1");
     let [stdout, stderr] = ended(folder, &args, 0);
@@ -96,8 +95,7 @@ fn each_step_that_is_refused_is_named_and_training_goes_on() {
 
 #[test]
 fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // Four steps an epoch, all refused.
     train(folder, 8, None);
     let before = manifest(&folder.join("run"));
@@ -106,17 +104,13 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     let [_, stderr] = ended(folder, &args, 2);
     let lines: Vec<&str> = stderr.lines().collect();
     let reason = "the gradient of encoder.embedding.weight is not finite";
-    assert_eq!(
-        lines,
-        [
-            format!("note: refused step 1 of 4 in epoch 3: {reason}"),
-            format!("note: refused step 2 of 4 in epoch 3: {reason}"),
-            format!(
-                "error: training diverged: 10 steps in a row were refused, the last because {reason}; there is no \
-                 checkpoint to go on from: begin anew with a lower --learning-rate or --clip"
-            ),
-        ]
+    let notes = [1, 2].map(|step| format!("note: refused step {step} of 4 in epoch 3: {reason}"));
+    assert_eq!(lines[..2], notes);
+    let error = format!(
+        "error: training diverged: 10 steps in a row were refused, the last because {reason}; there is no checkpoint \
+         to go on from: begin anew with a lower --learning-rate or --clip"
     );
+    assert_eq!(lines[2..], [error]);
     // As in a run whose first epoch has that many steps.
     let now = manifest(&folder.join("run"));
     for part in ["checkpoints", "history"] {
@@ -131,8 +125,7 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
 
 #[test]
 fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let id = |vocabs: &Vocabs, letter: &str| vocabs.source.encode(&[letter.to_string()])[0];
     let mut good = training(folder, 8, |vocabs| Some(id(vocabs, "q")));
     let settings = good.run.load_config().unwrap().model;

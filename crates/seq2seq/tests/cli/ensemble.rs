@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{ended, fail, succeed, train_args};
+use crate::program::{Folder, ended, fail, succeed, train_args};
 
 /// The log-probabilities of the tokens of an output.
 fn scores(folder: &Path, args: &str) -> Vec<f64> {
@@ -24,8 +24,7 @@ fn check_mean(folder: &Path, pair: &str, [a, b]: [&str; 2]) {
 
 #[test]
 fn several_models_translate_as_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // The same pairs, so that the vocabularies are the same.
     succeed(folder, &train_args("reverse", "1", "--out a --seed 1"));
     let args = "train reverse --model transformer --out b --seed 1 --train-pairs 64 --valid-pairs 10 \
@@ -46,8 +45,7 @@ fn several_models_translate_as_one() {
 
 #[test]
 fn two_seeds_of_one_file_translate_as_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // How often each letter comes depends on which pairs are left to validate on.
     let letter = |at: usize| char::from(b'a' + (at & 3) as u8);
     let word = |at: usize| -> String { (0..4).map(|digit| letter(at >> digit)).collect() };
@@ -59,9 +57,8 @@ fn two_seeds_of_one_file_translate_as_one() {
         succeed(folder, &format!("train {sizes} {args}"));
     };
     for seed in 1..=3 {
-        train(&format!(
-            "--data pairs.tsv --target-tokens chars --seed {seed} --out {seed}"
-        ));
+        let names = format!("--seed {seed} --out {seed}");
+        train(&format!("--data pairs.tsv --target-tokens chars {names}"));
     }
     let tokens = |run: &str| {
         let run = attention_seq2seq::RunDir::new(folder.join(run));

@@ -59,11 +59,8 @@ fn a_longer_limit_goes_along() {
 #[test]
 fn what_cannot_be_exported_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    fail(
-        folder.path(),
-        "export --model none",
-        "no trained model is there",
-    );
+    let message = "no trained model is there";
+    fail(folder.path(), "export --model none", message);
     let run = trained().0.to_str().unwrap();
     let args = ["export", "--model", run, "--output", "none/x"];
     fail(folder.path(), &args, "cannot write none/x");

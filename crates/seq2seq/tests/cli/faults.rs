@@ -6,7 +6,7 @@ use attention_seq2seq::device::compiled_in_devices;
 use attention_seq2seq::{Error, open_device};
 
 use crate::program::{
-    self, bad, fail, files, rows, run_with_usage_error, succeed, text, train_args, trained,
+    self, Folder, bad, fail, files, rows, run_with_usage_error, succeed, text, train_args, trained,
     translate_lines,
 };
 
@@ -16,10 +16,8 @@ fn left_out_device() -> &'static str {
         panic!("expected no device of this name");
     };
     let built = compiled_in_devices();
-    known
-        .into_iter()
-        .find(|name| !built.contains(name))
-        .unwrap()
+    let mut known = known.into_iter();
+    known.find(|name| !built.contains(name)).unwrap()
 }
 
 #[test]
@@ -41,8 +39,7 @@ fn usage_errors_have_the_same_exit_code() {
 
 #[test]
 fn bad_settings_of_training_leave_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     fs::write(folder.join("bad.tsv"), "a\tb\nab\nc\td\n").unwrap();
     fs::write(folder.join("empty.tsv"), "\n\n").unwrap();
     fs::write(folder.join("one.tsv"), "a\tb\na\tc\n").unwrap();
@@ -89,11 +86,7 @@ reverse --hidden 600000 | the memory of the model in training: expected at most 
 reverse --train-pairs 1000000000000 | the memory of the pairs: expected at most the
 reverse --valid-pairs 1000000000000 | the memory of the pairs: expected at most the
 ";
-    let known = if cfg!(target_os = "linux") {
-        of_linux
-    } else {
-        ""
-    };
+    let known = ["", of_linux][usize::from(cfg!(target_os = "linux"))];
     for [args, message] in rows(&[table, known].concat()) {
         let args = format!("train --out run {args}").replace("LEFT_OUT", left_out_device());
         fail(folder, &args, message);
@@ -114,11 +107,8 @@ reverse --valid-pairs 1000000000000 | the memory of the pairs: expected at most 
     );
     assert_eq!(files(&folder.join("mine")), ["checkpoint/data"]);
     fs::remove_dir_all(folder.join("mine")).unwrap();
-    fail(
-        folder,
-        "train reverse --resume --out run",
-        "cannot use the model run: no trained model is there; train one first, or name another folder",
-    );
+    let error = "cannot use the model run: no trained model is there; train one first, or name another folder";
+    fail(folder, "train reverse --resume --out run", error);
     assert_eq!(files(folder), before);
 }
 
@@ -135,7 +125,7 @@ translate abc 4 | unknown token "4" at position 1; expected one of:
 translate abc --device LEFT_OUT | is not part of this build
 translate abc --threads 0 | --threads: expected 1 to 1024, found 0
 attend abc --output UNKNOWN | does not end in a supported format: use .svg, .png, .html
-attend abc --output MISSING | does not exist
+attend abc --output MISSING | missing/x.png: No such file
 eval --data x.tsv | --data: expected a model that was trained on a file
 "#;
     for [args, message] in rows(table) {

@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use attention_tests::assert_says;
+
 use crate::program::{
-    edit, epochs, fail, first_line, manifest, resume_args, rows, run_with_usage_error, succeed,
+    Folder, edit, epochs, fail, first_line, manifest, resume_args, rows, run_with_usage_error,
+    succeed,
 };
 
 /// `seq2seq train` of a tiny model into `run`, with these arguments.
@@ -48,8 +51,7 @@ fn dictionary(folder: &Path, name: &str, words: std::ops::Range<usize>) {
 
 #[test]
 fn a_dictionary_is_known_by_its_ending() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     dictionary(folder, "cmu.dict", 0..12);
     dictionary(folder, "valid.dict", 12..16);
     let stdout = train(folder, "--data cmu.dict --valid valid.dict --stress drop");
@@ -74,10 +76,8 @@ fn a_dictionary_is_known_by_its_ending() {
 
     // With its stress, and under another name.
     fs::rename(folder.join("cmu.dict"), folder.join("cmu.txt")).unwrap();
-    train(
-        folder,
-        "--data cmu.txt --valid valid.dict --input-format dict",
-    );
+    let args = "--data cmu.txt --valid valid.dict --input-format dict";
+    train(folder, args);
     assert_eq!(vocab(folder, "target"), ["AH1", "B"]);
     // A model of a dictionary is evaluated on pairs in columns.
     fs::write(folder.join("valid.tsv"), "ab\tAH1 B\n").unwrap();
@@ -91,8 +91,7 @@ fn a_dictionary_is_known_by_its_ending() {
 
 #[test]
 fn objects_have_fields_by_any_names() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let line = |at: usize| format!("{{\"id\": {at}, \"de\": \"x{at:02}\", \"en\": \"{at:02}\"}}\n");
     let lines: String = (0..40).map(line).collect();
     fs::write(folder.join("pairs.jsonl"), &lines).unwrap();
@@ -108,8 +107,7 @@ fn objects_have_fields_by_any_names() {
 
 #[test]
 fn settings_of_a_format_are_refused_for_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     fs::write(folder.join("a.tsv"), "a\tb\n").unwrap();
     fs::write(folder.join("a.dict"), "a B\n").unwrap();
     fs::write(folder.join("valid.tsv"), "a\tb\n").unwrap();
@@ -126,20 +124,19 @@ a.tsv --max-vocab 0 | --max-vocab: expected at least 1, found 0
     }
     let other = tempfile::tempdir().unwrap();
     for option in [
-        "--input-format dict",
-        "--fields a,b",
-        "--stress drop",
-        "--unicode nfc",
+        "input-format dict",
+        "fields a,b",
+        "stress drop",
+        "unicode nfc",
     ] {
-        let stderr = run_with_usage_error(other.path(), &format!("train reverse {option}"));
+        let stderr = run_with_usage_error(other.path(), &format!("train reverse --{option}"));
         assert!(stderr.contains("cannot be used with"), "{stderr}");
     }
 }
 
 #[test]
 fn tags_stand_before_a_lemma() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let line = |at: usize| {
         let (tag, end) = [("PST", "ed"), ("PTCP", "ing")][at % 2];
         format!("w{at:02}\tV;{tag}\tw{at:02}{end}\n")
@@ -163,8 +160,7 @@ fn tags_stand_before_a_lemma() {
 
 #[test]
 fn a_normal_form_is_kept_with_the_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // Sources in either form, targets apart.
     let line = |at: usize| {
         let letter = ["\u{e9}", "e\u{301}"][at % 2];
@@ -193,8 +189,7 @@ fn a_normal_form_is_kept_with_the_model() {
 
 #[test]
 fn syllables_are_read_as_their_letters() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // 399 syllables of 19 consonants and 21 vowels, with the last consonant or without.
     let syllables =
         (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
@@ -220,8 +215,7 @@ fn syllables_are_read_as_their_letters() {
 
 #[test]
 fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let line = |at: usize| format!("e\u{301}{at:06b}\t{at}\n");
     let lines: String = (0..40).map(line).collect();
     fs::write(folder.join("pairs.tsv"), &lines).unwrap();
@@ -230,9 +224,8 @@ fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
     let run = folder.join("run");
     let text = fs::read_to_string(run.join("run.json")).unwrap();
     let field = |name: &str| -> String {
-        let lines = text
-            .lines()
-            .filter(|line| line.trim_start().starts_with(name));
+        let of_name = |line: &&str| line.trim_start().starts_with(name);
+        let lines = text.lines().filter(of_name);
         lines.map(|line| format!("{line}\n")).collect()
     };
     for name in ["\"format\": \"tsv\"", "\"normalization\": "] {
@@ -255,8 +248,7 @@ fn a_run_from_before_there_were_formats_goes_on_as_it_was() {
 
 #[test]
 fn rare_tokens_are_not_in_a_vocabulary() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let line = |at: usize| format!("{}\t{}\n", ["ab", "abc"][at % 2], ["xy", "x"][at % 2]);
     let mut lines: String = (0..40).map(line).collect();
     lines.push_str("dd\tz\n");
@@ -279,12 +271,7 @@ fn rare_tokens_are_not_in_a_vocabulary() {
     noted("--max-vocab 1");
     assert_eq!(vocab(folder, "source"), ["a"]);
     assert_eq!(vocab(folder, "target"), ["x"]);
-    let printed = succeed(
-        folder,
-        "train copy --min-count 2 --max-vocab 3 --print-config",
-    );
-    assert!(
-        printed.contains("min-count = 2\nmax-vocab = 3\n"),
-        "{printed}"
-    );
+    let args = "train copy --min-count 2 --max-vocab 3 --print-config";
+    let printed = succeed(folder, args);
+    assert_says(&printed, "min-count = 2\nmax-vocab = 3\n");
 }

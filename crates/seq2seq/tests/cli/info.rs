@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use attention_tests::assert_says;
+
 use crate::program::{self, copied, edit, fail, manifest, succeed, trained};
 
 fn json(run: &Path) -> Value {
@@ -58,10 +60,7 @@ fn text_has_a_line_for_each_fact() {
     let checksum = manifest(run)["settings"]["data_checksum"].as_u64().unwrap();
     let data = format!("data         task reverse, CRC-32 {checksum:08x}\n");
     assert!(stdout.contains(&data), "{stdout}");
-    assert!(
-        stdout.contains(", chosen for its translations\n"),
-        "{stdout}"
-    );
+    assert_says(&stdout, ", chosen for its validation loss\n");
     assert_eq!(stdout.matches("  lowest validation loss\n").count(), 1);
     assert!(stdout.lines().all(|line| line.len() <= 100), "{stdout}");
 }
@@ -80,9 +79,6 @@ fn a_training_that_has_not_ended_is_told() {
 #[test]
 fn a_folder_without_a_run_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    fail(
-        folder.path(),
-        &["info"],
-        "the model runs/dates: no trained model",
-    );
+    let message = "the model runs/dates: no trained model";
+    fail(folder.path(), &["info"], message);
 }

@@ -4,12 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::program::{self, fail, succeed, text, trained, translate_lines};
+use crate::program::{self, Folder, fail, succeed, text, trained, translate_lines};
 
 #[test]
 fn the_space_alone_separates_tokens() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // Four source tokens and three target tokens, beside the special ones.
     let lines = "10\u{a0}000 km\t1\u{a0}\r\n5\u{3000}\u{2009}m  km\t2\r\n\u{a0}\t1\r\n";
     fs::write(folder.join("pairs.tsv"), lines).unwrap();
@@ -43,16 +42,12 @@ fn a_byte_order_mark_is_taken_from_the_beginning_alone() {
 fn errors_name_the_standard_input() {
     let folder = tempfile::tempdir().unwrap();
     let args = "train --data - --out run";
-    for (pairs, message) in [
-        (
-            "",
-            " holds no line; give at least one pair of a source and a target",
-        ),
-        (
-            "a\tb\nc\n",
-            ":2: expected a target in column 2, found 1 column",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("", " holds no line; give at least one pair of a source and a target"),
+        ("a\tb\nc\n", ":2: expected a target in column 2, found 1 column"),
+    ];
+    for (pairs, message) in cases {
         let output = program::run_with_input(folder.path(), args, pairs.as_bytes());
         program::bad(args, output, &format!("the standard input{message}"));
     }
@@ -60,8 +55,7 @@ fn errors_name_the_standard_input() {
 
 #[test]
 fn one_file_to_learn_from_and_to_validate_on_is_noted() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     fs::write(folder.join("words.tsv"), "a b\tx\nc d\ty\n").unwrap();
     fs::write(folder.join("valid.tsv"), "b a\tx\n").unwrap();
     let sizes = "--hidden 4 --embedding 4 --epochs 1 --threads 1";
@@ -79,8 +73,7 @@ fn one_file_to_learn_from_and_to_validate_on_is_noted() {
 
 #[test]
 fn one_stream_is_not_read_twice() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let refused = |data: &str, valid: &str, what: &str| {
         let args = ["train", "--data", data, "--valid", valid, "--out", "run"];
         let mut program = program::command(folder, &args);

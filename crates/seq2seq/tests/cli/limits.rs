@@ -7,18 +7,16 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::disk::check_ended;
-use crate::program::{bad, copied, ended, manifest, resume_args, succeed, text, train_args};
+use crate::program::{
+    Folder, bad, copied, ended, manifest, resume_args, succeed, text, train_args,
+};
 use crate::resume::contents;
 
 /// `seq2seq` on flex under a limit of the shell's `ulimit`. A GPU's driver hangs where its allocation fails, and Burn
 /// restores an optimizer on its default device, whatever `--device` says.
 fn limited(folder: &Path, limit: &str, args: &str) -> Output {
-    let device = if args == "--version" {
-        ""
-    } else {
-        " --device flex"
-    };
-    let args = format!("{args}{device}");
+    let device = ["--device flex", ""][usize::from(args == "--version")];
+    let args = format!("{args} {device}");
     let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
@@ -75,14 +73,11 @@ fn a_model_beyond_a_limit_is_refused_before_it_is_made() {
 fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
     let (folder, whole) = copied();
     crate::program::edit(&whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
-    for args in [
-        "translate abc --model run --threads 1",
-        "eval --model run --threads 1",
-        "attend abc --model run --threads 1",
-    ] {
-        let output = limited(folder.path(), HALF[0], args);
+    for command in ["translate abc", "eval", "attend abc"] {
+        let args = format!("{command} --model run --threads 1");
+        let output = limited(folder.path(), HALF[0], &args);
         let message = "the memory of the model: expected at most the 0.5 GiB";
-        bad(args, output, message);
+        bad(&args, output, message);
     }
 }
 
@@ -107,8 +102,7 @@ fn threads_that_may_not_be_started_are_an_error() {
 /// a limit, the rest of the training.
 #[test]
 fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let train = train_args("reverse", "2", "--dropout 0.1 --out run");
     succeed(folder, &train);
     let whole = contents(&folder.join("run"));

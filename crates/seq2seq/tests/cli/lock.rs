@@ -6,7 +6,7 @@ use std::path::Path;
 
 use attention_seq2seq::RunDir;
 
-use crate::program::{bad, ended, files, manifest, resume_args, succeed, train_args};
+use crate::program::{Folder, bad, ended, files, manifest, resume_args, succeed, train_args};
 use crate::signals::{ENDLESS, ENDLESSLY, Running};
 
 const LOST: &str = "the lock run/lock: expected the file that this training locked";
@@ -21,8 +21,7 @@ fn training(folder: &Path, args: &str) -> Running {
 
 #[test]
 fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let args = train_args("reverse", ENDLESS, ENDLESSLY);
     let first = training(folder, &args);
     fs::remove_file(folder.join("run/lock")).unwrap();
@@ -41,8 +40,7 @@ fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
 #[test]
 fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
     for replaced in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
+        let folder = &Folder::new();
         let args = train_args("reverse", ENDLESS, ENDLESSLY);
         let running = training(folder, &args);
         fs::rename(folder.join("run"), folder.join("moved")).unwrap();

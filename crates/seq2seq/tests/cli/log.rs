@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::divergence;
 use crate::program::{
-    copied, ended, manifest, model_file, resume_args, run_with_usage_error, succeed, train_args,
+    Folder, copied, ended, manifest, model_file, resume_args, run_with_usage_error, succeed,
+    train_args,
 };
 
 fn events(stdout: &str) -> Vec<Value> {
@@ -16,8 +17,7 @@ fn events(stdout: &str) -> Vec<Value> {
 
 #[test]
 fn json_has_an_object_for_each_event() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let args = train_args("reverse", "2", "--out run --json");
     let events = events(&succeed(folder, &args));
     let names = events.iter().map(|it| it["event"].as_str().unwrap());
@@ -62,8 +62,7 @@ fn a_training_that_goes_on_and_stops_early_says_so() {
 
 #[test]
 fn a_refused_step_is_an_event_and_a_note() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     divergence::train(folder, 1, Some("q"));
     for (epochs, log) in [("3", "--json"), ("4", "--quiet")] {
         let args = resume_args(epochs, &format!("--threads 1 {log}"));
@@ -85,8 +84,7 @@ fn a_refused_step_is_an_event_and_a_note() {
 
 #[test]
 fn quiet_is_silent_and_trains_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     for (others, is_silent) in [("--out said", false), ("--out unsaid --quiet", true)] {
         let [stdout, _] = ended(folder, &train_args("reverse", "1", others), 0);
         assert_eq!(stdout.is_empty(), is_silent, "{stdout}");

@@ -3,7 +3,6 @@
 
 mod browser;
 mod chromium;
-mod completions;
 mod damage;
 mod data;
 mod devices;

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig, Training,
-    Translator, Vocab, Vocabs,
+    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig, Training, Vocab,
+    Vocabs,
 };
 use attention_tests::parameters;
 use tempfile::TempDir;
 
 use crate::program::{
-    self, device, ended, fail, first_line, run_with_usage_error, succeed, text, translate_lines,
+    self, Folder, device, ended, fail, first_line, run_with_usage_error, succeed, text,
+    translate_lines,
 };
 
 /// The most tokens of an output.
@@ -62,7 +63,7 @@ fn run_that_predicts(tokens: &[u32]) -> TempDir {
         observer: (),
     };
     training.launch().unwrap();
-    Translator::keep_best(&run, &pairs.valid, &device().inner()).unwrap();
+    run.keep_best().unwrap();
     folder
 }
 
@@ -166,8 +167,7 @@ fn a_heatmap_in_the_terminal_is_cut_off_and_its_picture_is_whole() {
 
 #[test]
 fn the_end_of_a_training_shows_the_beginning_of_long_texts() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let word = |index: usize| format!("w{} ", index % 7);
     let source: String = (0..90).map(word).collect();
     let pair = |index: usize| format!("{source}{index}\tx\n");

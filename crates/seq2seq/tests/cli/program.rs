@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -15,6 +16,29 @@ use tempfile::TempDir;
 pub(crate) const TINY: &str =
     "--train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 --threads 1";
 
+/// An empty folder, which is removed when it is dropped.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
 /// The arguments of a command: a text, which is split at white space, or a list of texts.
 pub(crate) trait Args {
     fn list(&self) -> Vec<String>;
@@ -26,34 +50,29 @@ impl Args for str {
     }
 }
 
-impl Args for String {
-    fn list(&self) -> Vec<String> {
-        self.as_str().list()
-    }
-}
-
 impl<S: AsRef<str>> Args for [S] {
     fn list(&self) -> Vec<String> {
         self.iter().map(|it| it.as_ref().to_string()).collect()
     }
 }
 
-impl<S: AsRef<str>, const N: usize> Args for [S; N] {
-    fn list(&self) -> Vec<String> {
-        self[..].list()
-    }
+/// Arguments that are a text or a list inside.
+macro_rules! args {
+    ($(($($of:tt)*) $kind:ty: $inner:expr;)*) => {$(
+        impl<$($of)*> Args for $kind {
+            fn list(&self) -> Vec<String> {
+                let inner: fn(&Self) -> &_ = $inner;
+                inner(self).list()
+            }
+        }
+    )*};
 }
 
-impl<S: AsRef<str>> Args for Vec<S> {
-    fn list(&self) -> Vec<String> {
-        self[..].list()
-    }
-}
-
-impl<A: Args + ?Sized> Args for &A {
-    fn list(&self) -> Vec<String> {
-        (*self).list()
-    }
+args! {
+    () String: |it| it.as_str();
+    (S: AsRef<str>, const N: usize) [S; N]: |it| it.as_slice();
+    (S: AsRef<str>) Vec<S>: |it| it.as_slice();
+    (A: Args + ?Sized) &A: |it| *it;
 }
 
 /// The default device, with autodiff.
@@ -136,10 +155,8 @@ pub(crate) fn bad(args: &(impl Args + ?Sized), output: Output, message: &str) {
     written(args, &output, 2);
     let (args, stderr) = (args.list(), faults(&output.stderr));
     let is_error = stderr.starts_with("error: ") && !stderr.contains("panicked");
-    assert!(
-        is_error && stderr.lines().count() == 1,
-        "{args:?}: {stderr}"
-    );
+    let holds = is_error && stderr.lines().count() == 1;
+    assert!(holds, "{args:?}: {stderr}");
     assert!(stderr.contains(message), "{args:?}: {stderr}");
 }
 
@@ -249,9 +266,8 @@ pub(crate) fn manifest(run: &Path) -> serde_json::Value {
 pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
     let ended = stdout.lines().filter(|line| line.contains("  train: "));
     let lines = ended.filter_map(|line| line.strip_prefix("epoch"));
-    lines
-        .filter_map(|line| line.split_whitespace().next())
-        .collect()
+    let counts = lines.filter_map(|line| line.split_whitespace().next());
+    counts.collect()
 }
 
 /// `seq2seq translate` in `run`, with `lines` as its standard input.

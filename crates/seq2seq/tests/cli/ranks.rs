@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use attention_seq2seq::RunDir;
 use serde_json::Value;
 
-use crate::program::{self, command, faults, files, succeed, text, train_args};
+use attention_tests::assert_says;
+
+use crate::program::{self, Folder, command, faults, files, succeed, text, train_args};
 use crate::signals::{ENDLESS, ENDLESSLY};
 
 /// The time that a training, or its end after a process has died, may take: one that hangs is to fail, and not to hold
@@ -73,11 +75,8 @@ fn ranks_of(mpirun: u32) -> Vec<u32> {
 }
 
 fn kill(process: u32) {
-    let process = process.to_string();
-    Command::new("kill")
-        .args(["-KILL", &process])
-        .status()
-        .unwrap();
+    let args = ["-KILL", &process.to_string()];
+    Command::new("kill").args(args).status().unwrap();
 }
 
 /// The epochs that a training on `ranks` ranks tells of, as `mpirun` hands its log on.
@@ -92,10 +91,9 @@ fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
     let events = stdout
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events
-        .filter(|event| event["event"] == "epoch")
-        .map(|event| event["epoch"].as_u64().unwrap() as usize)
-        .collect()
+    let epochs = events.filter(|event| event["event"] == "epoch");
+    let numbers = epochs.map(|event| event["epoch"].as_u64().unwrap() as usize);
+    numbers.collect()
 }
 
 /// The lines of our own in the standard error of a training that failed: `mpirun` adds some.
@@ -121,13 +119,10 @@ fn ranks_train_what_one_process_trains() {
         assert_eq!(epochs, [1, 2, 3, 4]);
         let [of_ranks, of_one] = [&out[..], "one"].map(|out| files(&folder.path().join(out)));
         assert_eq!(of_ranks, of_one);
-        for (found, expected) in figures(&out).iter().zip(&expected) {
-            for (found, expected) in [(found.train, expected.train), (found.valid, expected.valid)]
-            {
-                assert!(
-                    (found.loss - expected.loss).abs() < 1e-3,
-                    "{found:?} {expected:?}"
-                );
+        for (found, one) in figures(&out).iter().zip(&expected) {
+            for (found, expected) in [(found.train, one.train), (found.valid, one.valid)] {
+                let is_near = (found.loss - expected.loss).abs() < 1e-3;
+                assert!(is_near, "{found:?} {expected:?}");
             }
         }
         succeed(folder.path(), &format!("translate abc --model {out}"));
@@ -135,12 +130,29 @@ fn ranks_train_what_one_process_trains() {
 }
 
 #[test]
+fn commands_but_train_print_once_and_nothing_has_escape_codes() {
+    let folder = &Folder::new();
+    let args = train_args("reverse", "2", "--out run");
+    let told = text(&output(mpirun(folder, &[(2, &args)])).stdout);
+    let holds = told.contains("epoch  2/2") && !told.contains('\x1b');
+    assert!(holds, "{told:?}");
+    let all = "translate abc --model run|eval --model run|attend abc --model run|info run|--help";
+    for args in all.split('|') {
+        let [expected, _] = program::ended(folder, args, 0);
+        let found = output(mpirun(folder, &[(3, args)]));
+        assert_eq!(text(&found.stdout), expected, "{args}");
+        let stderr = text(&found.stderr);
+        let note = "note: the first of 3 processes does this alone";
+        let is_told = stderr.matches(note).count();
+        assert_eq!(is_told, usize::from(args != "--help"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_run_goes_on_with_another_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
-    succeed(
-        folder.path(),
-        &train_args("reverse", "1", "--dropout 0.2 --out run"),
-    );
+    let args = train_args("reverse", "1", "--dropout 0.2 --out run");
+    succeed(folder.path(), &args);
     for (ranks, last) in [(2, 2), (3, 3), (1, 4)] {
         let args = format!("train --resume --out run --threads 1 --epochs {last}");
         assert_eq!(train_on(ranks, folder.path(), &args), [last]);
@@ -154,20 +166,16 @@ fn a_rank_with_other_settings_or_data_is_named() {
         format!("train reverse --epochs 1 --overwrite --out run --threads 1 {changed}")
     };
     let first = args("--train-pairs 64 --hidden 8");
-    for (others, what) in [
-        (
-            "--train-pairs 64 --hidden 8 --learning-rate 0.5",
-            "settings",
-        ),
-        ("--train-pairs 65 --hidden 8", "training pairs"),
-        ("--train-pairs 64 --hidden 10", "parameters"),
-    ] {
+    let table = "
+--train-pairs 64 --hidden 8 --learning-rate 0.5 | settings
+--train-pairs 65 --hidden 8 | training pairs
+--train-pairs 64 --hidden 10 | parameters
+";
+    for [others, what] in program::rows(table) {
         let errors = errors_of(folder.path(), &[(1, &first), (1, &args(others))]);
         let expected = format!("error: rank 1 has other {what} than rank 0: ");
-        assert!(
-            errors.len() == 1 && errors[0].starts_with(&expected),
-            "{errors:?}"
-        );
+        let holds = errors.len() == 1 && errors[0].starts_with(&expected);
+        assert!(holds, "{errors:?}");
     }
 }
 
@@ -176,18 +184,12 @@ fn a_rank_that_cannot_begin_says_so_alone_and_all_end() {
     let folder = tempfile::tempdir().unwrap();
     let args = train_args("reverse", "1", "--out run");
     let missing = "train --data missing.tsv --out run";
-    let expected = "error: rank 1: cannot read missing.tsv: ";
-    let errors = errors_of(folder.path(), &[(1, &args), (2, missing)]);
-    assert!(
-        errors.len() == 1 && errors[0].starts_with(expected),
-        "{errors:?}"
-    );
-    let errors = errors_of(folder.path(), &[(3, missing)]);
-    let expected = "error: rank 0: cannot read missing.tsv: ";
-    assert!(
-        errors.len() == 1 && errors[0].starts_with(expected),
-        "{errors:?}"
-    );
+    for (rank, groups) in [(1, &[(1, &*args), (2, missing)][..]), (0, &[(3, missing)])] {
+        let expected = format!("error: rank {rank}: cannot read missing.tsv: ");
+        let errors = errors_of(folder.path(), groups);
+        let is_alone = errors.len() == 1 && errors[0].starts_with(&expected);
+        assert!(is_alone, "{errors:?}");
+    }
 }
 
 #[test]
@@ -196,7 +198,10 @@ fn processes_that_mpi_does_not_connect_train_nothing() {
     let args = train_args("reverse", "1", "--out run");
     let mut alone = command(folder.path(), &args);
     // As the `mpirun` of another MPI library, or of none.
-    let output = alone.env("PMI_SIZE", "2").output().unwrap();
+    let output = alone
+        .envs([("PMI_RANK", "0"), ("PMI_SIZE", "2")])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let expected = "error: MPI: expected the 2 processes that its launcher started";
     let stderr = text(&output.stderr);
@@ -216,17 +221,15 @@ impl Drop for Launched {
 fn rank_of(process: u32) -> String {
     let variables = fs::read(format!("/proc/{process}/environ")).unwrap();
     let variables = text(&variables);
-    let rank = variables
-        .split('\0')
-        .find_map(|it| it.strip_prefix("OMPI_COMM_WORLD_RANK="));
+    let mut variables = variables.split('\0');
+    let rank = variables.find_map(|it| it.strip_prefix("OMPI_COMM_WORLD_RANK="));
     rank.unwrap().to_string()
 }
 
 fn runs(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    status
-        .lines()
-        .any(|line| line.starts_with("State:") && !line.contains('Z'))
+    let mut lines = status.lines();
+    lines.any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 #[test]
@@ -252,18 +255,13 @@ fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
         kill(*ranks.iter().find(|&&it| rank_of(it) == victim).unwrap());
         let killed = Instant::now();
         while launched.0.try_wait().unwrap().is_none() || ranks.iter().any(|&it| runs(it)) {
-            assert!(
-                killed.elapsed() < LIMIT,
-                "a process goes on without rank {victim}"
-            );
+            let holds = killed.elapsed() < LIMIT;
+            assert!(holds, "a process goes on without rank {victim}");
             thread::sleep(Duration::from_millis(20));
         }
         assert!(!launched.0.wait().unwrap().success());
         let stderr = fs::read_to_string(folder.path().join("stderr")).unwrap();
-        assert!(
-            stderr.contains(&format!("process rank {victim} ")),
-            "{stderr}"
-        );
+        assert_says(&stderr, &format!("process rank {victim} "));
         args = "train --resume --out run --threads 1".to_string();
     }
     let output = program::run(folder.path(), "translate abc --model run");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use attention_seq2seq::RunDir;
 
-use crate::program::{epochs, files, succeed};
+use crate::program::{Folder, epochs, files, succeed};
 use crate::signals::Running;
 
 /// Every file of a run but the lock, with its content.
@@ -31,8 +31,7 @@ fn check(attention: &str, threads: usize, others: &str) {
 
 /// [`check`] of `last` epochs; how often the training was killed before its last checkpoint.
 fn check_epochs(attention: &str, threads: usize, others: &str, last: usize) -> usize {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let train = |out: &str| {
         format!(
             "train reverse --train-pairs 320 --valid-pairs 32 --batch-size 16 --hidden 8 --epochs {last} \

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    self, copied, ended, epochs, fail, files, first_line, good, resume_args, run_with_usage_error,
-    succeed, train_args, trained, translate_lines,
+    self, Folder, copied, ended, epochs, fail, files, first_line, good, resume_args,
+    run_with_usage_error, succeed, train_args, trained, translate_lines,
 };
 
 #[test]
@@ -37,10 +37,8 @@ fn check_kept_model(run: &Path, stdout: &str) {
     let (epoch, _) = rest.split_once(',').unwrap();
     let file = run.join(format!("checkpoint/model-{epoch}.bpk"));
     assert_eq!(program::model_file(run), file, "{stdout}");
-    let is_last = epochs(stdout)
-        .last()
-        .unwrap()
-        .starts_with(&format!("{epoch}/"));
+    let last = *epochs(stdout).last().unwrap();
+    let is_last = last.starts_with(&format!("{epoch}/"));
     let epoch: usize = epoch.parse().unwrap();
     let advice = format!("`--resume --epochs {}` goes on", 2 * epoch);
     assert_eq!(stdout.contains(&advice), is_last, "{stdout}");
@@ -92,6 +90,22 @@ fn attention_is_drawn_and_saved() {
         assert!(head.eq_ignore_ascii_case(start), "{name}: {head:?}");
     }
     assert_eq!(files(folder.path()).len(), 3);
+}
+
+#[test]
+fn signs_that_the_font_of_a_bitmap_lacks_are_counted() {
+    let folder = &Folder::new();
+    let pairs = ["日本\tnippon\n", "本\thon\n", "日\tnichi\n", "日日\thibi\n"].concat();
+    fs::write(folder.join("pairs.tsv"), &pairs).unwrap();
+    fs::write(folder.join("valid.tsv"), pairs).unwrap();
+    let args = "train --data pairs.tsv --valid valid.tsv --epochs 1 --hidden 4 --embedding 4 --threads 1 --out run";
+    succeed(folder, args);
+    for (output, lacks) in [("x.png", 1), ("x.svg", 0)] {
+        let args = ["attend", "日本日", "--model", "run", "--output", output];
+        let [_, stderr] = program::ended(folder, &args, 0);
+        let note = "note: the font of x.png lacks 2 signs, which are boxes there;";
+        assert_eq!(stderr.matches(note).count(), lacks, "{stderr}");
+    }
 }
 
 #[test]
@@ -150,20 +164,15 @@ fn a_run_goes_on_with_its_own_settings() {
         assert!(stderr.contains(option), "{kept}: {stderr}");
     }
     let bad = format!("{resume} --learning-rate 2");
-    fail(
-        folder.path(),
-        &bad,
-        "the learning rate: expected more than 0",
-    );
+    let message = "the learning rate: expected more than 0";
+    fail(folder.path(), &bad, message);
     assert!(fs::read(run.join("run.json")).unwrap() == before);
 
     let changed = format!("{resume} --epochs 3 --learning-rate 0.001 --patience 5");
     assert_eq!(epochs(&succeed(folder.path(), &changed)), ["3/3"]);
     let settings = &program::manifest(&run)["settings"]["train"];
-    assert_eq!(
-        (&settings["learning_rate"], &settings["patience"]),
-        (&0.001.into(), &5.into())
-    );
+    assert_eq!(settings["learning_rate"], 0.001);
+    assert_eq!(settings["patience"], 5);
 }
 
 #[test]
@@ -174,20 +183,15 @@ fn a_run_is_overwritten_only_when_asked_to() {
     let before = content();
     let message = "the folder run: expected a folder without a run (name another with --out, or add --resume or \
                    --overwrite)";
-    fail(
-        folder.path(),
-        &train_args("copy", "1", "--out run"),
-        message,
-    );
+    let args = train_args("copy", "1", "--out run");
+    fail(folder.path(), &args, message);
     assert!(before == content(), "the run was touched");
 
     let args = train_args("copy", "1", "--out run --overwrite");
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
     assert!(!run.join("checkpoint/model-2.bpk").exists());
-    assert_eq!(
-        program::manifest(&run)["settings"]["data"]["task"]["task"],
-        "copy"
-    );
+    let manifest = program::manifest(&run);
+    assert_eq!(manifest["settings"]["data"]["task"]["task"], "copy");
     succeed(folder.path(), "translate --model run abc");
 
     let both = run_with_usage_error(folder.path(), "train --resume --overwrite");

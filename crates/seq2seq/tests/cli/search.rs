@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{bad, fail, good, rows, run_with_input, succeed, text, trained};
+use attention_tests::assert_says;
+
+use crate::program::{bad, ended, fail, good, rows, run_with_input, succeed, text, trained};
 
 const SEARCH: &str = "--beam 4 --n-best 3";
 
@@ -252,4 +254,10 @@ fn settings_of_a_search_are_checked_before_the_input_is_read() {
     assert!(is_long && prefixed.starts_with("zz"), "{prefixed}");
     let few = translate(run, "abc --mass 1e-300");
     assert_eq!(few.split('\t').count(), 1);
+    // Outputs of a mass come by their probability.
+    let mass = "translate --model . abc --beam 8 --mass 0.5";
+    let [expected, _] = ended(run, mass, 0);
+    let [found, note] = ended(run, &format!("{mass} --length-penalty 9"), 0);
+    assert_eq!(found, expected);
+    assert_says(&note, "--length-penalty and --coverage-penalty are idle");
 }

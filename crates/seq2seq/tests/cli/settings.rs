@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{ended, fail, rows, succeed};
+use crate::program::{Folder, ended, fail, rows, succeed};
 
 /// The settings that a training would have.
 #[track_caller]
@@ -27,8 +27,7 @@ fn error_of(text: &str) -> String {
 
 #[test]
 fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let file = "hidden = 24\ndropout = 0.5\nunidirectional = true\n";
     fs::write(folder.join("x.toml"), file).unwrap();
     let args = "--preset g2p --config x.toml --dropout 0.25";
@@ -44,8 +43,7 @@ fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
 
 #[test]
 fn printed_settings_are_a_file_of_the_same_settings() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     fs::write(folder.join("pairs.tsv"), "a b\tx\tc d\nb\ty\td\nc\tz\te\n").unwrap();
     let of_steps = "--train-pairs 7 --steps 8000";
     for (data, args) in [
@@ -89,8 +87,7 @@ layers = 0 | the number of layers: expected at least 1, found 0
 
 #[test]
 fn the_greatest_seed_is_printed_and_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let all = printed(folder, &format!("copy --seed {}", u64::MAX));
     check_line(&all, &format!("seed = {}", u64::MAX));
     fs::write(folder.join("all.toml"), &all).unwrap();
@@ -99,8 +96,7 @@ fn the_greatest_seed_is_printed_and_read() {
 
 #[test]
 fn a_later_layer_says_how_long_to_train() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let length = |args: &str| -> String {
         let args = format!("copy --train-pairs 100 --batch-size 10 {args}");
         let printed = printed(folder, &args);
@@ -125,8 +121,7 @@ fn a_preset_says_what_it_sets() {
 
 #[test]
 fn bleu_is_no_figure_to_select_by_where_targets_are_short() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let lines = |target: &str| format!("a b\t{target}\nb a\tb a\n").repeat(9);
     for (target, valid) in [("a b c d", "a b c"), ("a b", "b")] {
         std::fs::write(folder.join("train.tsv"), lines(target)).unwrap();
@@ -146,16 +141,13 @@ fn bleu_is_counted_where_training_selects_by_it() {
     let stdout = succeed(folder.path(), args);
     let epoch = stdout.lines().find(|line| line.starts_with("epoch  1/1"));
     let (train, valid) = epoch.unwrap().split_once("valid: ").unwrap();
-    assert!(
-        valid.contains("BLEU ") && !train.contains("BLEU 0.00  |"),
-        "{stdout}"
-    );
+    let holds = valid.contains("BLEU ") && !train.contains("BLEU 0.00  |");
+    assert!(holds, "{stdout}");
 }
 
 #[test]
 fn a_training_whose_time_is_over_says_so_and_goes_on_with_more() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     // Before the first step of the second epoch, if not within the first.
     let args = "train copy --train-pairs 64 --valid-pairs 8 --batch-size 8 --hidden 8 --epochs 40 --max-time 0.000001 \
                 --out run";

@@ -213,11 +213,8 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = "train --resume --out run --threads 1";
     let running = Running::start(folder.path(), &args);
-    let stdout = quiet(
-        &args,
-        running.interrupt_when(|| newest() >= Some(next)),
-        130,
-    );
+    let output = running.interrupt_when(|| newest() >= Some(next));
+    let stdout = quiet(&args, output, 130);
     assert_eq!(epochs(&stdout)[0], format!("{next}/{ENDLESS}"));
     succeed(folder.path(), "translate abc --model run");
 }
@@ -257,10 +254,8 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
     let running = Running::start(folder.path(), &long);
     let output = running.interrupt_when(|| run.join("run.json").exists());
     let stdout = quiet(&long, output, 130);
-    assert!(
-        stdout.contains("stopped before the first checkpoint; nothing is left to use in run"),
-        "{stdout}"
-    );
+    let told = "stopped before the first checkpoint; nothing is left to use in run";
+    assert!(stdout.contains(told), "{stdout}");
     assert!(RunDir::new(&run).model_file().unwrap().is_none());
     let message = "its training was stopped before the first checkpoint; train again with --resume";
     fail(folder.path(), "translate abc --model run", message);

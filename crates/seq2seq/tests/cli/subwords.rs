@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[cfg(feature = "subwords")]
 use crate::program::manifest;
-use crate::program::{fail, succeed};
+use crate::program::{Folder, fail, succeed};
 
 /// Phrases, and their words in the other order.
 fn phrases(folder: &Path) {
@@ -21,14 +21,14 @@ fn phrases(folder: &Path) {
         "a new low",
     ];
     let verbs = ["flows", "widens", "lowers", "renews"];
-    let lines = subjects.iter().flat_map(|subject| {
-        verbs.iter().map(move |verb| {
-            let source = format!("{subject} {verb}");
-            let target: Vec<&str> = source.split(' ').rev().collect();
-            format!("{source}\t{}\n", target.join(" "))
-        })
-    });
-    let lines: String = lines.collect();
+    let mut lines = String::new();
+    for source in subjects
+        .iter()
+        .flat_map(|it| verbs.map(|verb| format!("{it} {verb}")))
+    {
+        let target: Vec<&str> = source.split(' ').rev().collect();
+        lines += &format!("{source}\t{}\n", target.join(" "));
+    }
     fs::write(folder.join("phrases.tsv"), &lines).unwrap();
     fs::write(folder.join("valid.tsv"), &lines).unwrap();
 }
@@ -42,8 +42,7 @@ fn train(folder: &Path, others: &str) -> String {
 #[cfg(feature = "subwords")]
 #[test]
 fn words_are_divided_and_joined_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     phrases(folder);
     let stdout = train(folder, "--subwords 30");
     let start = "16 training pairs, 16 validation pairs;";
@@ -66,6 +65,14 @@ fn words_are_divided_and_joined_again() {
     let prefix = ["--prefix", "flows river"];
     let prefixed = succeed(folder, &[&translate[..], &prefix].concat());
     assert!(prefixed.starts_with("flows river"), "{prefixed}");
+    // A text is one output, however it is divided.
+    let n_best = ["--beam", "9", "--n-best", "9", "--format", "jsonl"];
+    let found = succeed(folder, &[&translate[..], &n_best].concat());
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let outputs = found["outputs"].as_array().unwrap().iter();
+    let texts: Vec<String> = outputs.map(|it| it["text"].to_string()).collect();
+    let distinct: std::collections::HashSet<&String> = texts.iter().collect();
+    assert_eq!(distinct.len(), texts.len(), "{texts:?}");
     let unknown = ["translate", "a näher tower", "--model", "runs/phrases"];
     fail(folder, &unknown, "unknown token \"ä\"");
     let evaluated = succeed(folder, "eval --model runs/phrases");
@@ -88,8 +95,7 @@ fn words_are_divided_and_joined_again() {
 #[cfg(feature = "subwords")]
 #[test]
 fn an_ensemble_has_the_subwords_of_the_same_texts() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     phrases(folder);
     train(folder, "--subwords 30 --out a");
     let lines = fs::read_to_string(folder.join("phrases.tsv")).unwrap();
@@ -108,8 +114,7 @@ fn an_ensemble_has_the_subwords_of_the_same_texts() {
 #[cfg(feature = "subwords")]
 #[test]
 fn a_side_whose_tokens_are_given_has_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     phrases(folder);
     train(folder, "--subwords 30 --source-tokens chars");
     let options = &manifest(&folder.join("runs/phrases"))["settings"]["data"]["tsv"]["options"];
@@ -131,8 +136,7 @@ fn a_side_whose_tokens_are_given_has_none() {
 #[cfg(not(feature = "subwords"))]
 #[test]
 fn a_build_without_them_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     phrases(folder);
     let args = "train --data phrases.tsv --subwords 30";
     let expected = "subwords: expected a build with the feature `subwords`, found one without it";

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use attention_tests::assert_says;
+
 use crate::program::{
-    copied, edit, ended, epochs, fail, first_line, manifest, resume_args, rows,
+    Folder, copied, edit, ended, epochs, fail, first_line, manifest, resume_args, rows,
     run_with_usage_error, succeed,
 };
 
@@ -14,8 +16,7 @@ const TRAIN: &str = "train reverse --epochs 1 --model transformer --hidden 8 --h
 
 #[test]
 fn a_transformer_is_trained_resumed_and_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let stdout = succeed(folder, TRAIN);
     assert_eq!(epochs(&stdout), ["1/1"]);
     let settings = &manifest(&folder.join("run"))["settings"];
@@ -29,10 +30,7 @@ fn a_transformer_is_trained_resumed_and_used() {
     let stdout = succeed(folder, &resume_args("2", ""));
     assert_eq!(epochs(&stdout), ["2/2"]);
     let evaluation = succeed(folder, "eval --model run");
-    assert!(
-        stdout.contains(first_line(&evaluation)),
-        "{evaluation}: {stdout}"
-    );
+    assert_says(&stdout, first_line(&evaluation));
     let translation = succeed(folder, "translate abc --model run");
     assert_eq!(translation.lines().count(), 1);
     attends(folder);
@@ -74,8 +72,7 @@ fn a_recurrent_model_has_no_layers_and_heads_to_look_at() {
 
 #[test]
 fn settings_of_the_other_model_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let refused = |args: &str, message: &str| {
         fail(folder, &format!("train reverse --out run {args}"), message);
         assert!(!folder.join("run").exists());
@@ -93,14 +90,7 @@ fn settings_of_the_other_model_are_refused() {
         refused(&format!("{option} 2"), &message);
         refused(&format!("--model rnn {option} 2"), &message);
     }
-    for attention in [
-        "kernel",
-        "sparse",
-        "heads",
-        "location",
-        "coverage",
-        "monotonic",
-    ] {
+    for attention in "kernel sparse heads location coverage monotonic".split(' ') {
         let message = format!(
             "the attention: expected a score for the heads of a transformer (additive, dot, normalized, concat, \
              bilinear, biaffine, projected, cosine, qk-norm, gaussian), found {attention}"

@@ -4,7 +4,7 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::AdditiveScoreInputs;
-use crate::ops::attention_backend::AttentionBackend;
+use crate::ops::attention_ops::AttentionBackend;
 use crate::ops::key_heads::repeated;
 use crate::ops::largest_tensor::assert_fits;
 use crate::ops::masked::Masked;

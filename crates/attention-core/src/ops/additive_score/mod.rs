@@ -6,29 +6,22 @@ pub(super) mod cpu;
 pub(super) mod gpu;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType};
-use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn_fused_layers::harness::tracked::inputs;
 
 use super::mask::ResolvedMask;
 
-/// Inputs of [`AttentionOps::additive_score`](super::AttentionOps::additive_score).
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct AdditiveScoreInputs<B: Backend> {
-    /// `[batch, heads, queries, num_hiddens]`
-    pub queries: FloatTensor<B>,
-    /// `[batch, key_heads, keys, num_hiddens]`
-    pub keys: FloatTensor<B>,
-    /// `[num_hiddens]`
-    pub weight: FloatTensor<B>,
-    /// Which keys each query attends to.
-    #[extension_type]
-    pub mask: ResolvedMask<B>,
+inputs! {
+    /// Inputs of [`AttentionOps::additive_score`](super::AttentionOps::additive_score).
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct AdditiveScoreInputs[3] {
+        /// `[batch, heads, queries, num_hiddens]`
+        tracked queries: FloatTensor<B>,
+        /// `[batch, key_heads, keys, num_hiddens]`
+        tracked keys: FloatTensor<B>,
+        /// `[num_hiddens]`
+        tracked weight: FloatTensor<B>,
+        /// Which keys each query attends to.
+        #[extension_type]
+        on mask: ResolvedMask<B>,
+    }
 }
-
-tracked_inputs!(AdditiveScoreInputs[3], first: queries, {
-    queries: tracked,
-    keys: tracked,
-    weight: tracked,
-    mask: on,
-});

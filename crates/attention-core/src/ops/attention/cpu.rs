@@ -1,8 +1,8 @@
 //! By the kernels of `attention-kernels`.
 
 use attention_kernels::{
-    self as kernels, AttentionGradients, AttentionOutputs, Dropout, KeyValueGradients, LogSumExp,
-    ModifierGradients,
+    self as kernels, AttentionGradients, AttentionOutputs, Dropout, KeyValueGradients,
+    ModifierGradients, Score,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -19,72 +19,37 @@ use crate::ops::host::{
     unwritten, whole, with_compiled, zeros,
 };
 
-/// The inputs of the kernel of a score.
-enum Kernel<'a, E> {
-    Additive(kernels::AdditiveAttentionInputs<'a, E>),
-    DotProduct(kernels::DotProductAttentionInputs<'a, E>),
-}
-
-impl<'a, E: AttentionElement> Kernel<'a, E> {
-    fn new<B: CpuBackend>(inputs: &'a AttentionInputs<B>, seed: Option<&FloatTensor<B>>) -> Self {
-        let [queries, keys, values] =
-            [&inputs.queries, &inputs.keys, &inputs.values].map(rows::<B, E>);
-        let modifiers = kernels::ScoreModifiers {
-            soft_cap: inputs.modifiers.soft_cap.map(E::from_f64),
-            bias: inputs.modifiers.bias.as_option().map(rows::<B, E>),
-            relative_bias: inputs.modifiers.relative_bias.as_option().map(rows::<B, E>),
-            sinks: inputs.modifiers.sinks.as_option().map(elements::<B, E>),
-        };
-        let mask = on_host(&inputs.mask);
+/// The kernel's inputs.
+fn kernel<'a, B: CpuBackend, E: AttentionElement>(
+    inputs: &'a AttentionInputs<B>,
+    seed: Option<&FloatTensor<B>>,
+) -> kernels::AttentionInputs<'a, E> {
+    let modifiers = &inputs.modifiers;
+    kernels::AttentionInputs {
+        queries: rows::<B, E>(&inputs.queries),
+        keys: rows::<B, E>(&inputs.keys),
+        values: rows::<B, E>(&inputs.values),
+        score: match inputs.weight.as_option() {
+            Some(weight) => Score::Additive {
+                weight: elements::<B, E>(weight),
+                packed_keys: inputs.packed_keys.as_option().map(elements::<B, E>),
+            },
+            None => Score::DotProduct {
+                scale: E::from_f64(inputs.scale),
+            },
+        },
+        modifiers: kernels::ScoreModifiers {
+            soft_cap: modifiers.soft_cap.map(E::from_f64),
+            bias: modifiers.bias.as_option().map(rows::<B, E>),
+            relative_bias: modifiers.relative_bias.as_option().map(rows::<B, E>),
+            sinks: modifiers.sinks.as_option().map(elements::<B, E>),
+        },
+        mask: on_host(&inputs.mask),
         // Drawn from the backend's generator: four elements in `[0, 1)`.
-        let dropout = seed.map(|seed| {
+        dropout: seed.map(|seed| {
             let drawn = elements::<B, f32>(seed).iter().copied();
             Dropout::new(inputs.dropout, seed_of_uniform(drawn))
-        });
-        match inputs.weight.as_option() {
-            Some(weight) => Self::Additive(kernels::AdditiveAttentionInputs {
-                score: kernels::AdditiveScoreInputs {
-                    queries,
-                    keys,
-                    weight: elements::<B, E>(weight),
-                    mask,
-                },
-                values,
-                packed_keys: inputs.packed_keys.as_option().map(elements::<B, E>),
-                modifiers,
-                dropout,
-            }),
-            None => Self::DotProduct(kernels::DotProductAttentionInputs {
-                queries,
-                keys,
-                values,
-                modifiers,
-                mask,
-                scale: E::from_f64(inputs.scale),
-                dropout,
-            }),
-        }
-    }
-
-    fn is_decode(&self) -> bool {
-        match self {
-            Self::Additive(kernel) => kernel.is_decode(),
-            Self::DotProduct(kernel) => kernel.is_decode(),
-        }
-    }
-
-    fn forward(&self, context: &mut [E], lse: &mut [LogSumExp]) {
-        match self {
-            Self::Additive(kernel) => kernel.forward(Level::current(), context, lse),
-            Self::DotProduct(kernel) => kernel.forward(Level::current(), context, lse),
-        }
-    }
-
-    fn backward(&self, outputs: &AttentionOutputs<E>, gradients: AttentionGradients<E>) {
-        match self {
-            Self::Additive(kernel) => kernel.backward(Level::current(), outputs, gradients),
-            Self::DotProduct(kernel) => kernel.backward(Level::current(), outputs, gradients),
-        }
+        }),
     }
 }
 
@@ -98,7 +63,7 @@ pub(in crate::ops) fn infer<B: CpuBackend>(inputs: AttentionInputs<B>) -> FloatT
         let mut context = unwritten::<E>(&shape);
         let mut statistics = unwritten::<f64>(&statistics);
         let lse = statistics.as_chunks_mut().0;
-        Kernel::<E>::new(&inputs, seed.as_ref()).forward(&mut context, lse);
+        kernel::<B, E>(&inputs, seed.as_ref()).forward(Level::current(), &mut context, lse);
         tensor::<B, E>(context, shape, dtype, &inputs.queries)
     })
 }
@@ -116,17 +81,15 @@ pub(in crate::ops) fn train<B: CpuBackend>(
         let mut context = unwritten::<E>(&context_shape);
         let mut statistics = unwritten::<f64>(&statistics_shape);
         let lse = statistics.as_chunks_mut().0;
-        let weights = match Kernel::<E>::new(&inputs, seed.as_ref()) {
-            Kernel::Additive(kernel) if kernel.is_decode() => {
-                let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
-                let mut weights = unwritten::<E>(&shape);
-                kernel.forward_saving(Level::current(), &mut context, lse, &mut weights);
-                Some(tensor::<B, E>(weights, shape, E::DTYPE, &inputs.queries))
-            }
-            kernel => {
-                kernel.forward(&mut context, lse);
-                None
-            }
+        let kernel = kernel::<B, E>(&inputs, seed.as_ref());
+        let weights = if inputs.weight.as_option().is_some() && kernel.is_decode() {
+            let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
+            let mut weights = unwritten::<E>(&shape);
+            kernel.forward_saving(Level::current(), &mut context, lse, &mut weights);
+            Some(tensor::<B, E>(weights, shape, E::DTYPE, &inputs.queries))
+        } else {
+            kernel.forward(Level::current(), &mut context, lse);
+            None
         };
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
@@ -168,7 +131,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
         modifiers,
         ..
     } = inputs;
-    let kernel = Kernel::<E>::new(inputs, saved.seed.as_ref());
+    let kernel = kernel::<B, E>(inputs, saved.seed.as_ref());
     let outputs = AttentionOutputs {
         context: rows::<B, E>(&saved.context),
         lse: elements::<B, f64>(&saved.statistics).as_chunks().0,
@@ -224,7 +187,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
         },
         weight,
     };
-    kernel.backward(&outputs, gradients);
+    kernel.backward(Level::current(), &outputs, gradients);
     let dtype = context_gradient.dtype();
     std::array::from_fn(|n| {
         let (Some(buffer), Some(input)) = (buffers[n].take(), tensors[n]) else {

@@ -5,69 +5,64 @@ pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
 pub(super) mod gpu;
 
+use std::sync::LazyLock;
+
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
-use burn_fused_layers::harness::kernel::TrainedKernel;
 use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn_fused_layers::harness::tracked::inputs;
 use burn_fused_layers::paths::Operation;
 
+use super::attention_ops::OPERATIONS;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
 
-/// Inputs of [`AttentionOps::attention`](super::AttentionOps::attention).
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct AttentionInputs<B: Backend> {
-    /// `[batch, heads, queries, size]`
-    pub queries: FloatTensor<B>,
-    /// `[batch, key_heads, keys, size]`
-    pub keys: FloatTensor<B>,
-    /// `[batch, key_heads, keys, value_size]`
-    pub values: FloatTensor<B>,
-    /// The weight of additive scores, `[size]`; without it scores are scaled dot products.
-    #[extension_type]
-    pub weight: OptionalTensor<B>,
-    /// For additive scores, the keys as [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys)
-    /// returned them.
-    #[extension_type]
-    pub packed_keys: OptionalTensor<B>,
-    /// Changes to the scores.
-    #[extension_type]
-    pub modifiers: ScoreModifiers<B>,
-    /// Which keys each query attends to.
-    #[extension_type]
-    pub mask: ResolvedMask<B>,
-    /// The factor on dot products.
-    pub scale: f64,
-    /// The probability to drop a weight, after softmax; `0.0` when not training.
-    pub dropout: f64,
-    /// Slots of keys and values that went through
-    /// [`LayerOps::read_shared`](burn_fused_layers::backend::LayerOps::read_shared).
-    pub shared: Option<SharedGradients>,
+inputs! {
+    /// Inputs of [`AttentionOps::attention`](super::AttentionOps::attention).
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct AttentionInputs[7] {
+        /// `[batch, heads, queries, size]`
+        tracked queries: FloatTensor<B>,
+        /// `[batch, key_heads, keys, size]`
+        tracked keys: FloatTensor<B>,
+        /// `[batch, key_heads, keys, value_size]`
+        tracked values: FloatTensor<B>,
+        /// The weight of additive scores, `[size]`; without it scores are scaled dot products.
+        #[extension_type]
+        tracked_option weight: OptionalTensor<B>,
+        /// For additive scores, the keys as
+        /// [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys) returned them.
+        #[extension_type]
+        constant packed_keys: OptionalTensor<B>,
+        /// Changes to the scores.
+        #[extension_type]
+        map modifiers: ScoreModifiers<B>,
+        /// Which keys each query attends to.
+        #[extension_type]
+        on mask: ResolvedMask<B>,
+        /// The factor on dot products.
+        same scale: f64,
+        /// The probability to drop a weight, after softmax; `0.0` when not training.
+        same dropout: f64,
+        /// Slots of keys and values that went through
+        /// [`LayerOps::read_shared`](burn_fused_layers::backend::LayerOps::read_shared).
+        same shared: Option<SharedGradients>,
+    }
+    slots: |inputs| SharedGradients::slots(&inputs.shared);
 }
-
-tracked_inputs!(AttentionInputs[7], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
-    queries: tracked,
-    keys: tracked,
-    values: tracked,
-    weight: tracked_option,
-    packed_keys: constant,
-    modifiers: map,
-    mask: on,
-    scale: same,
-    dropout: same,
-    shared: same,
-});
 
 impl<B: Backend> AttentionInputs<B> {
     /// The operation that this is to those who choose [paths](burn_fused_layers::paths).
     pub(super) fn operation(&self) -> Operation {
+        static ADDITIVE: LazyLock<Operation> =
+            LazyLock::new(|| OPERATIONS.named("additive_attention"));
+        static DOT_PRODUCT: LazyLock<Operation> =
+            LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
         match self.weight {
-            OptionalTensor::Present { .. } => Operation::AdditiveAttention,
-            OptionalTensor::Absent => Operation::DotProductAttention,
+            OptionalTensor::Present { .. } => *ADDITIVE,
+            OptionalTensor::Absent => *DOT_PRODUCT,
         }
     }
 
@@ -83,13 +78,9 @@ impl<B: Backend> AttentionInputs<B> {
     }
 }
 
-/// The kernel: gradients of queries, keys, values, weight, bias, relative bias and sinks.
-pub(super) type AttentionKernel<B> =
-    TrainedKernel<B, AttentionInputs<B>, FloatTensor<B>, Attended<B>, 7>;
-
 /// The saved state: no scores, and weights only of few queries; the backward pass computes them again.
 #[derive(Clone, Debug)]
-pub(super) struct Attended<B: Backend> {
+pub(crate) struct Attended<B: Backend> {
     pub(super) inputs: AttentionInputs<B>,
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,

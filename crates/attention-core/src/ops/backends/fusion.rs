@@ -6,11 +6,11 @@ use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
 use burn_fused_layers::harness::fusion::{queue, spec_of};
-use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel, TrainedKernel};
+use burn_fused_layers::harness::kernel::{Asked, Gradient, Kernel};
 use burn_fused_layers::harness::results::{as_gradients, gradient_specs, only, whole};
 
 use crate::ops::attention::Attended;
-use crate::ops::attention_backend::{AttentionBackend, Kernels};
+use crate::ops::attention_ops::{AttentionBackend, Kernels};
 use crate::ops::host::pairs_shape;
 use crate::ops::{AdditiveScoreInputs, AttentionInputs, MaskedSoftmaxInputs};
 
@@ -19,7 +19,7 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     Kernels {
         runs_on: B::KERNELS.runs_on,
         attention: match B::KERNELS.attention {
-            Some(_) => Some(TrainedKernel {
+            Some(_) => Some(Kernel {
                 infer: |inputs| train::<B>(inputs, [false; 7]).0,
                 train: train::<B>,
                 backward: backward::<B>,
@@ -28,14 +28,16 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
         },
         additive_score: match B::KERNELS.additive_score {
             Some(_) => Some(Kernel {
-                forward: score_forward::<B>,
+                infer: |inputs| score_forward(inputs).0,
+                train: |inputs, _| score_forward(inputs),
                 backward: score_backward::<B>,
             }),
             None => None,
         },
         masked_softmax: match B::KERNELS.masked_softmax {
             Some(_) => Some(Kernel {
-                forward: softmax_forward::<B>,
+                infer: |inputs| softmax_forward(inputs).0,
+                train: |inputs, _| softmax_forward(inputs),
                 backward: softmax_backward::<B>,
             }),
             None => None,
@@ -113,7 +115,7 @@ fn score_forward<B: FusionBackend + AttentionBackend>(
     let spec = TensorSpec::new(shape, inputs.queries.dtype());
     let run = |inputs, _| {
         let kernel = B::KERNELS.additive_score.expect("it has one");
-        vec![(kernel.forward)(inputs).0]
+        vec![(kernel.infer)(inputs)]
     };
     let name = "additive_score";
     let results =
@@ -143,7 +145,7 @@ fn softmax_forward<B: FusionBackend + AttentionBackend>(
     let spec = spec_of::<B>(&inputs.scores);
     let run = |inputs, _| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
-        vec![(kernel.forward)(inputs).0]
+        vec![(kernel.infer)(inputs)]
     };
     let name = "masked_softmax";
     let results = queue::<B, MaskedSoftmaxInputs<B>>(name, inputs, Vec::new(), vec![spec], run);

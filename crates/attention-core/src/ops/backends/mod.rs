@@ -10,11 +10,6 @@
 //! An operation without a kernel, or with one that a device has not the means for, is composed from Burn's operations:
 //! the definition.
 
-#[cfg(feature = "autodiff")]
-mod autodiff;
-mod cpu;
-#[cfg(feature = "cubecl-backend")]
-mod cube;
 #[cfg(feature = "fusion")]
 mod fusion;
 
@@ -26,21 +21,24 @@ use burn::backend::tensor::Device as BackendDevice;
 #[cfg(feature = "cubecl-backend")]
 use burn::tensor::Device;
 
-use super::attention_backend::AttentionBackend;
+use super::attention_ops::AttentionBackend;
 
 #[cfg(feature = "flex")]
 impl AttentionBackend for burn::backend::Flex {
-    const KERNELS: super::attention_backend::Kernels<Self> = cpu::kernels();
+    const KERNELS: super::attention_ops::Kernels<Self> = super::attention_ops::cpu_kernels();
 }
 
 #[cfg(feature = "ndarray")]
 impl AttentionBackend for burn::backend::NdArray {
-    const KERNELS: super::attention_backend::Kernels<Self> = cpu::kernels();
+    const KERNELS: super::attention_ops::Kernels<Self> = super::attention_ops::cpu_kernels();
 }
 
 #[cfg(feature = "cubecl-backend")]
 impl AttentionBackend for burn_cubecl::CubeBackend {
-    const KERNELS: super::attention_backend::Kernels<Self> = cube::kernels();
+    const KERNELS: super::attention_ops::Kernels<Self> = super::attention_ops::Kernels {
+        runs_on: |device, dtype, _| attention_gpu::runs_on(device, dtype),
+        ..super::attention_ops::GPU_KERNELS
+    };
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
         attention_gpu::largest_buffer(device)
@@ -55,7 +53,7 @@ impl<B> AttentionBackend for burn::backend::fusion::Fusion<B>
 where
     B: burn::backend::fusion::FusionBackend + AttentionBackend,
 {
-    const KERNELS: super::attention_backend::Kernels<Self> = fusion::kernels::<B>();
+    const KERNELS: super::attention_ops::Kernels<Self> = fusion::kernels::<B>();
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
         B::largest_buffer(device)

@@ -4,9 +4,8 @@ pub(super) mod composed;
 pub(super) mod cpu;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType};
 use burn::config::Config;
-use burn_fused_layers::harness::tracked::tracked_inputs;
+use burn_fused_layers::harness::tracked::inputs;
 
 /// The two features of each pair that rotary embedding turns, among the first `2 * pairs` of a row.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]
@@ -19,23 +18,17 @@ pub enum RotaryLayout {
     HalfSplit,
 }
 
-/// Inputs of [`AttentionOps::rotate`](super::AttentionOps::rotate). The angles have no gradient; beside half precision
-/// they are f32.
-#[derive(Clone, Debug, ExtensionType)]
-pub struct RotateInputs<B: Backend> {
-    /// `[batch, heads, rows, size]`
-    pub rows: FloatTensor<B>,
-    /// The cosine of the angle of each pair, `[batch or 1, rows, pairs]`.
-    pub cosines: FloatTensor<B>,
-    /// The sine, `[batch or 1, rows, pairs]`.
-    pub sines: FloatTensor<B>,
-    /// Which features are a pair. Those after `2 * pairs` stay as they are.
-    pub layout: RotaryLayout,
+inputs! {
+    /// Inputs of [`AttentionOps::rotate`](super::AttentionOps::rotate). The angles have no gradient; beside half
+    /// precision they are f32.
+    pub struct RotateInputs[1] {
+        /// `[batch, heads, rows, size]`
+        tracked rows: FloatTensor<B>,
+        /// The cosine of the angle of each pair, `[batch or 1, rows, pairs]`.
+        fixed cosines: FloatTensor<B>,
+        /// The sine, `[batch or 1, rows, pairs]`.
+        fixed sines: FloatTensor<B>,
+        /// Which features are a pair. Those after `2 * pairs` stay as they are.
+        same layout: RotaryLayout,
+    }
 }
-
-tracked_inputs!(RotateInputs[1], first: rows, {
-    rows: tracked,
-    cosines: fixed,
-    sines: fixed,
-    layout: same,
-});

@@ -34,12 +34,8 @@ fn chunks_of_any_size_are_the_whole_text() {
             for window in [None, Some(1), Some(4)] {
                 let expected = Array::read(model.whole(text.clone(), &causal(window)));
                 // Single tokens; more than the window; more than one eviction.
-                for chunks in [
-                    &[1; 21][..],
-                    &[3, 6, 5, 7],
-                    &[9, 1, 1, 1, 9],
-                    &[4, 4, 4, 4, 4, 1],
-                ] {
+                let ones = &[1; 21][..];
+                for chunks in [ones, &[3, 6, 5, 7], &[9, 1, 1, 1, 9], &[4, 4, 4, 4, 4, 1]] {
                     let what = format!("{name}, window {window:?}, chunks {chunks:?}");
                     let cache = match window {
                         Some(window) => KeyValueCache::new().with_window(window),
@@ -88,10 +84,9 @@ fn examples_have_lengths_of_their_own() {
                             Tensor::cat(parts, 1)
                         });
                         let rows = Tensor::cat(rows.collect(), 0);
-                        let new = if is_left {
-                            NewRows::Last(&lens)
-                        } else {
-                            NewRows::First(&lens)
+                        let new = match is_left {
+                            true => NewRows::Last(&lens),
+                            false => NewRows::First(&lens),
                         };
                         let context = model.cached(rows, new, &mut all);
                         for b in 0..BATCH {
@@ -228,23 +223,26 @@ fn what_does_not_fit_is_refused() {
         let message = "keys of the cached queries expected, [batch, rows] = [2, 3], got [2, 1]";
         refused(message, &|cache| {
             let (queries, keys) = (rows([2, 3, 5]), rows([2, 1, 5]));
-            attention.forward_cached(queries, keys.clone(), keys, NewRows::All, cache);
+            attention.forward_cached(
+                queries,
+                keys.clone(),
+                keys,
+                NewRows::All,
+                cache,
+                Mask::none(),
+            );
         });
-        refused(
-            "at most 1 tokens expected, as many as rows, got 2",
-            &|cache| {
-                attention.cached(rows([2, 1, 5]), NewRows::First(&[1, 2]), cache);
-            },
-        );
+        let what = "at most 1 tokens expected, as many as rows, got 2";
+        refused(what, &|cache| {
+            attention.cached(rows([2, 1, 5]), NewRows::First(&[1, 2]), cache);
+        });
         refused("expected for each of 2 examples, got 1", &|cache| {
             attention.cached(rows([2, 1, 5]), NewRows::Last(&[1]), cache);
         });
-        refused(
-            "a length in 0 ..= 3 expected for example 1, got 4",
-            &|cache| {
-                cache.truncate(&[1, 4]);
-            },
-        );
+        let what = "a length in 0 ..= 3 expected for example 1, got 4";
+        refused(what, &|cache| {
+            cache.truncate(&[1, 4]);
+        });
         refused("indices in 0 .. 2 expected, got [0, 2]", &|cache| {
             cache.select(Tensor::from_ints([0, 2], device));
         });

@@ -30,7 +30,7 @@ impl<S: ScoringFunction> Model for MultiHeadAttention<S> {
     }
 
     fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
-        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache, Mask::none())
     }
 }
 
@@ -40,11 +40,12 @@ impl<S: ScoringFunction> Model for Attention<S> {
     }
 
     fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
-        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache, Mask::none())
     }
 }
 
 /// Every kind of score: with kernels and without, with positions of each kind, and a term of keys.
+#[rustfmt::skip]
 pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     let dot = || DotProductScoreConfig::new().init();
     let heads = |config: MultiHeadAttentionConfig| config.with_num_key_value_heads(Some(KEY_HEADS));
@@ -65,32 +66,17 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
     vec![
         ("dot products", Box::new(config().init(device))),
-        (
-            "values of 5",
-            Box::new(config().with_value_head_size(Some(5)).init(device)),
-        ),
+        ("values of 5", Box::new(config().with_value_head_size(Some(5)).init(device))),
         ("rotary", Box::new(config().init_with(rotary, device))),
         ("ALiBi", Box::new(config().init_with(alibi, device))),
         ("relative", Box::new(config().init_with(relative, device))),
         ("soft-cap and sinks", Box::new(sinks)),
         ("soft-cap, sinks and ALiBi", Box::new(biased_sinks)),
         ("relative, sigmoid", Box::new(sigmoid)),
-        (
-            "composed, ALiBi",
-            Box::new(config().init_with(composed, device)),
-        ),
+        ("composed, ALiBi", Box::new(config().init_with(composed, device))),
         ("additive", Box::new(Attention::new(additive, 0.0))),
-        (
-            "gaussian",
-            Box::new(Attention::new(GaussianScoreConfig::new().init(device), 0.0)),
-        ),
-        (
-            "composed",
-            Box::new(Attention::new(
-                KernelScoreConfig::new(Kernel::Gaussian).init(),
-                0.0,
-            )),
-        ),
+        ("gaussian", Box::new(Attention::new(GaussianScoreConfig::new().init(device), 0.0))),
+        ("composed", Box::new(Attention::new(KernelScoreConfig::new(Kernel::Gaussian).init(), 0.0))),
     ]
 }
 

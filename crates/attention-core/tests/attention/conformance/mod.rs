@@ -1,7 +1,7 @@
-//! Other projects' cases, each by one call of this library, or named as out of scope with the reason.
+//! Other projects' cases, by this library, or named as out of scope with the reason.
 //!
-//! A case says its inputs in the layout of its suite. Splitting features into heads, giving a mask its missing axes,
-//! naming parameters, and adding up or averaging what the suite does are the reader's; attention is the library's.
+//! A case says its inputs in the layout of its suite. Splitting features into heads, giving a mask its missing axes and
+//! naming parameters are the reader's; attention is the library's. [`By`] says how much of it one call does.
 //! `docs/conformance.md` has the table.
 
 mod onnx_attention;
@@ -16,8 +16,23 @@ use burn::tensor::DType;
 /// Names of cases that no call computes, each with the reason.
 type OutOfScope = &'static [(&'static str, &'static str)];
 
-/// The cases of a suite that are in scope.
-fn cases_in_scope<A: Attributes>(out_of_scope: OutOfScope) -> Vec<Case<A>> {
+/// How a case is computed from its inputs, whose axes alone were split, moved or added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    /// One call; a mask, or a cache of the past keys, is made of one input, and a method of its result may read it.
+    OneCall,
+    /// Several calls of this library.
+    Calls,
+    /// Operations on tensors beside them.
+    Tensors,
+}
+
+/// The cases of a suite that are in scope; `expected` of them are by one call, and by calls alone, as `by` says.
+fn cases_in_scope<A: Attributes>(
+    out_of_scope: OutOfScope,
+    by: fn(&Case<A>) -> By,
+    expected: [usize; 2],
+) -> Vec<Case<A>> {
     let suite = A::SUITE;
     let mut cases = conformance::cases::<A>();
     let count = cases.len();
@@ -27,7 +42,12 @@ fn cases_in_scope<A: Attributes>(out_of_scope: OutOfScope) -> Vec<Case<A>> {
             at.unwrap_or_else(|| panic!("{suite}: no case {name} to be out of scope: {reason}"));
         cases.remove(at);
     }
-    eprintln!("{suite}: {} of {count} cases by one call", cases.len());
+    let number = |of: By| cases.iter().filter(|case| by(case) == of).count();
+    let one = number(By::OneCall);
+    let alone = one + number(By::Calls);
+    let done = cases.len();
+    eprintln!("{suite}: {done} of {count} cases, {one} by one call, {alone} by calls alone");
+    assert_eq!([one, alone], expected, "{suite}");
     cases
 }
 

@@ -1,14 +1,14 @@
 //! ONNX's operator `Attention`.
 
-use attention_core::Mask;
 use attention_core::functional::{
     AttentionOptions, dot_product_attention, dot_product_attention_steps,
 };
+use attention_core::{CachedKeys, DotProductAttentionConfig, KeyValueCache, Mask, NewRows};
 use attention_tests::conformance::{Case, OnnxAttention};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor};
 
-use super::{assert_conforms, cases_in_scope, split_heads, tolerance, with_four_axes};
+use super::{By, assert_conforms, cases_in_scope, split_heads, tolerance, with_four_axes};
 
 /// A case on a device.
 struct OnDevice<'a> {
@@ -27,14 +27,29 @@ impl OnDevice<'_> {
         split_heads(&self.case.inputs[name].array, heads).tensor(self.device, self.dtype)
     }
 
-    /// All keys or values: the past ones, then the new.
-    fn rows_with_past(&self, name: &str, past: &str) -> Tensor<4> {
-        let new = self.rows(name, self.case.attributes.kv_num_heads);
-        if self.input(past).is_some() {
-            Tensor::cat(vec![self.rows(past, None), new], 2)
-        } else {
-            new
-        }
+    /// The new keys and values.
+    fn new_rows(&self) -> [Tensor<4>; 2] {
+        ["K", "V"].map(|name| self.rows(name, self.case.attributes.kv_num_heads))
+    }
+
+    /// A cache of the past keys and values, if the case has some.
+    fn past(&self) -> Option<KeyValueCache> {
+        self.input("past_key")?;
+        let [keys, values] = ["past_key", "past_value"].map(|name| self.rows(name, None));
+        let mut cache = KeyValueCache::new();
+        cache.append(keys, values, NewRows::All);
+        Some(cache)
+    }
+
+    /// All keys and values: the past ones, then the new.
+    fn all_rows(&self) -> [Tensor<4>; 2] {
+        let [keys, values] = self.new_rows();
+        let Some(mut cache) = self.past() else {
+            return [keys, values];
+        };
+        cache.append(keys, values, NewRows::All);
+        let CachedKeys { keys, values, .. } = cache.keys().expect("it was appended to");
+        [keys, values]
     }
 
     /// The float mask, with -inf at keys that it does not reach.
@@ -141,8 +156,20 @@ impl OnDevice<'_> {
     fn check(&self) {
         let attributes = &self.case.attributes;
         let queries = self.rows("Q", attributes.q_num_heads);
-        let keys = self.rows_with_past("K", "past_key");
-        let values = self.rows_with_past("V", "past_value");
+        if is_cached(self.case) {
+            let mut cache = self.past().expect("a case with past keys");
+            let ([keys, values], rows) = (self.new_rows(), NewRows::All);
+            let options = AttentionOptions {
+                scale: attributes.scale,
+                ..AttentionOptions::default()
+            };
+            let attention = DotProductAttentionConfig::new().init();
+            let context =
+                attention.forward_cached(queries, keys, values, rows, &mut cache, options);
+            self.assert_output("Y", context);
+            return;
+        }
+        let [keys, values] = self.all_rows();
         let [batch, _, num_queries, _] = queries.dims();
         let options = self.options([batch, num_queries, keys.dims()[2]]);
         if self.case.outputs.contains_key("qk_matmul_output") {
@@ -162,9 +189,41 @@ impl OnDevice<'_> {
     }
 }
 
+/// The size of an axis of an input, counted from the last.
+fn size(case: &Case<OnnxAttention>, name: &str, from_last: usize) -> Option<usize> {
+    let shape = &case.inputs.get(name)?.array.shape;
+    shape.iter().rev().nth(from_last).copied()
+}
+
+/// Whether queries are the last of the text, as those of a cache's call are, and nothing else is said.
+fn is_cached(case: &Case<OnnxAttention>) -> bool {
+    let attributes = &case.attributes;
+    let is_last = size(case, "Q", 1) == size(case, "K", 1) && attributes.left_window_size < 0;
+    let has_more = attributes.softcap > 0.0
+        || case.inputs.contains_key("attn_mask")
+        || case.outputs.contains_key("qk_matmul_output");
+    let has_past = case.inputs.contains_key("past_key");
+    has_past && attributes.is_causal == 1 && is_last && !has_more
+}
+
+fn by(case: &Case<OnnxAttention>) -> By {
+    let past = size(case, "past_key", 1);
+    let keys = size(case, "K", 1).map(|new| new + past.unwrap_or(0));
+    let mask = case.inputs.get("attn_mask");
+    let is_float = mask.is_some_and(|mask| mask.element.float().is_some());
+    if is_float && size(case, "attn_mask", 0) != keys {
+        // It is filled up with -inf.
+        By::Tensors
+    } else if past.is_some() && !is_cached(case) {
+        By::Calls
+    } else {
+        By::OneCall
+    }
+}
+
 #[test]
 fn onnx_attention() {
-    let cases = cases_in_scope::<OnnxAttention>(&[]);
+    let cases = cases_in_scope(&[], by, [70, 90]);
     device::each(|device| {
         for case in &cases {
             let dtype = case.inputs["Q"].element.float().unwrap();

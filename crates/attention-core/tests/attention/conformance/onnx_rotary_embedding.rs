@@ -6,7 +6,7 @@ use attention_tests::conformance::{Case, OnnxRotaryEmbedding};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor};
 
-use super::{assert_conforms, cases_in_scope, split_heads, tolerance};
+use super::{By, assert_conforms, cases_in_scope, split_heads, tolerance};
 
 /// The cosines or sines of each row: the case's own, or rows of its cache.
 fn angles(
@@ -42,9 +42,16 @@ fn check(case: &Case<OnnxRotaryEmbedding>, device: &Device) {
     assert_conforms(&case.name, &turned, &expected, tolerance(DType::F32));
 }
 
+fn by(case: &Case<OnnxRotaryEmbedding>) -> By {
+    match case.inputs.contains_key("position_ids") {
+        true => By::Calls,
+        false => By::OneCall,
+    }
+}
+
 #[test]
 fn onnx_rotary_embedding() {
-    let cases = cases_in_scope(&[]);
+    let cases = cases_in_scope(&[], by, [3, 8]);
     device::each(|device| {
         for case in &cases {
             check(case, device);

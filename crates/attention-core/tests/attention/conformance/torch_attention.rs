@@ -7,8 +7,8 @@ use attention_tests::heads::On;
 use attention_tests::{Array, device};
 
 use super::{
-    OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance, with_axes,
-    with_four_axes,
+    By, OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
+    with_axes, with_four_axes,
 };
 
 const OUT_OF_SCOPE: OutOfScope = &[(
@@ -37,7 +37,6 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
     // One example may have no batch, beside others that have one.
     let input = |name: &str| with_axes(&case.inputs[name].array, D).tensor::<D>(device, dtype);
     let leaves = ["query", "key", "value"].map(|name| input(name).require_grad());
-    let keys = leaves[1].dims()[D - 2];
     let mut options = AttentionOptions {
         mask: positions(&case.attributes),
         scale: case.attributes.scale,
@@ -48,8 +47,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
         let array = mask_axes(array, D);
         if element.float().is_some() {
             let leaf = array.leaf::<4>(device, dtype);
-            let copies = keys / leaf.dims()[3];
-            options.bias = Some(leaf.clone().repeat_dim(3, copies));
+            options.bias = Some(leaf.clone());
             float_mask = Some(leaf);
         } else {
             options.mask &= Mask::keep(array.bool::<4>(device));
@@ -76,7 +74,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
 
 #[test]
 fn torch_attention() {
-    let cases = cases_in_scope::<TorchAttention>(OUT_OF_SCOPE);
+    let cases = cases_in_scope::<TorchAttention>(OUT_OF_SCOPE, |_| By::OneCall, [95, 95]);
     device::each_training(device::in_each_type(|on| {
         for case in &cases {
             match case.inputs["key"].array.shape.len() {

@@ -1,17 +1,18 @@
 //! PyTorch's `nn.MultiheadAttention`.
 
-use attention_core::functional::AttentionOptions;
-use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
+use attention_core::functional::{AttentionOptions, weight_of_no_key};
+use attention_core::{
+    DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,
+};
 use attention_tests::conformance::{self, TorchMultiHead, TypedArray, TypedArrays};
-use attention_tests::heads::{Inputs, On};
+use attention_tests::heads::{Inputs, On, parameters_of_pytorch};
 use attention_tests::{Array, Outcome, device, parameters};
 use burn::tensor::Tensor;
 
 use super::{
-    OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
+    By, OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
     with_four_axes,
 };
-use crate::multi_head_references::parameters_of_pytorch;
 
 const OUT_OF_SCOPE: OutOfScope = &[(
     "dropout",
@@ -87,20 +88,31 @@ impl Masks {
     }
 }
 
-/// The weights as PyTorch returns them: the zero key's included, and averaged over the heads (whose axis is 1 then)
-/// unless the case says otherwise.
-fn weights_of_suite(case: &Case, weights: Tensor<4>) -> Tensor<4> {
-    let weights = if case.attributes.add_zero_attn {
-        // The rest to a sum of 1.
-        let of_zero_key = weights.clone().sum_dim(3).neg().add_scalar(1.0);
-        Tensor::cat(vec![weights, of_zero_key], 3)
-    } else {
-        weights
+/// The weights as PyTorch returns them: averaged over the heads (whose axis is 1 then) unless the case says otherwise,
+/// and the zero key's included.
+fn weights_of_suite(case: &Case, output: &MultiHeadAttentionOutput) -> Tensor<4> {
+    let weights = match case.attributes.average_attn_weights {
+        true => output.mean_weights().unsqueeze_dim(1),
+        false => output.weights.clone(),
     };
-    if case.attributes.average_attn_weights {
-        weights.mean_dim(1)
+    match case.attributes.add_zero_attn {
+        true => Tensor::cat(vec![weights.clone(), weight_of_no_key(weights)], 3),
+        false => weights,
+    }
+}
+
+/// A suite's last column of weights is the result of a call of its own.
+fn by(case: &Case) -> By {
+    let masks = ["attn_mask", "key_padding_mask"].map(|name| case.inputs.get(name));
+    let are_float = masks.map(|mask| mask.is_some_and(|mask| mask.element.float().is_some()));
+    let has_weights = case.outputs.contains_key("weights");
+    if are_float == [true; 2] {
+        // They are added up.
+        By::Tensors
+    } else if has_weights && case.attributes.add_zero_attn {
+        By::Calls
     } else {
-        weights
+        By::OneCall
     }
 }
 
@@ -137,7 +149,8 @@ fn check(case: &Case, on: On) {
     let of_output = with_batch_first(case, received("grad_output")).tensor::<3>(device, dtype);
     let (context, weights) = if case.outputs.contains_key("weights") {
         let output = module.forward_with_weights(query, key, value, options);
-        (output.context, Some(weights_of_suite(case, output.weights)))
+        let weights = weights_of_suite(case, &output);
+        (output.context, Some(weights))
     } else {
         (module.forward(query, key, value, options), None)
     };
@@ -207,7 +220,7 @@ fn in_one_tensor(theirs: &Inputs) -> usize {
 
 #[test]
 fn torch_multi_head() {
-    let cases = cases_in_scope(OUT_OF_SCOPE);
+    let cases = cases_in_scope(OUT_OF_SCOPE, by, [28, 49]);
     device::each_training(device::in_each_type(|on| {
         for case in &cases {
             check(case, on);

@@ -1,6 +1,7 @@
 //! Calls with options, on the host and on devices, and their steps in plain loops.
 
 use attention_core::functional::{AttentionOptions, AttentionSteps};
+use attention_tests::parameters::gradient;
 use attention_tests::{Array, MaskSpec, assert_close};
 use burn::tensor::{DType, Device, Tensor};
 
@@ -64,14 +65,7 @@ impl Call {
     pub(super) fn expected(&self, raw: impl Fn(&[f64], &[f64]) -> f64) -> Expected {
         let shape @ [_, _, num_queries, num_keys] = self.pairs();
         let [queries, keys, values, _] = &self.inputs;
-        let Options {
-            cap,
-            bias,
-            relative,
-            sinks,
-            zero_key,
-            extra,
-        } = &self.options;
+        let options = &self.options;
         let row = |from: &Array, [b, h, i]: [usize; 3]| -> Vec<f64> {
             let size = from.shape[3];
             let b = b.min(from.shape[0] - 1);
@@ -82,6 +76,7 @@ impl Call {
             let query = row(queries, [at[0], at[1], at[2]]);
             raw(&query, &row(from, [at[0], at[1] / group, at[3]]))
         };
+        let cap = options.cap;
         let capped = |score: f64| cap.map_or(score, |cap| cap * (score / cap).tanh());
         let broadcast = |from: &Array, at: [usize; 4]| {
             let at: Vec<usize> = (0..4).map(|n| at[n].min(from.shape[n] - 1)).collect();
@@ -94,42 +89,36 @@ impl Call {
             if !self.mask.attends(shape, [b, h, i, j]) {
                 return f64::NEG_INFINITY;
             }
-            let of_pair = bias
-                .as_ref()
-                .map_or(0.0, |bias| broadcast(bias, [b, h, i, j]));
-            let of_distance = relative.as_ref();
-            let of_distance = of_distance.map_or(0.0, |bias| {
-                broadcast(bias, [b, h, 0, j + num_queries - 1 - i])
-            });
+            let at_place =
+                |bias: &Option<Array>, at| bias.as_ref().map_or(0.0, |it| broadcast(it, at));
+            let of_pair = at_place(&options.bias, [b, h, i, j]);
+            let of_distance = at_place(&options.relative, [b, h, 0, j + num_queries - 1 - i]);
             of_caps.at(at) + of_pair + of_distance
         });
         let mut weights = Array::full(&shape, 0.0);
         let mut context = Array::full(&[BATCH, HEADS, num_queries, VALUE_SIZE], 0.0);
         for at in 0..BATCH * HEADS * num_queries {
-            let [b, h, i] = [
-                at / num_queries / HEADS,
-                at / num_queries % HEADS,
-                at % num_queries,
-            ];
-            let mut sum = 0.0;
-            sum += sinks.as_ref().map_or(0.0, |sinks| sinks.at(&[h]).exp());
-            sum += f64::from(u8::from(*zero_key));
-            let powers: Vec<f64> = (0..num_keys)
-                .map(|j| masked.at(&[b, h, i, j]).exp())
-                .collect();
+            let (row_of, i) = (at / num_queries, at % num_queries);
+            let [b, h] = [row_of / HEADS, row_of % HEADS];
+            let sinks = options.sinks.as_ref();
+            let mut sum = sinks.map_or(0.0, |sinks| sinks.at(&[h]).exp());
+            sum += f64::from(u8::from(options.zero_key));
+            let powers = (0..num_keys).map(|j| masked.at(&[b, h, i, j]).exp());
+            let powers: Vec<f64> = powers.collect();
             sum += powers.iter().sum::<f64>();
             let mut further = Vec::new();
-            if let Some([keys, values]) = extra {
+            if let Some([keys, values]) = &options.extra {
                 for n in 0..keys.shape[2] {
                     let power = capped(score(keys, &[b, h, i, n])).exp();
                     sum += power;
                     further.push((power, row(values, [b, h / group, n])));
                 }
             }
-            let own = powers.iter().enumerate().map(|(j, &power)| {
-                let value = row(values, [b, h / group, j]);
-                (power, value)
-            });
+            let value = |j| row(values, [b, h / group, j]);
+            let own = powers
+                .iter()
+                .enumerate()
+                .map(|(j, &power)| (power, value(j)));
             for (power, value) in own.chain(further) {
                 for (x, value) in value.iter().enumerate() {
                     if power > 0.0 {
@@ -155,22 +144,15 @@ impl Call {
         let rows = |array: &Array| array.leaf::<4>(device, DType::F32);
         let vector = |array: &Array| array.leaf::<1>(device, DType::F32);
         let [queries, keys, values, weight] = &self.inputs;
-        let Options {
-            cap,
-            bias,
-            relative,
-            sinks,
-            zero_key,
-            extra,
-        } = &self.options;
+        let own = &self.options;
         let options = AttentionOptions {
             mask: self.mask.mask(device),
-            soft_cap: *cap,
-            bias: bias.as_ref().map(rows),
-            relative_bias: relative.as_ref().map(rows),
-            sinks: sinks.as_ref().map(vector),
-            zero_key: *zero_key,
-            extra_keys: extra.as_ref().map(|extra| extra.each_ref().map(rows)),
+            soft_cap: own.cap,
+            bias: own.bias.as_ref().map(rows),
+            relative_bias: own.relative.as_ref().map(rows),
+            sinks: own.sinks.as_ref().map(vector),
+            zero_key: own.zero_key,
+            extra_keys: own.extra.as_ref().map(|extra| extra.each_ref().map(rows)),
             ..Default::default()
         };
         let mut leaves: Vec<_> = [queries, keys, values].map(rows).into();
@@ -189,88 +171,26 @@ pub(super) fn sizes() -> [[usize; 2]; 4] {
 }
 
 /// Every option by itself in all its shapes, and all together.
+#[rustfmt::skip]
 pub(super) fn options([queries, keys]: [usize; 2]) -> Vec<(&'static str, Options)> {
     let none = Options::default();
     let bias = |shape: [usize; 4]| Some(Array::draw(5, &shape));
     let relative = |batch, heads| Some(Array::draw(6, &[batch, heads, 1, queries + keys - 1]));
     let sinks = Some(Array::draw(7, &[HEADS]));
     let extra = |batch| {
-        Some([
-            Array::draw(8, &[batch, KEY_HEADS, 2, SIZE]),
-            Array::draw(9, &[batch, KEY_HEADS, 2, VALUE_SIZE]),
-        ])
+        Some([Array::draw(8, &[batch, KEY_HEADS, 2, SIZE]), Array::draw(9, &[batch, KEY_HEADS, 2, VALUE_SIZE])])
     };
     vec![
-        (
-            "a soft-cap",
-            Options {
-                cap: Some(1.7),
-                ..none.clone()
-            },
-        ),
-        (
-            "a bias of all",
-            Options {
-                bias: bias([BATCH, HEADS, queries, keys]),
-                ..none.clone()
-            },
-        ),
-        (
-            "a bias of pairs",
-            Options {
-                bias: bias([1, 1, queries, keys]),
-                ..none.clone()
-            },
-        ),
-        (
-            "a bias of heads",
-            Options {
-                bias: bias([1, HEADS, queries, keys]),
-                ..none.clone()
-            },
-        ),
-        (
-            "a bias of keys",
-            Options {
-                bias: bias([BATCH, 1, 1, keys]),
-                ..none.clone()
-            },
-        ),
-        (
-            "distances",
-            Options {
-                relative: relative(1, HEADS),
-                ..none.clone()
-            },
-        ),
-        (
-            "distances of examples",
-            Options {
-                relative: relative(BATCH, 1),
-                ..none.clone()
-            },
-        ),
-        (
-            "sinks",
-            Options {
-                sinks: sinks.clone(),
-                ..none.clone()
-            },
-        ),
-        (
-            "a zero key",
-            Options {
-                zero_key: true,
-                ..none.clone()
-            },
-        ),
-        (
-            "further keys",
-            Options {
-                extra: extra(1),
-                ..none.clone()
-            },
-        ),
+        ("a soft-cap", Options { cap: Some(1.7), ..none.clone() }),
+        ("a bias of all", Options { bias: bias([BATCH, HEADS, queries, keys]), ..none.clone() }),
+        ("a bias of pairs", Options { bias: bias([1, 1, queries, keys]), ..none.clone() }),
+        ("a bias of heads", Options { bias: bias([1, HEADS, queries, keys]), ..none.clone() }),
+        ("a bias of keys", Options { bias: bias([BATCH, 1, 1, keys]), ..none.clone() }),
+        ("distances", Options { relative: relative(1, HEADS), ..none.clone() }),
+        ("distances of examples", Options { relative: relative(BATCH, 1), ..none.clone() }),
+        ("sinks", Options { sinks: sinks.clone(), ..none.clone() }),
+        ("a zero key", Options { zero_key: true, ..none.clone() }),
+        ("further keys", Options { extra: extra(1), ..none.clone() }),
         (
             "all",
             Options {
@@ -300,49 +220,33 @@ pub(super) fn gradients(
     vectors: &[Tensor<1>],
 ) -> Vec<Array> {
     let factors = Array::draw(11, &context.dims()).f32::<4>(&context.device());
-    let mut gradients = (context * factors).sum().backward();
-    let mut all = Vec::new();
-    for leaf in leaves {
-        let gradient = leaf.grad_remove(&mut gradients);
-        all.push(gradient.map_or_else(|| Array::full(&leaf.dims(), 0.0), Array::read));
-    }
-    for leaf in vectors {
-        let gradient = leaf.grad_remove(&mut gradients);
-        all.push(gradient.map_or_else(|| Array::full(&leaf.dims(), 0.0), Array::read));
-    }
-    all
+    let gradients = (context * factors).sum().backward();
+    let of_leaves = leaves.iter().map(|leaf| gradient(leaf, Some(&gradients)));
+    let of_vectors = vectors.iter().map(|leaf| gradient(leaf, Some(&gradients)));
+    of_leaves.chain(of_vectors).collect()
 }
 
 pub(super) fn check_steps(what: &str, steps: AttentionSteps<4>, expected: &Expected) {
     let finite = |array: Array| array.map(|x| if x == f64::NEG_INFINITY { -1e3 } else { x });
-    let AttentionSteps {
-        scores,
-        capped,
-        masked,
-        weights,
-        context,
-    } = steps;
-    let pairs = [
-        ("scores", Array::read(scores), expected.scores.clone()),
-        ("capped", Array::read(capped), expected.capped.clone()),
+    let expected_masked = finite(expected.masked.clone());
+    assert_close(
+        format!("{what}: context"),
+        steps.context,
+        &expected.context,
+        1e-5,
+    );
+    for (step, got, expected) in [
+        ("scores", Array::read(steps.scores), &expected.scores),
+        ("capped", Array::read(steps.capped), &expected.capped),
         (
             "masked",
-            finite(Array::read(masked)),
-            finite(expected.masked.clone()),
+            finite(Array::read(steps.masked)),
+            &expected_masked,
         ),
-        ("weights", Array::read(weights), expected.weights.clone()),
-        ("context", Array::read(context), expected.context.clone()),
-    ];
-    for (step, got, expected) in pairs {
-        let expected = match step {
-            // Elements of further keys stand behind.
-            "scores" | "capped" | "masked" | "weights" => {
-                let got = Array::from_fn(&expected.shape, |at| got.at(at));
-                assert_close(format!("{what}: {step}"), &got, &expected, 1e-5);
-                continue;
-            }
-            _ => expected,
-        };
-        assert_close(format!("{what}: {step}"), &got, &expected, 1e-5);
+        ("weights", Array::read(steps.weights), &expected.weights),
+    ] {
+        // Elements of further keys stand behind.
+        let got = Array::from_fn(&expected.shape, |at| got.at(at));
+        assert_close(format!("{what}: {step}"), &got, expected, 1e-5);
     }
 }

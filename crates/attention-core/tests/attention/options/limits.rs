@@ -11,43 +11,24 @@ fn options_that_do_not_fit_are_refused() {
     device::each(|device| {
         let zeros = |shape: [usize; 4]| Tensor::<4>::zeros(shape, device);
         let none = AttentionOptions::default;
-        for (expected, options) in [
+        #[rustfmt::skip]
+        let cases = [
             (
                 "bias expected [2 or 1, 6 or 1, 5 or 1, 7 or 1], got [2, 3, 5, 7]",
-                AttentionOptions {
-                    bias: Some(zeros([2, 3, 5, 7])),
-                    ..none()
-                },
+                AttentionOptions { bias: Some(zeros([2, 3, 5, 7])), ..none() },
             ),
             (
                 "relative_bias expected [2 or 1, 6 or 1, 1 or 1, 11], got [1, 6, 1, 12]",
-                AttentionOptions {
-                    relative_bias: Some(zeros([1, 6, 1, 12])),
-                    ..none()
-                },
+                AttentionOptions { relative_bias: Some(zeros([1, 6, 1, 12])), ..none() },
             ),
-            (
-                "sinks expected [6], got [3]",
-                AttentionOptions {
-                    sinks: Some(Tensor::zeros([3], device)),
-                    ..none()
-                },
-            ),
-            (
-                "soft_cap expected a finite number above 0, got 0",
-                AttentionOptions {
-                    soft_cap: Some(0.0),
-                    ..none()
-                },
-            ),
+            ("sinks expected [6], got [3]", AttentionOptions { sinks: Some(Tensor::zeros([3], device)), ..none() }),
+            ("soft_cap expected a finite number above 0, got 0", AttentionOptions { soft_cap: Some(0.0), ..none() }),
             (
                 "extra keys expected [2 or 1, 3, 1, 11], got [3, 3, 1, 11]",
-                AttentionOptions {
-                    extra_keys: Some([(); 2].map(|()| zeros([3, 3, 1, 11]))),
-                    ..none()
-                },
+                AttentionOptions { extra_keys: Some([(); 2].map(|()| zeros([3, 3, 1, 11]))), ..none() },
             ),
-        ] {
+        ];
+        for (expected, options) in cases {
             refuses(expected, || {
                 let [queries, keys] = [zeros([2, 6, 5, 11]), zeros([2, 3, 7, 11])];
                 dot_product_attention(queries, keys.clone(), keys, &options)
@@ -55,17 +36,13 @@ fn options_that_do_not_fit_are_refused() {
         }
         let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0)
             .with_normalizer(Normalizer::Sparsemax);
-        refuses(
-            "sinks or a zero key expected with Normalizer::Softmax",
-            || {
-                let options = AttentionOptions {
-                    zero_key: true,
-                    ..none()
-                };
-                let rows = zeros([2, 3, 7, 11]);
-                attention.forward(rows.clone(), rows.clone(), rows, options)
-            },
-        );
+        let message = "sinks or a zero key expected with Normalizer::Softmax";
+        let mut options = none();
+        options.zero_key = true;
+        let rows = || zeros([2, 3, 7, 11]);
+        refuses(message, || {
+            attention.forward(rows(), rows(), rows(), options)
+        });
     });
 }
 
@@ -96,16 +73,10 @@ fn the_lowest_number_masks_no_pair() {
         let mean = attend(Some(0.0), None, None);
         let of_first = |context: Tensor<4>| Array::read(context.narrow(2, 0, 1));
         let biased = attend(None, Some(&of_pairs), None);
-        assert_close(
-            "pairs",
-            &of_first(biased.clone()),
-            &of_first(mean.clone()),
-            1e-6,
-        );
-        let minus_infinity = of_pairs.map(|bias| match bias == lowest {
-            true => f64::NEG_INFINITY,
-            false => bias,
-        });
+        let expected = of_first(mean.clone());
+        assert_close("pairs", &of_first(biased.clone()), &expected, 1e-6);
+        let minus_infinity =
+            of_pairs.masked_fill(f64::NEG_INFINITY, |at| of_pairs.at(at) == lowest);
         let masked = attend(None, Some(&minus_infinity), None);
         let of_others = |context: Tensor<4>| Array::read(context.narrow(2, 1, 4));
         assert_close("others", &of_others(biased), &of_others(masked), 1e-6);

@@ -86,8 +86,8 @@ fn modules_take_the_options_of_a_call() {
             let call = Call::new(sizes, options, MaskSpec::Causal);
             let (leaves, _, options) = call.on(device);
             let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
-            let expected =
-                dot_product_attention(queries.clone(), keys.clone(), values.clone(), &options);
+            let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
+            let expected = dot_product_attention(q, k, v, &options);
             let dot = || DotProductScoreConfig::new().init();
             let same = |what: &str, attention: &dyn Fn(bool) -> Tensor<4>, expected: &Tensor<4>| {
                 let expected = Array::read(expected.clone());
@@ -97,16 +97,12 @@ fn modules_take_the_options_of_a_call() {
                     assert_close(&what, &got, &expected, 1e-5);
                 }
             };
-            let run = |attention: &dyn Fn(bool) -> Tensor<4>| attention(false);
             let own = Attention::new(dot(), 0.0);
-            same(
-                "a dot product",
-                &|w| pooled(&own, &leaves, &options, w),
-                &expected,
-            );
+            let what = "a dot product";
+            same(what, &|w| pooled(&own, &leaves, &options, w), &expected);
             // Positions go to the fused kernel, or to the score that stores all pairs.
             let biased = Attention::new(with_positions(dot()), 0.0);
-            let fused = run(&|w| pooled(&biased, &leaves, &options, w));
+            let fused = pooled(&biased, &leaves, &options, false);
             same("ALiBi", &|w| pooled(&biased, &leaves, &options, w), &fused);
             // Heads of keys are shared there, too.
             let attention = MultiHeadAttentionConfig::new(6 * HEADS, HEADS)
@@ -223,10 +219,8 @@ fn a_bias_of_minus_infinity_masks_a_pair() {
     device::each_training(|device| {
         for sizes @ [queries, keys] in sizes() {
             let attends = |i: usize, j: usize| !(i + 2 * j).is_multiple_of(3);
-            let bias = Array::from_fn(&[1, 1, queries, keys], |at| match attends(at[2], at[3]) {
-                true => 0.0,
-                false => f64::NEG_INFINITY,
-            });
+            let zeros = Array::full(&[1, 1, queries, keys], 0.0);
+            let bias = zeros.masked_fill(f64::NEG_INFINITY, |at| !attends(at[2], at[3]));
             let keep = Array::from_fn(&[1, queries, keys], |at| f64::from(attends(at[1], at[2])));
             let run = |options, mask| {
                 let (leaves, _, options) = Call::new(sizes, options, mask).on(device);

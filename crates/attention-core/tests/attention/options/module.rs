@@ -43,14 +43,10 @@ fn a_module_has_options_of_its_own() {
         assert_close("context", &read(&got), &read(&expected), 1e-6);
         let with_weights =
             own.forward_with_weights(rows.clone(), rows.clone(), rows.clone(), &masked);
-        assert_close(
-            "with weights",
-            &read(&with_weights.context),
-            &read(&expected),
-            1e-5,
-        );
+        let what = "with weights";
+        assert_close(what, &read(&with_weights.context), &read(&expected), 1e-5);
         let memory = own.prepare(rows.clone(), rows.clone(), Mask::causal());
-        let prepared = own.attend(rows.clone(), &memory);
+        let prepared = own.attend(rows.clone(), &memory, Mask::none());
         assert_close("prepared", &read(&prepared), &read(&expected), 1e-6);
         let other = of_call(2.0);
         assert_close(

@@ -1,6 +1,6 @@
 //! Sizes, and elements to compute with.
 
-use attention_kernels::{AttentionReal, DotProductAttentionInputs, Dropout, Mask, Rows};
+use attention_kernels::{AttentionInputs, AttentionReal, Dropout, Mask, Rows, Score};
 
 use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::random::Random;
@@ -134,21 +134,19 @@ pub(crate) struct Inputs<E> {
 
 impl<E: AttentionReal> Inputs<E> {
     /// The inputs of the kernels, of a case of these sizes.
-    pub(crate) fn attention<'a>(
-        &'a self,
-        case: &Case,
-        mask: Mask<'a>,
-    ) -> DotProductAttentionInputs<'a, E> {
+    pub(crate) fn attention<'a>(&'a self, case: &Case, mask: Mask<'a>) -> AttentionInputs<'a, E> {
         let of_keys = |elements, size| {
             Rows::contiguous(elements, [case.batch, case.key_heads, case.keys, size])
         };
-        DotProductAttentionInputs {
+        AttentionInputs {
             queries: case.of_queries(&self.queries, case.size),
             keys: of_keys(&self.keys, case.size),
             values: of_keys(&self.values, case.value_size),
             modifiers: self.modifiers.view(),
             mask,
-            scale: E::from_f64(case.scale()),
+            score: Score::DotProduct {
+                scale: E::from_f64(case.scale()),
+            },
             dropout: case.dropout,
         }
     }

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use attention_kernels::{
-    AttentionGradients, AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask,
-    ModifierGradients, Rows, ScoreModifiers,
+    AttentionGradients, AttentionInputs, AttentionOutputs, KeyValueGradients, Mask,
+    ModifierGradients, Rows, Score, ScoreModifiers,
 };
 use cpu_kernels::Level;
 
@@ -19,13 +19,13 @@ fn refusal(run: impl FnOnce()) -> String {
 
 fn refusal_of(modifiers: ScoreModifiers<f32>) -> String {
     let (queries, keys) = (vec![0.0; 330], vec![0.0; 462]);
-    let attention = DotProductAttentionInputs {
+    let attention = AttentionInputs {
         queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
         keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
         values: Rows::contiguous(&keys, [2, 3, 7, 11]),
         modifiers,
         mask: Mask::none(),
-        scale: 1.0,
+        score: Score::DotProduct { scale: 1.0 },
         dropout: None,
     };
     let (mut context, mut lse) = (vec![0.0; 330], vec![[0.0; 2]; 30]);

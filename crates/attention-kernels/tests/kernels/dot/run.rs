@@ -1,8 +1,8 @@
 //! The kernels, forward and backward.
 
 use attention_kernels::{
-    AttentionGradients, AttentionOutputs, AttentionReal, DotProductAttentionInputs,
-    KeyValueGradients, LogSumExp, Mask, Rows, accumulate_deferred,
+    AttentionGradients, AttentionInputs, AttentionOutputs, AttentionReal, KeyValueGradients,
+    LogSumExp, Mask, Rows, Score, accumulate_deferred,
 };
 use cpu_kernels::Level;
 
@@ -77,7 +77,7 @@ pub(crate) fn kernels<E: AttentionReal>(
 /// Forward, then backward into zeros, for modifiers into the given ones.
 pub(crate) fn run<E: AttentionReal>(
     level: Level,
-    attention: &DotProductAttentionInputs<E>,
+    attention: &AttentionInputs<E>,
     context_gradient: Rows<E>,
     modifiers: OwnedModifiers<E>,
 ) -> Results<E> {
@@ -127,7 +127,7 @@ pub(crate) fn same_bits(a: &[f32], b: &[f32]) -> bool {
 /// group of heads concatenated.
 fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
-    attention: &DotProductAttentionInputs<E>,
+    attention: &AttentionInputs<E>,
     inputs: &Inputs<E>,
     whole: &Results<E>,
 ) {
@@ -158,7 +158,10 @@ fn assert_deferred_agrees<E: AttentionReal>(
     let mut of_values = vec![E::ZERO; whole.values.len()];
     let grouped = |size| [batch, key_heads, heads / key_heads * queries, size];
     let rows = Rows::contiguous(&inputs.queries, grouped(size));
-    accumulate_deferred(level, attention.scale, &scores, rows, &mut of_keys);
+    let Score::DotProduct { scale } = attention.score else {
+        panic!("expected dot products");
+    };
+    accumulate_deferred(level, scale, &scores, rows, &mut of_keys);
     let rows = Rows::contiguous(&inputs.context_gradient, grouped(value_size));
     accumulate_deferred(level, E::ONE, &weights, rows, &mut of_values);
     let [bias, relative_bias, sinks] = of_modifiers.parts();

@@ -1,7 +1,7 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
 use attention_kernels::{
-    AttentionGradients, AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, Mask, Rows,
+    AttentionGradients, AttentionInputs, AttentionOutputs, KeyValueGradients, Mask, Rows, Score,
     ScoreModifiers, accumulate_deferred,
 };
 use cpu_kernels::Level;
@@ -97,7 +97,7 @@ fn strides_do_not_matter() {
             Rows::strided(&copies[n], shapes[n], strides)
         };
         for level in Level::available() {
-            let attention = DotProductAttentionInputs {
+            let attention = AttentionInputs {
                 queries: view(0),
                 keys: view(1),
                 values: view(2),
@@ -141,7 +141,7 @@ fn expanded_axes() {
     });
     let key_strides = |size| [heads * keys * size, 0, 0];
     for level in Level::available() {
-        let attention = DotProductAttentionInputs {
+        let attention = AttentionInputs {
             queries: Rows::strided(
                 &inputs.queries,
                 [batch, heads, queries, size],
@@ -216,13 +216,13 @@ fn gradients_are_added() {
 #[should_panic(expected = "values expected [2, 3, 7, 13], got [2, 3, 6, 13]")]
 fn values_must_fit_the_keys() {
     let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
-    let attention = DotProductAttentionInputs {
+    let attention = AttentionInputs {
         queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
         keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
         values: Rows::contiguous(&values, [2, 3, 6, 13]),
         modifiers: ScoreModifiers::NONE,
         mask: Mask::none(),
-        scale: 1.0,
+        score: Score::DotProduct { scale: 1.0 },
         dropout: None,
     };
     let (mut context, mut lse) = (vec![0.0; 390], vec![[0.0; 2]; 30]);

@@ -1,8 +1,8 @@
 //! Additive scores and additive attention.
 
 use attention_kernels::{
-    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
-    AttentionOutputs, AttentionReal, KeyValueGradients, Level, ModifierGradients, Rows,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients, AttentionInputs,
+    AttentionOutputs, AttentionReal, KeyValueGradients, Level, ModifierGradients, Rows, Score,
     ScoreModifiers,
 };
 
@@ -43,10 +43,15 @@ fn check_score<E: AttentionReal>(level: Level) {
 fn check_attention<E: AttentionReal>(level: Level) {
     for (name, case) in Case::<E>::all() {
         let what = format!("{name}, {level:?}");
-        let attention = AdditiveAttentionInputs {
-            score: score(&case),
+        let attention = AttentionInputs {
+            queries: case.queries(),
+            keys: case.keys(),
             values: case.values(),
-            packed_keys: None,
+            score: Score::Additive {
+                weight: &case.weight,
+                packed_keys: None,
+            },
+            mask: case.mask(),
             modifiers: ScoreModifiers::NONE,
             dropout: case.dropout,
         };
@@ -102,10 +107,15 @@ fn check_modified<E: AttentionReal>(level: Level) {
         if case.num_queries != 3 {
             continue;
         }
-        let attention = AdditiveAttentionInputs {
-            score: score(&case),
+        let attention = AttentionInputs {
+            queries: case.queries(),
+            keys: case.keys(),
             values: case.values(),
-            packed_keys: None,
+            score: Score::Additive {
+                weight: &case.weight,
+                packed_keys: None,
+            },
+            mask: case.mask(),
             modifiers: case.modifiers.view(),
             dropout: case.dropout,
         };

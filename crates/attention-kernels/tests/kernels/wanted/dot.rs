@@ -1,8 +1,8 @@
 //! Dot-product attention, with all modifiers.
 
 use attention_kernels::{
-    AttentionGradients, AttentionReal, DotProductAttentionInputs, KeyValueGradients, Level,
-    ModifierGradients,
+    AttentionGradients, AttentionInputs, AttentionReal, KeyValueGradients, Level,
+    ModifierGradients, Score,
 };
 
 use super::assert_same_bits;
@@ -11,13 +11,15 @@ use super::case::{Case, LENS, PAIRS};
 fn check<E: AttentionReal>(level: Level) {
     for (name, case) in Case::<E>::all() {
         let what = format!("{name}, {level:?}");
-        let attention = DotProductAttentionInputs {
+        let attention = AttentionInputs {
             queries: case.queries(),
             keys: case.keys(),
             values: case.values(),
             modifiers: case.modifiers.view(),
             mask: case.mask(),
-            scale: E::from_f64(0.23),
+            score: Score::DotProduct {
+                scale: E::from_f64(0.23),
+            },
             dropout: case.dropout,
         };
         let [len, rows] = case.context_len();

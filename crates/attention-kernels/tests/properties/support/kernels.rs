@@ -2,9 +2,8 @@
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients,
-    AttentionOutputs, DotProductAttentionInputs, KeyValueGradients, LogSumExp, ModifierGradients,
-    Rows, ScoreModifiers,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients, AttentionInputs,
+    AttentionOutputs, KeyValueGradients, LogSumExp, ModifierGradients, Rows, Score, ScoreModifiers,
 };
 use cpu_kernels::{Buffer, Level};
 
@@ -77,24 +76,30 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn additive(&self) -> AdditiveAttentionInputs<'_, E> {
-        AdditiveAttentionInputs {
-            score: self.score(),
-            values: self.case.values.view(&self.values),
-            packed_keys: None,
-            modifiers: self.modifiers(),
-            dropout: self.case.dropout,
+    pub(super) fn additive(&self) -> AttentionInputs<'_, E> {
+        AttentionInputs {
+            score: self.additive_score(None),
+            ..self.dot_product()
         }
     }
 
-    pub(super) fn dot_product(&self) -> DotProductAttentionInputs<'_, E> {
-        DotProductAttentionInputs {
+    pub(super) fn additive_score<'b>(&'b self, packed_keys: Option<&'b [E]>) -> Score<'b, E> {
+        Score::Additive {
+            weight: &self.weight,
+            packed_keys,
+        }
+    }
+
+    pub(super) fn dot_product(&self) -> AttentionInputs<'_, E> {
+        AttentionInputs {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             values: self.case.values.view(&self.values),
             modifiers: self.modifiers(),
             mask: self.case.mask.mask(),
-            scale: E::from_f64(self.case.scale),
+            score: Score::DotProduct {
+                scale: E::from_f64(self.case.scale),
+            },
             dropout: self.case.dropout,
         }
     }
@@ -103,6 +108,58 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         let AdditiveScoreInputs { keys, mask, .. } = self.score();
         AdditiveScoreInputs::packed_keys(keys, mask, self.case.sizes.queries, level)
     }
+}
+
+/// Either attention, whose inputs have methods of the same names; of the additive one with the gradient of its weight.
+macro_rules! attention {
+    ($inputs:ident, $attention:expr, $level:ident, $weight:expr) => {{
+        let (attention, weight): (_, Option<&mut [E]>) = ($attention, $weight);
+        let [mut queries, mut keys, mut values] = zeros(&$inputs.case.sizes);
+        let [context, lse] = $inputs.case.output_lens();
+        let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
+        let mut modifiers = OfModifiers::zeros(&attention.modifiers);
+        attention.forward($level, &mut context, &mut lse);
+        let sum = |terms: &LogSumExp| E::from_f64(attention.log_sum_exp(*terms));
+        let sums = lse.iter().map(sum).collect();
+        let gradients = AttentionGradients {
+            queries: Some(&mut queries),
+            keys_and_values: KeyValueGradients::Added {
+                keys: Some(&mut keys),
+                values: Some(&mut values),
+            },
+            modifiers: modifiers.wanted(),
+            weight,
+        };
+        let gradient = $inputs
+            .case
+            .context_gradient
+            .view(&$inputs.context_gradient);
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&context, gradient.shape()),
+            lse: &lse,
+            weights: None,
+            context_gradient: gradient,
+        };
+        attention.backward($level, &outputs, gradients);
+        let OfModifiers {
+            bias,
+            relative_bias,
+            sinks,
+        } = modifiers;
+        vec![
+            ("context", context),
+            ("log-sum-exp", sums),
+            ("gradient of queries", queries),
+            ("gradient of keys", keys),
+            ("gradient of values", values),
+            ("gradient of bias", bias.unwrap_or_default()),
+            (
+                "gradient of relative bias",
+                relative_bias.unwrap_or_default(),
+            ),
+            ("gradient of sinks", sinks.unwrap_or_default()),
+        ]
+    }};
 }
 
 /// Forward, and backward onto zeros. `packed` keys are for additive attention.
@@ -122,13 +179,16 @@ pub(super) fn run_stored<E: AttentionReal>(
         Kind::AdditiveScore => additive_score(&inputs, level),
         Kind::AdditiveAttention => {
             let packed = packed.then(|| inputs.packed_keys(level));
-            let attention = AdditiveAttentionInputs {
-                packed_keys: packed.as_deref(),
+            let attention = AttentionInputs {
+                score: inputs.additive_score(packed.as_deref()),
                 ..inputs.additive()
             };
-            additive_attention(&inputs, &attention, level)
+            let mut weight = vec![E::ZERO; inputs.weight.len()];
+            let mut found = attention!(inputs, attention, level, Some(&mut weight));
+            found.push(("gradient of weight", weight));
+            found
         }
-        Kind::DotProduct => dot_product(&inputs, level),
+        Kind::DotProduct => attention!(inputs, inputs.dot_product(), level, None),
     }
 }
 
@@ -195,96 +255,5 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of weight", weight),
-    ]
-}
-
-fn additive_attention<E: AttentionReal>(
-    inputs: &Inputs<E>,
-    attention: &AdditiveAttentionInputs<E>,
-    level: Level,
-) -> Found<E> {
-    let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
-    let [context, lse] = inputs.case.output_lens();
-    let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
-    let mut weight = vec![E::ZERO; inputs.weight.len()];
-    let mut modifiers = OfModifiers::zeros(&attention.modifiers);
-    attention.forward(level, &mut context, &mut lse);
-    let sums = lse
-        .iter()
-        .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
-    let sums = sums.collect();
-    let gradients = AttentionGradients {
-        queries: Some(&mut queries),
-        keys_and_values: KeyValueGradients::Added {
-            keys: Some(&mut keys),
-            values: Some(&mut values),
-        },
-        modifiers: modifiers.wanted(),
-        weight: Some(&mut weight),
-    };
-    let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    let outputs = AttentionOutputs {
-        context: Rows::contiguous(&context, gradient.shape()),
-        lse: &lse,
-        weights: None,
-        context_gradient: gradient,
-    };
-    attention.backward(level, &outputs, gradients);
-    vec![
-        ("context", context),
-        ("log-sum-exp", sums),
-        ("gradient of queries", queries),
-        ("gradient of keys", keys),
-        ("gradient of values", values),
-        ("gradient of weight", weight),
-        ("gradient of bias", modifiers.bias.unwrap_or_default()),
-        (
-            "gradient of relative bias",
-            modifiers.relative_bias.unwrap_or_default(),
-        ),
-        ("gradient of sinks", modifiers.sinks.unwrap_or_default()),
-    ]
-}
-
-fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
-    let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
-    let [context, lse] = inputs.case.output_lens();
-    let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
-    let attention = inputs.dot_product();
-    attention.forward(level, &mut context, &mut lse);
-    let sums = lse
-        .iter()
-        .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
-    let sums = sums.collect();
-    let mut modifiers = OfModifiers::zeros(&attention.modifiers);
-    let gradients = AttentionGradients {
-        queries: Some(&mut queries),
-        keys_and_values: KeyValueGradients::Added {
-            keys: Some(&mut keys),
-            values: Some(&mut values),
-        },
-        modifiers: modifiers.wanted(),
-        weight: None,
-    };
-    let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    let outputs = AttentionOutputs {
-        context: Rows::contiguous(&context, gradient.shape()),
-        lse: &lse,
-        weights: None,
-        context_gradient: gradient,
-    };
-    attention.backward(level, &outputs, gradients);
-    vec![
-        ("context", context),
-        ("log-sum-exp", sums),
-        ("gradient of queries", queries),
-        ("gradient of keys", keys),
-        ("gradient of values", values),
-        ("gradient of bias", modifiers.bias.unwrap_or_default()),
-        (
-            "gradient of relative bias",
-            modifiers.relative_bias.unwrap_or_default(),
-        ),
-        ("gradient of sinks", modifiers.sinks.unwrap_or_default()),
     ]
 }

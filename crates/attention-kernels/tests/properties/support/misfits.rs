@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs,
-    DotProductAttentionInputs, Dropout, Mask, Rows, ScoreModifiers, masked_softmax,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionInputs, Dropout, Mask, Rows,
+    ScoreModifiers, masked_softmax,
 };
 use cpu_kernels::Level;
 
@@ -55,16 +55,13 @@ fn masks<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
                 ..inputs.score()
             }
             .forward(level, &mut scores),
-            Kind::AdditiveAttention => AdditiveAttentionInputs {
-                score: AdditiveScoreInputs {
-                    mask,
-                    ..inputs.score()
-                },
+            Kind::AdditiveAttention => AttentionInputs {
+                mask,
                 ..inputs.additive()
             }
             .forward(level, &mut context, &mut lse),
             Kind::DotProduct => {
-                let attention = DotProductAttentionInputs {
+                let attention = AttentionInputs {
                     mask,
                     ..inputs.dot_product()
                 };
@@ -183,7 +180,7 @@ fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.additive();
     let lens = case.output_lens();
-    let refused = |what, attention: AdditiveAttentionInputs<E>, [context, lse]: [usize; 2]| {
+    let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
         assert_refused(what, case, || {
             attention.forward(level, &mut outputs(context), &mut terms(lse))
         });
@@ -195,7 +192,7 @@ fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let elements = outputs(shape.iter().product());
     refused(
         "more values",
-        AdditiveAttentionInputs {
+        AttentionInputs {
             values: Rows::contiguous(&elements, shape),
             ..attention
         },
@@ -205,8 +202,8 @@ fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     packed.push(E::ONE);
     refused(
         "more packed keys",
-        AdditiveAttentionInputs {
-            packed_keys: Some(&packed),
+        AttentionInputs {
+            score: inputs.additive_score(Some(&packed)),
             ..attention
         },
         lens,
@@ -217,7 +214,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.dot_product();
     let lens = case.output_lens();
-    let refused = |what, attention: DotProductAttentionInputs<E>, [context, lse]: [usize; 2]| {
+    let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
         let (mut context, mut lse) = (outputs(context), terms(lse));
         assert_refused(what, case, || {
             attention.forward(level, &mut context, &mut lse)
@@ -230,7 +227,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let elements = outputs(shape.iter().product());
     refused(
         "longer keys",
-        DotProductAttentionInputs {
+        AttentionInputs {
             keys: Rows::contiguous(&elements, shape),
             ..attention
         },
@@ -240,7 +237,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let elements = outputs(shape.iter().product());
     refused(
         "more values",
-        DotProductAttentionInputs {
+        AttentionInputs {
             values: Rows::contiguous(&elements, shape),
             ..attention
         },
@@ -250,7 +247,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let elements = outputs(shape.iter().product());
     refused(
         "a longer bias",
-        DotProductAttentionInputs {
+        AttentionInputs {
             modifiers: ScoreModifiers {
                 bias: Some(Rows::contiguous(&elements, shape)),
                 ..attention.modifiers
@@ -264,7 +261,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let elements = outputs(shape.iter().product());
     refused(
         "a longer relative bias",
-        DotProductAttentionInputs {
+        AttentionInputs {
             modifiers: ScoreModifiers {
                 relative_bias: Some(Rows::contiguous(&elements, shape)),
                 ..attention.modifiers
@@ -276,7 +273,7 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let sinks = outputs(case.sizes.heads + 1);
     refused(
         "more sinks",
-        DotProductAttentionInputs {
+        AttentionInputs {
             modifiers: ScoreModifiers {
                 sinks: Some(&sinks),
                 ..attention.modifiers

@@ -2,12 +2,14 @@
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{Rows, masked_softmax, masked_softmax_backward};
+use attention_oracle::{Attention, Axes, Bias, Modifiers, Pairs, Real, Score};
 use cpu_kernels::Level;
 
 use super::bytes::Bytes;
-use super::exact::{Exact, Found, Sum, assert_close, assert_same};
+use super::exact::{Exact, Found, Rounded, assert_close, assert_same};
 use super::kernels::outputs;
 use super::owned_mask::OwnedMask;
+use super::plain::exact;
 use super::random::Random;
 use super::tensor::{Storage, Tensor};
 
@@ -61,40 +63,40 @@ impl Case {
         ])
     }
 
-    /// By the definition.
+    /// By the oracle: each row is a query, its scores the bias of a query without elements, its values their gradients.
     fn solve(&self) -> Exact {
-        let [.., keys] = self.shape;
-        let mut weights = vec![Sum::default(); self.scores.len()];
-        let mut score_gradients = weights.clone();
-        for first in (0..self.scores.len()).step_by(keys.max(1)) {
-            let row = first..first + keys;
-            let attended: Vec<usize> = row
-                .filter(|at| self.is_attended(*at) && self.scores[*at] != f64::NEG_INFINITY)
-                .collect();
-            let largest = attended.iter().fold(f64::NEG_INFINITY, |largest, at| {
-                largest.max(self.scores[*at])
-            });
-            let power = |at: &usize| (self.scores[*at] - largest).exp();
-            let sum: f64 = attended.iter().map(power).sum();
-            let mut mean = Sum::default();
-            for at in &attended {
-                let weight = power(at) / sum;
-                weights[*at] = Sum::new(weight, weight * (8.0 + largest - self.scores[*at]));
-                mean.add(
-                    weight * self.gradient[*at],
-                    weights[*at].size * self.gradient[*at].abs(),
-                );
-            }
-            for at in &attended {
-                let Sum { value, size, .. } = weights[*at];
-                let difference = self.gradient[*at] - mean.value;
-                score_gradients[*at] = Sum::new(
-                    value * difference,
-                    size * (self.gradient[*at].abs() + mean.size),
-                );
-            }
-        }
-        vec![("weights", weights), ("gradient", score_gradients)]
+        let [batch, heads, queries, keys] = self.shape;
+        let rows = batch * heads * queries;
+        let axes = Axes {
+            batch: rows,
+            heads: 1,
+            key_heads: 1,
+            queries: 1,
+            keys,
+        };
+        let (scores, gradient) = (exact(&self.scores), exact(&self.gradient));
+        let bias = Bias {
+            elements: &scores,
+            shape: [rows, 1, 1, keys],
+        };
+        let attention = Attention {
+            pairs: &Pairs::new(axes, |[row, _, _, key]| self.is_attended(row * keys + key)),
+            score: Score::Dot {
+                scale: Rounded::ONE,
+            },
+            queries: &[],
+            keys: &[],
+            values: &gradient,
+            value_size: 1,
+            modifiers: Modifiers {
+                bias: Some(bias),
+                ..Modifiers::NONE
+            },
+            factors: None,
+        };
+        let outputs = attention.forward();
+        let gradients = attention.backward(&outputs, &vec![Rounded::ONE; rows]);
+        vec![("weights", outputs.weights), ("gradient", gradients.bias)]
     }
 
     /// By the kernels; what is masked holds `masked` if there is one.
@@ -164,7 +166,7 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
         .enumerate()
     {
         let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
-        let is_empty = exact.iter().all(|weight| weight.value == 0.0);
+        let is_empty = exact.iter().all(|weight| weight.wide() == 0.0);
         let (expected, rounding) = match (is_empty, size_of::<E>()) {
             (true, _) => (0.0, 0.0),
             (false, 4) => (1.0, 1e-6),
@@ -176,7 +178,7 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
         );
         for (weight, exact) in weights.iter().zip(exact) {
             assert!(
-                exact.value != 0.0 || *weight == E::ZERO,
+                exact.wide() != 0.0 || *weight == E::ZERO,
                 "{what}: row {row}: a masked weight is {weight}"
             );
         }

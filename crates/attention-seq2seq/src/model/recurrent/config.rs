@@ -12,7 +12,7 @@ use crate::model::checks::{check_dropout, check_layers, check_parameters, check_
 /// Configuration of a [`Seq2Seq`] model.
 ///
 /// ```
-/// use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
+/// use attention_seq2seq::{AttentionKind, Seq2SeqConfig, Seq2SeqModel};
 /// use attention_seq2seq::data::Source;
 /// use burn::tensor::Device;
 ///

@@ -1,7 +1,5 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use std::borrow::Cow;
-
 use attention_core::Memory;
 use attention_core::stateful::{AttentionState, StatefulAttention};
 use burn::module::Module;
@@ -46,8 +44,8 @@ pub struct Decoder<A: StatefulAttention> {
 /// A decoder prepared for one pass over a target.
 pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
-    memory: Cow<'a, Memory>,
-    weights: DecoderWeights,
+    memory: &'a Memory,
+    weights: &'a DecoderWeights,
 }
 
 /// The weights of the recurrent layers, ready for many steps. Clones share what is packed.
@@ -131,17 +129,11 @@ impl<A: StatefulAttention> Decoder<A> {
         self.attention.penalty(&state.attention)
     }
 
-    /// Prepares one pass over a target of at most `steps` steps.
-    pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
-        let tokens = memory.batch_size().saturating_mul(steps);
-        self.pass_with(self.weights(tokens), Cow::Borrowed(memory))
-    }
-
-    /// A pass with these weights.
-    pub(super) fn pass_with<'a>(
+    /// One pass over a target, with [`weights`](Self::weights).
+    pub(super) fn pass<'a>(
         &'a self,
-        weights: DecoderWeights,
-        memory: Cow<'a, Memory>,
+        weights: &'a DecoderWeights,
+        memory: &'a Memory,
     ) -> DecoderPass<'a, A> {
         DecoderPass {
             decoder: self,
@@ -224,11 +216,11 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         let query = states[top].hidden.clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
         let (context, weights, attention) = if with_weights {
-            let (output, state) = attention.step_with_weights(query, &self.memory, state.attention);
+            let (output, state) = attention.step_with_weights(query, self.memory, state.attention);
             let weights = output.weights.squeeze_dim::<2>(1);
             (output.context, Some(weights), state)
         } else {
-            let (context, state) = attention.step(query, &self.memory, state.attention);
+            let (context, state) = attention.step(query, self.memory, state.attention);
             (context, None, state)
         };
         let context = context.squeeze_dim::<2>(1);
@@ -237,7 +229,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             of_tokens,
             gates,
             cells,
-        } = &self.weights;
+        } = self.weights;
         let mut of_tokens = Some(of_tokens.rows(tokens));
         let mut below = context.clone();
         let Recurrent {
@@ -266,11 +258,6 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
                 attention,
             },
         }
-    }
-
-    /// Goes on with another memory, which has an example for each row to come.
-    pub(super) fn set_memory(&mut self, memory: Memory) {
-        self.memory = Cow::Owned(memory);
     }
 }
 

@@ -15,15 +15,13 @@ use attention_core::{Mask, Memory};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::decoding::tokens_on_device;
-use super::greedy::greedy_search;
+use super::candidates::{decoding_of, tokens_on_device};
 use super::loss::class_targets;
-use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
+use super::{Decoding, LossOutput, Seq2SeqModel, Translation, greedy_search};
 use crate::data::batch::{Batch, Source};
 use crate::text::vocab::Vocab;
 
 use decoder::{DecoderState, Features};
-use decoding::RecurrentDecoding;
 pub(crate) use decoding::SearchWeights;
 
 /// An encoder and a decoder with attention between them, generic over the attention.
@@ -58,34 +56,13 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         (logits.swap_dims(0, 1), penalty)
     }
 
-    /// [`Seq2SeqModel::loss`]. The logits of all tokens are never there at once, which matters where a vocabulary is
-    /// large.
-    pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
-        let (features, penalty) = self.features(batch);
-        let [examples, steps] = batch.target.dims();
-        let targets = batch.target.clone().transpose();
-        let targets = targets.reshape([steps * examples]);
-        let dtype = self.decoder.output.weight.dtype();
-        let count = batch.target_tokens();
-        let targets = class_targets(targets, count, dtype, label_smoothing);
-        let (loss, predictions) = self.decoder.loss(features, targets);
-        let loss = match penalty {
-            Some(penalty) => {
-                let penalty = penalty.cast(loss.dtype()).sum();
-                loss + penalty * (1.0 / batch.target_tokens() as f64)
-            }
-            None => loss,
-        };
-        LossOutput {
-            loss,
-            predictions: predictions.reshape([steps, examples]).transpose(),
-        }
-    }
-
     /// The features that predict the target tokens of each step, and the attention's penalty.
     fn features(&self, batch: &Batch) -> (Vec<Features>, Option<Tensor<1>>) {
         let Encoding { memory, mut state } = self.encode(&batch.source);
-        let pass = self.decoder.pass(&memory, batch.target_len());
+        let weights = self
+            .decoder
+            .weights(memory.batch_size() * batch.target_len());
+        let pass = self.decoder.pass(&weights, &memory);
         let mut features = Vec::with_capacity(batch.target_len());
         let mut penalties: Vec<Tensor<1>> = Vec::new();
         for position in 0..batch.target_len() {
@@ -108,28 +85,20 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         (features, penalty)
     }
 
-    /// [`Seq2SeqModel::greedy`].
-    ///
-    /// # Panics
-    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
-    pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        if with_weights {
-            return self.greedy_with_weights(source, max_len);
-        }
-        let mut decoding = self.decoding(source, max_len, false);
-        greedy_search(&mut *decoding, max_len)
-    }
-
     /// [`greedy`](Self::greedy) with weights. All examples are rows of every step, as its weights are `[batch, keys]`.
     fn greedy_with_weights(&self, source: &Source, max_len: usize) -> Translation {
         let Encoding { memory, mut state } = self.encode(source);
-        let pass = self.decoder.pass(&memory, max_len);
-        let candidates = self.decoder.candidates();
-        let (examples, device) = (source.batch_size(), candidates.device());
+        let examples = source.batch_size();
+        let weights = SearchWeights::new(self, examples.saturating_mul(max_len));
+        let (pass, candidates) = (
+            self.decoder.pass(&weights.decoder, &memory),
+            &weights.candidates,
+        );
         let mut outputs = Translation::new(examples);
         let mut previous = vec![Vocab::BOS; examples];
         for _ in 0..max_len {
-            let step = pass.step(tokens_on_device(&previous, &device), state, true);
+            let tokens = tokens_on_device(&previous, &candidates.device());
+            let step = pass.step(tokens, state, true);
             state = step.state;
             outputs.weights.extend(step.weights);
             let features = self.decoder.dropout.forward(step.features.joined());
@@ -151,7 +120,19 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         source: &Source,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        Box::new(RecurrentDecoding::new(self, weights, source, with_weights))
+        let SearchWeights {
+            decoder: weights,
+            candidates,
+        } = weights;
+        let encoding = self.encode(source);
+        decoding_of(candidates, source, encoding, move |tokens, _, encoding| {
+            let tokens = tokens.squeeze_dim::<1>(1);
+            let pass = self.decoder.pass(&weights, &encoding.memory);
+            let step = pass.step(tokens, encoding.state.clone(), with_weights);
+            encoding.state = step.state;
+            let features = self.decoder.dropout.forward(step.features.joined());
+            (features, step.weights)
+        })
     }
 
     fn encode(&self, source: &Source) -> Encoding<A> {
@@ -165,12 +146,35 @@ impl<A: StatefulAttention> Seq2Seq<A> {
 }
 
 impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
+    /// The logits of all tokens are never there at once, which matters where a vocabulary is large.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
-        self.loss(batch, label_smoothing)
+        let (features, penalty) = self.features(batch);
+        let [examples, steps] = batch.target.dims();
+        let targets = batch.target.clone().transpose();
+        let targets = targets.reshape([steps * examples]);
+        let dtype = self.decoder.output.weight.dtype();
+        let count = batch.target_tokens();
+        let targets = class_targets(targets, count, dtype, label_smoothing);
+        let (loss, predictions) = self.decoder.loss(features, targets);
+        let loss = match penalty {
+            Some(penalty) => {
+                let penalty = penalty.cast(loss.dtype()).sum();
+                loss + penalty * (1.0 / batch.target_tokens() as f64)
+            }
+            None => loss,
+        };
+        LossOutput {
+            loss,
+            predictions: predictions.reshape([steps, examples]).transpose(),
+        }
     }
 
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        self.greedy(source, max_len, with_weights)
+        if with_weights {
+            return self.greedy_with_weights(source, max_len);
+        }
+        let mut decoding = self.decoding(source, max_len, false);
+        greedy_search(&mut *decoding, max_len)
     }
 
     fn decoding<'a>(
@@ -184,9 +188,10 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
     }
 }
 
-/// A source, ready for the decoder.
+/// A source, ready for the decoder, and the decoder's state.
+#[derive(Clone)]
 struct Encoding<A: StatefulAttention> {
     memory: Memory,
-    /// The state before the first target token.
+    /// The state after the last target token, at first before all of them.
     state: DecoderState<A>,
 }

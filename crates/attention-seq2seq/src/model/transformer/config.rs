@@ -3,11 +3,11 @@
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, ScoringFunction};
 use attention_transformers::{
-    TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
+    TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::config::Config;
-use burn::nn::{DropoutConfig, LinearConfig};
+use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
 use super::Transformer;
@@ -17,7 +17,7 @@ use crate::model::checks::{check_dropout, check_layers, check_parameters, check_
 /// Configuration of a [`Transformer`].
 ///
 /// ```
-/// use attention_seq2seq::TransformerConfig;
+/// use attention_seq2seq::{Seq2SeqModel, TransformerConfig};
 /// use attention_seq2seq::data::Source;
 /// use burn::tensor::Device;
 ///
@@ -115,7 +115,11 @@ impl TransformerConfig {
         let size = self.hidden_size;
         let embedding = |vocab_size| {
             let config = TokenEmbeddingConfig::new(vocab_size, size);
-            config.with_scaled(true).init(device)
+            let config = config.with_positions(PositionEmbeddingConfig::Unbounded);
+            config
+                .with_scaled(true)
+                .with_dropout(self.dropout)
+                .init(device)
         };
         let layer = TransformerLayerConfig::new(size, self.heads, self.feed_forward_size)
             .with_dropout(self.dropout);
@@ -126,9 +130,7 @@ impl TransformerConfig {
             target_embedding: embedding(self.target_vocab_size),
             decoder: TransformerDecoderConfig::new(layer, self.layers)
                 .init_with(dot, score, device),
-            dropout: DropoutConfig::new(self.dropout).init(),
             output: LinearConfig::new(size, self.target_vocab_size).init(device),
-            heads: self.heads,
         }
     }
 }

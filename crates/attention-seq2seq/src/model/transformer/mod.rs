@@ -1,32 +1,30 @@
 //! The Transformer, generic over the score of its decoder's attention to the source.
 
 mod config;
-mod decoding;
-mod positions;
 
 pub use config::TransformerConfig;
 
+use attention_core::padding::last_tokens;
 use attention_core::position::Positions;
 use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use attention_transformers::{
-    DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
+    DecoderMemory, EncoderDecoder, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
 use burn::module::Module;
-use burn::nn::{Dropout, Linear};
-use burn::tensor::{Int, Tensor};
-use burn_fused_layers::{dropout, linear, linear_cross_entropy};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+use burn_fused_layers::harness::wide::in_wide;
+use burn_fused_layers::linear_cross_entropy;
 use serde::Serialize;
 
-use super::greedy::greedy_search;
+use super::candidates::{Candidates, decoding_of};
 use super::loss::class_targets;
-use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
+use super::{Decoding, LossOutput, Seq2SeqModel, Translation, greedy_search};
 use crate::data::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
-use decoding::{StepState, TransformerDecoding};
-use positions::sinusoids;
 
-/// A Transformer: an encoder and a decoder of self-attention. The decoder also attends to the source, by a score
-/// of its own.
+/// A Transformer, by the names that its parts have in saved models: an [`EncoderDecoder`] of two embeddings, whose
+/// decoder attends to the source by a score of its own.
 ///
 /// Positions are sinusoids, added to the embeddings, so that there is no longest text. Normalizations stand before each
 /// sublayer. The encoder reads the end of a source as a token, from which it knows how far each other is from the end.
@@ -43,11 +41,8 @@ pub struct Transformer<C: ScoringFunction = DotProductScore> {
     pub target_embedding: TokenEmbedding,
     /// The decoder.
     pub decoder: TransformerDecoder<DotProductScore, C>,
-    /// Dropout on the sum of embedding and position, active while training.
-    pub dropout: Dropout,
     /// The output projection, from rows to the logits of the tokens.
     pub output: Linear,
-    pub(super) heads: usize,
 }
 
 /// The weights to look at, of all with which the decoder of a [`Transformer`] attends to the source.
@@ -60,43 +55,33 @@ pub struct AttentionHead {
 }
 
 impl<C: ScoringFunction> Transformer<C> {
+    /// The model of these parts, which shares their parameters.
+    pub fn model(&self) -> EncoderDecoder<DotProductScore, C> {
+        EncoderDecoder {
+            embedding: self.target_embedding.clone(),
+            source_embedding: Some(self.source_embedding.clone()),
+            encoder: self.encoder.clone(),
+            decoder: self.decoder.clone(),
+            head: Some(self.output.clone()),
+            head_bias: None,
+            feature_scale: 1.0,
+        }
+    }
+
     /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
     ///
     /// # Shapes
     /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
     pub fn forward(&self, batch: &Batch) -> Tensor<3> {
-        let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        linear(self.features(batch), self.output.weight.val(), bias)
+        self.model().logits(self.features(batch))
     }
 
-    /// [`Seq2SeqModel::loss`]. The logits of all tokens are never there at once, which matters where a vocabulary is
-    /// large.
-    pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
-        let rows = self.features(batch);
-        let [examples, steps, size] = rows.dims();
-        let rows = rows.reshape([examples * steps, size]);
-        let targets = batch.target.clone().reshape([examples * steps]);
-        let weight = self.output.weight.val();
-        let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        let count = batch.target_tokens();
-        let targets = class_targets(targets, count, weight.dtype(), label_smoothing);
-        let (loss, predictions) = linear_cross_entropy(rows, weight, bias, targets);
-        LossOutput {
-            loss,
-            predictions: predictions.reshape([examples, steps]),
-        }
-    }
-
-    /// [`Seq2SeqModel::greedy`], with the last layer's weights, the mean over its heads. It is without autodiff: in
-    /// training, call it on `valid()`.
-    ///
-    /// # Panics
-    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
-    pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        if with_weights {
-            return self.greedy_with_weights(source, max_len, AttentionHead::default());
-        }
-        self.search(source, &self.encode(source), max_len)
+    /// The rows that predict the target tokens, `[batch, target tokens, hidden_size]`.
+    fn features(&self, batch: &Batch) -> Tensor<3> {
+        let model = self.model();
+        let memory = encode(&model, &batch.source);
+        let rows = NewRows::First(batch.target_lens());
+        model.features(batch.previous_tokens(), rows, &memory)
     }
 
     /// [`greedy`](Self::greedy) with the weights of one head.
@@ -112,16 +97,16 @@ impl<C: ScoringFunction> Transformer<C> {
         if let Err(error) = self.check_head(head) {
             panic!("Transformer: {error}");
         }
-        let memory = self.encode(source);
-        let outputs = self.search(source, &memory, max_len);
-        let weights = self.weights_of(&outputs.tokens, &outputs.ended, &memory, head);
+        let outputs = self.greedy(source, max_len, false);
+        let weights = self.weights_of(source, &outputs.tokens, &outputs.ended, head);
         Translation { weights, ..outputs }
     }
 
     pub(super) fn check_head(&self, AttentionHead { layer, head }: AttentionHead) -> Result<()> {
+        let [layers, heads] = self.heads();
         let parts = [
-            ("layer", "layers", layer, self.layers()),
-            ("head", "heads", head, self.heads),
+            ("layer", "layers", layer, layers),
+            ("head", "heads", head, heads),
         ];
         for (part, parts, number, count) in parts {
             if let Some(number) = number.filter(|number| !(1..=count).contains(number)) {
@@ -133,122 +118,43 @@ impl<C: ScoringFunction> Transformer<C> {
         Ok(())
     }
 
-    /// The number of layers of the decoder.
-    pub(super) fn layers(&self) -> usize {
-        self.decoder.layers.len()
+    /// The number of layers of the decoder, and of heads of each.
+    pub(super) fn heads(&self) -> [usize; 2] {
+        let layers = &self.decoder.layers;
+        [layers.len(), layers[0].cross_attention.num_heads()]
     }
 
-    /// The rows that predict the target tokens, `[batch, target tokens, hidden_size]`.
-    fn features(&self, batch: &Batch) -> Tensor<3> {
-        let memory = self.encode(&batch.source);
-        let rows = self.embed(&self.target_embedding, batch.previous_tokens(), 0);
-        let mask = Mask::valid_lens(batch.target_valid_lens());
-        self.decoder.forward(rows, &mask, &memory)
-    }
-
-    /// The keys and values of a source, which the decoder attends to.
-    fn encode(&self, source: &Source) -> DecoderMemory {
-        let source = source.with_end();
-        let mask = Mask::valid_lens(source.valid_lens());
-        let rows = self.embed(&self.source_embedding, source.tokens(), 0);
-        let rows = self.encoder.forward(rows, &mask);
-        self.decoder.prepare(rows, mask)
-    }
-
-    /// The rows of tokens `[batch, rows]` whose positions begin with `start`.
-    fn embed(&self, embedding: &TokenEmbedding, tokens: Tensor<2, Int>, start: usize) -> Tensor<3> {
-        let rows = embedding.forward(tokens, &Positions::consecutive(start as i64));
-        let ([_, count, size], dtype) = (rows.dims(), rows.dtype());
-        let positions = sinusoids(start, count, size, &rows.device()).cast(dtype);
-        dropout(&self.dropout, rows + positions)
-    }
-
-    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Translation {
-        let mut decoding = TransformerDecoding::new(self, memory.clone(), source.batch_size());
-        greedy_search(&mut decoding, max_len)
-    }
-
-    /// The state before the first token.
-    fn first_state(&self) -> StepState {
-        StepState {
-            cache: self.decoder.cache(),
-            position: 0,
-        }
-    }
-
-    /// The features that predict the next tokens, `[batch, hidden_size]`, from the tokens before, `[batch]`.
-    fn step(
-        &self,
-        previous: Tensor<1, Int>,
-        memory: &DecoderMemory,
-        state: &mut StepState,
-    ) -> Tensor<2> {
-        let tokens = previous.unsqueeze_dim::<2>(1);
-        let rows = self.embed(&self.target_embedding, tokens, state.position);
-        state.position += 1;
-        let cache = &mut state.cache;
-        let rows = self
-            .decoder
-            .forward_cached(rows, NewRows::All, memory, cache);
-        rows.squeeze_dim::<2>(1)
-    }
-
-    /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source.
-    pub(super) fn weights_of_output(
+    /// The weights of each step of outputs, `[batch, keys]`, by teacher forcing.
+    pub(super) fn weights_of(
         &self,
         source: &Source,
-        tokens: &[u32],
-        ended: bool,
-        head: AttentionHead,
-    ) -> Vec<f32> {
-        let memory = self.encode(source);
-        elements(self.weights_of(&[tokens.to_vec()], &[ended], &memory, head))
-    }
-
-    /// The weights of all heads at each step of a given output, `[layers, heads, steps, keys]`, of one source.
-    pub(super) fn weights_of_all_heads(
-        &self,
-        source: &Source,
-        tokens: &[u32],
-        ended: bool,
-    ) -> Vec<f32> {
-        let memory = self.encode(source);
-        elements(self.weights_of_layers(&[tokens.to_vec()], &[ended], &memory))
-    }
-
-    /// The weights of each step of a search, `[batch, keys]`, by teacher forcing with its outputs.
-    fn weights_of(
-        &self,
         tokens: &[Vec<u32>],
         ended: &[bool],
-        memory: &DecoderMemory,
         AttentionHead { layer, head }: AttentionHead,
     ) -> Vec<Tensor<2>> {
-        let layer = layer.unwrap_or(self.layers()) - 1;
-        let mut layers = self.weights_of_layers(tokens, ended, memory);
+        let mut layers = self.weights_of_layers(source, tokens, ended);
         if layers.is_empty() {
             return Vec::new();
         }
-        let weights = layers.swap_remove(layer);
+        let weights = layers.swap_remove(layer.unwrap_or(layers.len()) - 1);
         let weights = match head {
             Some(head) => weights.narrow(1, head - 1, 1),
-            None => weights.mean_dim(1),
+            None => in_wide(weights, |weights| weights.mean_dim(1)),
         };
         let [_, _, steps, _] = weights.dims();
-        let of_steps = (0..steps).map(|step| {
-            let of_step = weights.clone().narrow(2, step, 1);
-            of_step.squeeze_dims::<2>(&[1, 2])
-        });
-        of_steps.collect()
+        let of_step = |step| weights.clone().narrow(2, step, 1);
+        (0..steps)
+            .map(|step| of_step(step).squeeze_dims::<2>(&[1, 2]))
+            .collect()
     }
 
     /// The weights of each layer, `[batch, heads, steps, keys]`, of teacher forcing with these outputs; no layer where
     /// no output has a step.
-    fn weights_of_layers(
+    pub(super) fn weights_of_layers(
         &self,
+        source: &Source,
         tokens: &[Vec<u32>],
         ended: &[bool],
-        memory: &DecoderMemory,
     ) -> Vec<Tensor<4>> {
         let examples = tokens.iter().zip(ended);
         // The step that predicted the end is one.
@@ -257,32 +163,51 @@ impl<C: ScoringFunction> Transformer<C> {
         if steps == 0 {
             return Vec::new();
         }
+        let model = self.model();
+        let memory = encode(&model, source);
         let device = self.output.weight.device();
         let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device);
-        let rows = self.embed(&self.target_embedding, inputs.narrow(1, 0, steps), 0);
-        let output = self
-            .decoder
-            .forward_with_weights(rows, Mask::none(), memory);
+        let inputs = inputs.narrow(1, 0, steps);
+        let rows = model.embedding.forward(inputs, &Positions::consecutive(0));
+        let decoder = &model.decoder;
+        let output = decoder.forward_with_weights(rows, Mask::none(), &memory);
         output.weights
     }
 }
 
-/// The elements of weights, one tensor after the other.
-fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
-    let weights = weights.into_iter();
-    let weights = weights.map(|it| it.try_into_vec_as::<f32>());
-    weights
-        .flat_map(|it| it.expect("weights are floats"))
-        .collect()
+/// The keys and values of a source, which the decoder attends to.
+fn encode<C: ScoringFunction>(
+    model: &EncoderDecoder<DotProductScore, C>,
+    source: &Source,
+) -> DecoderMemory {
+    let source = source.with_end();
+    model.encode(source.tokens(), NewRows::First(source.lens()))
 }
 
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
+    /// The logits of all tokens are never there at once, which matters where a vocabulary is large.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
-        self.loss(batch, label_smoothing)
+        let rows = self.features(batch);
+        let [examples, steps, size] = rows.dims();
+        let rows = rows.reshape([examples * steps, size]);
+        let targets = batch.target.clone().reshape([examples * steps]);
+        let weight = self.output.weight.val();
+        let bias = self.output.bias.as_ref().map(|bias| bias.val());
+        let count = batch.target_tokens();
+        let targets = class_targets(targets, count, weight.dtype(), label_smoothing);
+        let (loss, predictions) = linear_cross_entropy(rows, weight, bias, targets);
+        LossOutput {
+            loss,
+            predictions: predictions.reshape([examples, steps]),
+        }
     }
 
+    /// With the last layer's weights, the mean over its heads.
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        self.greedy(source, max_len, with_weights)
+        if with_weights {
+            return self.greedy_with_weights(source, max_len, AttentionHead::default());
+        }
+        greedy_search(&mut *self.decoding(source, max_len, false), max_len)
     }
 
     fn decoding<'a>(
@@ -291,7 +216,14 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         _max_len: usize,
         _with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        let (memory, examples) = (self.encode(source), source.batch_size());
-        Box::new(TransformerDecoding::new(self, memory, examples))
+        let model = self.model();
+        let state = model.state(encode(&model, source));
+        let candidates = Candidates::new(&self.output);
+        // Without weights: each layer has several heads, and no single one is the attention to the source.
+        decoding_of(candidates, source, state, move |tokens, rows, state| {
+            let shape = tokens.dims();
+            let features = model.features_cached(tokens, rows, state);
+            (last_tokens(features, rows, shape), None)
+        })
     }
 }

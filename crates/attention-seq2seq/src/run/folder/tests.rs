@@ -24,15 +24,14 @@ fn config() -> RunConfig {
         epochs: 2,
         steps: Some(7),
         batch_size: 3,
-        learning_rate: 0.004,
         warmup: 7,
         label_smoothing: 0.1,
         ema: 0.99,
         max_minutes: Some(1.5),
         select: Select::ErrorRate,
-        clip: 1.0,
         patience: 5,
         seed: u64::MAX,
+        ..TrainConfig::default()
     };
     let model = Seq2SeqConfig::new(6, 7).with_hidden_size(8);
     let pairs = data.pairs(1).unwrap().train;
@@ -171,7 +170,7 @@ fn a_manifest_that_a_hand_confused_is_an_error() {
 fn a_new_run_replaces_another_and_nothing_else() {
     let (_folder, run) = created();
     add(&mut open(&run, None), 1, 1.0);
-    run.choose_model(1).unwrap();
+    run.keep_best().unwrap();
     for folder in ["train", "mine"] {
         fs::create_dir_all(run.path().join(folder)).unwrap();
     }

@@ -2,21 +2,28 @@
 
 use crate::error::{Error, Result};
 
-/// The processes of a training, all of which run the same program:
-/// [`launched_processes`](super::launched_processes), or your own.
+/// The processes of a training, all of which run the same program: [`with_launched`](super::with_launched) gives a
+/// launcher's, or implement your own. By default a process is alone, as `()` is.
 pub trait Communicator: Send + Sync {
     /// The number of this process, from 0. The first prints, validates and writes.
-    fn rank(&self) -> usize;
+    fn rank(&self) -> usize {
+        0
+    }
 
     /// The number of processes.
-    fn size(&self) -> usize;
+    fn size(&self) -> usize {
+        1
+    }
 
     /// Replaces the values by their sums over all processes, which call it with the same number of values, and wait for
     /// each other. The sums are the same everywhere, to the bit.
     ///
     /// # Errors
     /// An error if a process cannot be reached any more.
-    fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()>;
+    fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()> {
+        let _ = values;
+        Ok(())
+    }
 
     /// The number of this process among the processes of its machine, from 0: also the number of its GPU, where each
     /// is to have one. By default the rank.
@@ -32,21 +39,7 @@ pub trait Communicator: Send + Sync {
 }
 
 /// A process that is alone.
-pub(in crate::train) struct Alone;
-
-impl Communicator for Alone {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        1
-    }
-
-    fn all_reduce_sum(&self, _: &mut [f32]) -> Result<()> {
-        Ok(())
-    }
-}
+impl Communicator for () {}
 
 impl dyn Communicator + '_ {
     /// Whether this process is the first.
@@ -83,9 +76,20 @@ impl dyn Communicator + '_ {
         self.agree(own.transpose())
     }
 
-    /// The number of the first process.
-    pub(in crate::train) fn first(&self, own: u64) -> Result<u64> {
-        Ok(self.gather([own])?[0][0])
+    /// The numbers of the first process.
+    pub(in crate::train) fn first<const N: usize>(&self, own: [u64; N]) -> Result<[u64; N]> {
+        Ok(self.gather(own)?[0])
+    }
+
+    /// The seed of this process: shares are not to drop the same elements.
+    pub(in crate::train) fn seed(&self, of_first: u64) -> u64 {
+        of_first.wrapping_add(self.rank() as u64)
+    }
+
+    /// The number of steps until one is waited for, `alone` in a process that is alone: on several each step reads its
+    /// gradients.
+    pub(in crate::train) fn window(&self, alone: usize) -> usize {
+        if self.size() > 1 { 1 } else { alone }
     }
 
     /// Replaces counts by their sums over all processes.
@@ -97,14 +101,18 @@ impl dyn Communicator + '_ {
         Ok(())
     }
 
-    /// Checks that every process has the checksums of the first.
+    /// Checks that every process has the checksums of the first. A process that is alone computes none.
     ///
     /// # Errors
     /// [`Error::RankDiffers`], at all of them.
     pub(in crate::train) fn check_same<const N: usize>(
         &self,
-        checksums: [(&'static str, u32); N],
+        checksums: impl FnOnce() -> Result<[(&'static str, u32); N]>,
     ) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        let checksums = checksums()?;
         let all = self.gather(checksums.map(|(_, checksum)| checksum.into()))?;
         for (rank, of_rank) in all.iter().enumerate() {
             for (index, (what, _)) in checksums.into_iter().enumerate() {
@@ -118,7 +126,7 @@ impl dyn Communicator + '_ {
 
     /// The share of a batch that this process learns from. A batch is sorted by length: each share has all lengths. It
     /// is empty where there are more processes than examples.
-    pub(in crate::train) fn share(&self, batch: &[u32]) -> Vec<u32> {
+    pub(super) fn share(&self, batch: &[u32]) -> Vec<u32> {
         let own = batch.iter().skip(self.rank()).step_by(self.size());
         own.copied().collect()
     }

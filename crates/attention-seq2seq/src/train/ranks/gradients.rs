@@ -8,9 +8,9 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 use super::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::train::StepOutput;
 use crate::train::failure::failed;
 use crate::train::host::elements;
+use crate::train::{Interrupter, StepOutput};
 
 /// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with
 /// a process's share of the examples that of all examples together. A parameter has a gradient where it has one at any
@@ -58,18 +58,32 @@ fn sum_with<M: Module, const N: usize>(
 }
 
 impl dyn Communicator + '_ {
-    /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together. The output
-    /// tokens are those of this process; it may have no share.
+    /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together, by
+    /// `backward` on this process's share. The output tokens are those of this process; it may have no share.
     ///
     /// # Errors
     /// [`Error::Stopped`] at all processes, if one of them is to stop.
     pub(in crate::train) fn joint<M: Module>(
         &self,
         module: &M,
-        (gradients, output): (GradientsParams, StepOutput),
+        batch: &[u32],
         tokens: usize,
-        stops: bool,
+        interrupter: &Interrupter,
+        backward: impl FnOnce(&[u32]) -> (GradientsParams, StepOutput),
     ) -> Result<(GradientsParams, StepOutput)> {
+        if self.size() == 1 {
+            interrupter.check()?;
+            return Ok(backward(batch));
+        }
+        let share = self.share(batch);
+        let (gradients, output) = match share.is_empty() {
+            true => {
+                let device = module.devices().into_iter().next().unwrap_or_default();
+                (GradientsParams::new(), StepOutput::empty(&device))
+            }
+            false => backward(&share),
+        };
+        let stops = interrupter.should_stop();
         let loss = output.loss.clone();
         let loss = loss.try_into_scalar::<f32>().map_err(failed)?;
         let weight = output.tokens as f32 / tokens as f32;

@@ -8,10 +8,9 @@ mod launched;
 #[cfg(feature = "mpi")]
 mod mpi;
 
-pub(super) use communicator::Alone;
 pub use communicator::Communicator;
 pub use gradients::sum_gradients;
-pub use launched::launched_processes;
+pub use launched::{Launched, launched_processes, with_launched};
 
 #[cfg(test)]
 mod tests;

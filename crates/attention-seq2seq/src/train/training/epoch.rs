@@ -1,6 +1,5 @@
 //! An epoch: its steps, and its validation.
 
-use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
@@ -14,18 +13,16 @@ use crate::run::{Figures, Select, TrainConfig};
 use crate::train::clip::Squares;
 use crate::train::failure::failed;
 use crate::train::meter::Meter;
-use crate::train::ranks::Alone;
 use crate::train::schedule::Schedule;
 use crate::train::state::State;
 use crate::train::{
     Communicator, Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput,
 };
 
-/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read; on several
-/// processes each step reads its gradients.
-pub(super) fn window_of(device: &Device, ranks: &dyn Communicator) -> usize {
+/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
+pub(super) fn window_of(device: &Device) -> usize {
     const WINDOW_OF_GPU: usize = 8;
-    if is_in_host_memory(device) || ranks.size() > 1 {
+    if is_in_host_memory(device) {
         1
     } else {
         WINDOW_OF_GPU
@@ -34,7 +31,7 @@ pub(super) fn window_of(device: &Device, ranks: &dyn Communicator) -> usize {
 
 /// The epochs of a training: what they share, beside the state that steps change.
 pub(super) struct Loop<'a, O> {
-    pub(super) ranks: &'a dyn Communicator,
+    pub(super) communicator: &'a dyn Communicator,
     pub(super) config: TrainConfig,
     pub(super) train: Batches,
     pub(super) valid: Batches,
@@ -44,7 +41,8 @@ pub(super) struct Loop<'a, O> {
     pub(super) most_output: usize,
     pub(super) schedule: Schedule,
     pub(super) interrupter: Interrupter,
-    pub(super) observer: O,
+    /// The first process alone has something to tell.
+    pub(super) observer: Option<O>,
 }
 
 /// A step to make.
@@ -59,14 +57,19 @@ struct Step<'a> {
 }
 
 impl<O: TrainObserver> Loop<'_, O> {
-    /// Only the first process has something to tell.
     pub(super) fn tell(&mut self, event: &TrainEvent) {
-        if self.ranks.is_first() {
-            self.observer.observe(event);
+        if let Some(observer) = &mut self.observer {
+            observer.observe(event);
         }
     }
 
-    /// Trains for an epoch, which ends early where time or steps do. A step is made once its loss and the norm of its
+    pub(super) fn read_clock(&mut self) -> Result<()> {
+        let communicator = self.communicator;
+        self.schedule.read_clock(|own| communicator.first(own))
+    }
+
+    /// Trains for an epoch, which ends early where time or steps do, but not before its first steps: there was time
+    /// when it began. A step is made once its loss and the norm of its
     /// gradients are known to be finite, and else refused.
     pub(super) fn train<M: Seq2SeqModel>(
         &mut self,
@@ -74,18 +77,15 @@ impl<O: TrainObserver> Loop<'_, O> {
         mut state: State<M>,
     ) -> Result<(State<M>, Figures)> {
         let mut random = self.config.random(epoch);
-        // Shares are not to drop the same elements.
-        let seed: u64 = random.random();
-        self.device
-            .seed(seed.wrapping_add(self.ranks.rank() as u64));
+        self.device.seed(self.communicator.seed(random.random()));
         let mut order = self.train.deal(&mut random);
         order.truncate(self.schedule.left());
         let steps = order.len();
         let mut meter = Meter::new(self.window, None);
         let mut numbers = 1..;
         for window in order.chunks(self.window) {
-            self.schedule.read_clock(self.ranks)?;
-            if self.schedule.is_out_of_time() {
+            self.read_clock()?;
+            if numbers.start > 1 && self.schedule.is_out_of_time() {
                 break;
             }
             // The rate is that of the step's number, whatever becomes of the steps before.
@@ -124,7 +124,8 @@ impl<O: TrainObserver> Loop<'_, O> {
                 state = state.refuse(epoch, step.number, reason)?;
             }
         }
-        Ok((state, meter.finish(self.ranks)?))
+        self.communicator.sum(meter.counts()?)?;
+        Ok((state, meter.finish()?))
     }
 
     /// Makes several steps of which nothing is read before the last; `None` if one of them should have been refused, or
@@ -162,20 +163,13 @@ impl<O: TrainObserver> Loop<'_, O> {
         squares: Squares,
     ) -> Result<TrainOutput> {
         let trainee = &state.trainee;
-        let are_several = self.ranks.size() > 1;
-        if !are_several {
-            self.interrupter.check()?;
-        }
-        let examples = self.train.examples(&self.ranks.share(step.batch));
-        let mut made = match examples.is_empty() {
-            true => (GradientsParams::new(), StepOutput::empty(&self.device)),
-            false => trainee.backward(Batch::new(&examples, &self.device)),
+        let tokens = self.train.target_tokens(step.batch);
+        let backward = |share: &[u32]| {
+            let examples = self.train.examples(share);
+            trainee.backward(Batch::new(&examples, &self.device))
         };
-        if are_several {
-            let tokens = self.train.target_tokens(step.batch);
-            let stops = self.interrupter.should_stop();
-            made = self.ranks.joint(trainee, made, tokens, stops)?;
-        }
+        let (communicator, interrupter) = (self.communicator, &self.interrupter);
+        let made = communicator.joint(trainee, step.batch, tokens, interrupter, backward)?;
         Ok(trainee.clipped(made, squares))
     }
 
@@ -199,6 +193,6 @@ impl<O: TrainObserver> Loop<'_, O> {
             let event = meter.event(epoch, Split::Valid, batch + 1, batches);
             self.tell(&event);
         }
-        meter.finish(&Alone)
+        meter.finish()
     }
 }

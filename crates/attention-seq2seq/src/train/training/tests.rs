@@ -61,7 +61,7 @@ fn config() -> TrainConfig {
 fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
     let config = config();
     Loop {
-        ranks: &Alone,
+        communicator: &(),
         train: Batches::new(examples(first), config.batch_size),
         valid: Batches::new(examples(&[4]), config.batch_size),
         device: test_device().autodiff(),
@@ -70,7 +70,7 @@ fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
         schedule: Schedule::new(&config, 100, 0, None),
         config,
         interrupter: Interrupter::new(),
-        observer: (),
+        observer: Some(()),
     }
 }
 
@@ -103,6 +103,19 @@ fn a_step_that_is_refused_changes_no_bit() {
         // What follows is as if it had not been there.
         let [with, without] = [after, state.clone()].map(|it| bits(&epoch(&[7, 4], 1, 2, it).0));
         assert!(with == without && with != before);
+    }
+}
+
+#[test]
+fn an_epoch_whose_time_is_over_as_it_begins_has_steps() {
+    for window in [1, 2] {
+        let mut training = training_of(&[4, 5, 7, 4, 7], window);
+        training.config.max_minutes = Some(1e-9);
+        training.schedule = Schedule::new(&training.config, 5, 0, None);
+        let (_, figures) = training.train(1, State::new(model(), &config())).unwrap();
+        assert!(training.schedule.is_out_of_time());
+        assert_eq!(training.schedule.begun(), window);
+        assert!(figures.loss.is_finite(), "{figures:?}");
     }
 }
 

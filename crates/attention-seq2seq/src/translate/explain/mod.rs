@@ -69,7 +69,8 @@ pub struct ExplainedOutput {
     pub text: String,
     /// Whether the model ended the output. If not, it was cut off.
     pub ended: bool,
-    /// The sum of the log-probabilities of the steps.
+    /// The sum of the log-probabilities of the steps; with subwords also over other ways to divide the text, as far as
+    /// the search has found them.
     pub log_probability: f64,
     /// The score that orders outputs: the log-probability, where no penalty is set.
     pub score: f64,
@@ -160,14 +161,7 @@ impl Translator {
         check_sources(&[source])?;
         let (mut found, greedy) = self.outputs_of(source, &config.search, prefix, stop)?;
         self.check_numbers(source, &found, config)?;
-        let mut steps = self.steps_of(source, &found, config.alternatives, stop)?;
-        for (output, steps) in found.iter_mut().zip(&steps) {
-            // That of greedy search has none yet, nor has one that was given.
-            if output.log_probability.is_nan() {
-                output.log_probability = steps.iter().map(|step| step.log_probability).sum();
-                output.score = output.log_probability;
-            }
-        }
+        let mut steps = self.steps_of(source, &mut found, config, stop)?;
         let mut occlusions = self.occlusions(source, &found, &steps, config, stop)?;
         let mut outputs = Vec::with_capacity(found.len());
         for output in found {
@@ -244,9 +238,9 @@ impl Translator {
         let Some(greedy) = self.greedy_after(source, search.max_len, &tokens, stop)? else {
             return Ok((found, 0));
         };
-        let is_greedy = |output: &ScoredHypothesis| {
-            output.tokens == greedy.tokens && output.ended == greedy.ended
-        };
+        // It may be another way to divide a text that is there.
+        let is_greedy =
+            |output: &ScoredHypothesis| output.text == greedy.text && output.ended == greedy.ended;
         let at = found.iter().position(is_greedy);
         let at = at.unwrap_or_else(|| {
             found.push(greedy);
@@ -264,7 +258,7 @@ impl Translator {
         stop: StopSignal<'_>,
     ) -> Result<Option<ScoredHypothesis>> {
         let found = if prefix.is_empty() {
-            let found = self.translate_tokens(&[source]).into_iter().next();
+            let found = self.translate_tokens(&[source])?.into_iter().next();
             found.map(|output| (output.tokens, output.ended))
         } else {
             // A beam of one is greedy search.

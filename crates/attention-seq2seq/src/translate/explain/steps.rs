@@ -3,6 +3,7 @@
 use serde::ser::SerializeTuple;
 use serde::{Serialize, Serializer};
 
+use super::ExplainConfig;
 use super::rounded::{self, Rounded};
 use crate::error::{Error, Result};
 use crate::model::each_forced_step;
@@ -55,25 +56,30 @@ impl Serialize for Alternative {
 }
 
 impl Translator {
+    /// The steps of each output. An output without a probability, as greedy search's and one that was given, gets it
+    /// from them, and its score.
     pub(super) fn steps_of(
         &self,
         source: &[String],
-        outputs: &[ScoredHypothesis],
-        alternatives: usize,
+        outputs: &mut [ScoredHypothesis],
+        config: &ExplainConfig,
         stop: StopSignal<'_>,
     ) -> Result<Vec<Vec<ExplainedStep>>> {
+        let search = config.search.beam_search(self.max_len, Vec::new());
+        let with_weights = search.coverage_penalty > 0.0;
         let source = self.vocabs.source.encode(source);
         let mut all = Vec::with_capacity(outputs.len());
-        for outputs in outputs.chunks(OUTPUTS) {
+        for outputs in outputs.chunks_mut(OUTPUTS) {
             let targets = outputs.iter();
             let targets = targets.map(|output| self.vocabs.target.try_encode(&output.tokens));
             let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
             let longest = targets.iter().map(Vec::len).max().unwrap_or(0);
             let sources = vec![&source[..]; outputs.len()];
-            let mut decoding = self.decoding(&sources, longest + 1, false);
+            let mut decoding = self.decoding(&sources, longest + 1, with_weights);
             let candidates = decoding.candidates().to_vec();
             let token = |column: usize| self.token_or_end(candidates[column]);
             let mut steps = vec![Vec::new(); outputs.len()];
+            let mut coverage: Vec<Vec<f64>> = vec![Vec::new(); outputs.len()];
             let mut broken = None;
             each_forced_step(&mut *decoding, &targets, stop, |step| {
                 let of_output = &mut steps[step.row];
@@ -81,11 +87,21 @@ impl Translator {
                 if row[column].is_nan() {
                     broken.get_or_insert(of_output.len() + 1);
                 }
+                // The end that an output lacks reads nothing.
+                if of_output.len() < len_of(&outputs[step.row]) {
+                    let (sums, weights) =
+                        (&mut coverage[step.row], step.weights.unwrap_or_default());
+                    sums.resize(weights.len(), 0.0);
+                    let weights = weights.into_iter().map(f64::from);
+                    sums.iter_mut()
+                        .zip(weights)
+                        .for_each(|(sum, it)| *sum += it);
+                }
                 of_output.push(ExplainedStep {
                     token: token(column),
                     log_probability: row[column],
                     entropy: entropy(row),
-                    alternatives: most_likely(row, alternatives)
+                    alternatives: most_likely(row, config.alternatives)
                         .into_iter()
                         .map(|column| Alternative {
                             token: token(column),
@@ -97,9 +113,16 @@ impl Translator {
             if let Some(position) = broken {
                 return Err(Error::NoProbabilities { position });
             }
-            for (steps, output) in steps.iter_mut().zip(outputs) {
-                // An output that was cut off has no end.
-                steps.truncate(output.tokens.len() + usize::from(output.ended));
+            for ((steps, coverage), output) in steps.iter_mut().zip(coverage).zip(outputs) {
+                steps.truncate(len_of(output));
+                if output.log_probability.is_nan() {
+                    if with_weights && coverage.is_empty() && !steps.is_empty() {
+                        search.coverage_weights(None)?;
+                    }
+                    let sum = steps.iter().map(|step| step.log_probability).sum();
+                    output.log_probability = sum;
+                    output.score = search.score(sum, steps.len(), &coverage);
+                }
             }
             all.extend(steps);
         }
@@ -112,6 +135,11 @@ impl Translator {
             id => self.vocabs.target.decode(&[id]).concat(),
         }
     }
+}
+
+/// The steps of an output: one for each token, and the end's unless it was cut off.
+fn len_of(output: &ScoredHypothesis) -> usize {
+    output.tokens.len() + usize::from(output.ended)
 }
 
 /// The entropy of a distribution, from log-probabilities: `-sum p log p`.

@@ -77,6 +77,48 @@ fn an_explanation_ends_where_nobody_waits_for_it() {
     assert!(matches!(stopped, Err(Error::Stopped)) && asked.get() == 2);
 }
 
+/// An output that no search has found, as greedy search's, has the score that a search with the same penalties gives.
+#[test]
+fn an_output_that_was_not_searched_for_has_its_penalties() {
+    let (_folder, translator) = lively();
+    for [length, coverage] in [[1.5, 0.0], [0.0, 0.7], [0.4, 0.3]] {
+        let with_penalties = |config: ExplainConfig| ExplainConfig {
+            search: config
+                .search
+                .with_length_penalty(length)
+                .with_coverage_penalty(coverage),
+            ..config
+        };
+        let found = with_penalties(config(&[]));
+        for output in translator.n_best(["bed"], &found.search).unwrap().concat() {
+            if output.ended {
+                let mut whole = with_penalties(config(&["<eos>"]));
+                whole.prefix.splice(..0, output.tokens.clone());
+                let explained = translator.explain("bed", &whole).unwrap().outputs.remove(0);
+                let [score, log_probability] = [output.score, output.log_probability];
+                assert!((explained.log_probability - log_probability).abs() < 1e-9);
+                assert!(
+                    (explained.score - score).abs() < 1e-6,
+                    "{explained:?} {score}"
+                );
+            }
+        }
+        // The greedy output is cut off, and none of the search's.
+        let found = ExplainConfig {
+            search: found.search.with_n_best(Some(1)),
+            ..found
+        };
+        let (_folder, endless) = loaded([-9.0, -9.0, -20.0, 0.0, 0.5, 0.5]);
+        let explanation = endless.explain("bed", &found).unwrap();
+        let greedy = &explanation.outputs[explanation.greedy];
+        assert_eq!((greedy.ended, greedy.steps.len()), (false, MAX_LEN));
+        if coverage == 0.0 {
+            let expected = greedy.log_probability / (10.0_f64 / 6.0).powf(length);
+            assert!((greedy.score - expected).abs() < 1e-12, "{greedy:?}");
+        }
+    }
+}
+
 #[test]
 fn an_explanation_of_too_many_numbers_is_refused_before_they_are_computed() {
     let (folders, members): (Vec<_>, Vec<_>) = (0..2).map(|_| lively()).unzip();

@@ -47,6 +47,11 @@ fn settings_of_a_search_count() {
         assert!(is_least, "{mass}: {some:?}");
     }
     assert_eq!(found(SearchConfig::new().with_mass(Some(1e-9))).len(), 1);
+    // Penalties, which favour unlikely outputs, neither order nor choose these.
+    let with_penalties = wide().with_length_penalty(9.0).with_coverage_penalty(9.0);
+    assert_ne!(found(with_penalties.clone())[0], all[0]);
+    let found_by_mass = found(with_penalties.with_n_best(None).with_mass(Some(0.5)));
+    assert_eq!(found_by_mass, all[..found_by_mass.len()]);
     for output in found(wide().with_min_len(3).with_max_len(Some(4))) {
         assert!((3..=4).contains(&output.tokens.len()), "{output:?}");
         assert_eq!(output.ended, output.tokens.len() == 3);

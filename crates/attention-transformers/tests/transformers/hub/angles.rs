@@ -1,19 +1,16 @@
 //! Angles of rotary embedding by the fields of a config, in the order in which `transformers` 5.24 goes by them, and at
 //! positions beyond `max_position_embeddings`.
 
-use attention_core::import::ImportError;
 use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_same, device, hugging_face_logits};
-use attention_transformers::LanguageModel;
-use attention_transformers::hub::{
-    load_gemma2, load_gemma3, load_gpt_oss_attention, load_llama, load_phi3, load_qwen3,
-};
-use burn::tensor::{Device, Tensor};
+use attention_transformers::hub::{load_gemma2, load_gemma3, load_llama, load_phi3, load_qwen3};
+use attention_transformers::{BeamConfig, FinishReason, GenerateConfig, PositionLimit};
+use burn::tensor::Device;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::folder::FolderCopy;
-use super::references::{check_logits, tensor};
+use super::references::{Loaded, check_logits, tensor};
 
 /// A copy of a folder whose config has these fields; null removes one.
 fn changed(family: &str, fields: Value) -> FolderCopy {
@@ -36,22 +33,21 @@ fn change(config: &mut Map<String, Value>, fields: Value) {
 fn logits<S: ScoringFunction>(
     family: &str,
     fields: Value,
-    load: impl Fn(&Path, &Device) -> Result<LanguageModel<S>, ImportError>,
+    load: fn(PathBuf, &Device) -> Loaded<S>,
 ) -> Array {
     let device = &device::plain()[0];
-    let model = load(changed(family, fields).path(), device).unwrap();
+    let folder = changed(family, fields);
+    let model = load(folder.path().to_owned(), device).unwrap();
     let tokens = tensor(&hugging_face_logits(family).tokens, device);
     Array::read(model.forward(tokens, NewRows::All))
 }
 
 fn of_gemma3(fields: Value) -> Array {
-    logits("gemma3", fields, |folder, device| {
-        load_gemma3(folder, device)
-    })
+    logits("gemma3", fields, load_gemma3)
 }
 
 fn of_llama(fields: Value) -> Array {
-    logits("llama", fields, |folder, device| load_llama(folder, device))
+    logits("llama", fields, load_llama)
 }
 
 /// `rope_parameters` of Gemma 3 with these angles of layers without a window.
@@ -74,9 +70,7 @@ fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
             "gemma3",
             json!({ "rope_parameters": nested(full), "rope_scaling": linear, "rope_theta": 77.0 }),
         );
-        check_logits("gemma3", copy.path(), |folder, device| {
-            load_gemma3(folder, device)
-        });
+        check_logits("gemma3", copy.path(), load_gemma3);
     }
     // A base of its own, and a field that it has not.
     let all = json!({ "rope_type": "linear", "factor": 2.0, "rope_theta": 3000.0 });
@@ -85,9 +79,7 @@ fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
         "gemma3",
         json!({ "rope_parameters": nested(full), "rope_scaling": all }),
     );
-    check_logits("gemma3", copy.path(), |folder, device| {
-        load_gemma3(folder, device)
-    });
+    check_logits("gemma3", copy.path(), load_gemma3);
 
     let older = |scaling: Value| {
         of_gemma3(json!({
@@ -182,34 +174,7 @@ fn truncate_of_nested_angles_stands_beside_them() {
 #[test]
 fn an_empty_object_of_the_older_name_is_none() {
     let copy = changed("llama", json!({ "rope_scaling": {} }));
-    check_logits("llama", copy.path(), |folder, device| {
-        load_llama(folder, device)
-    });
-}
-
-/// Without an object the angles of gpt-oss are stretched all the same.
-#[test]
-fn gpt_oss_has_angles_of_its_own() {
-    let device = &device::plain()[0];
-    let rows = |fields: Value| {
-        let attention =
-            load_gpt_oss_attention(changed("gpt_oss", fields).path(), 1, device).unwrap();
-        let size = attention.residual.norm.gamma.dims()[0];
-        let rows: Tensor<3> = Array::draw(1, &[2, 11, size]).f32(device);
-        Array::read(attention.forward(rows))
-    };
-    let default = rows(json!({ "rope_parameters": null }));
-    let written = json!({
-        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
-        "truncate": false, "original_max_position_embeddings": 4096,
-    });
-    assert_same(
-        "default",
-        &default,
-        &rows(json!({ "rope_parameters": written })),
-    );
-    let plain = rows(json!({ "rope_parameters": { "rope_type": "default" } }));
-    assert_ne!(default, plain);
+    check_logits("llama", copy.path(), load_llama);
 }
 
 /// The texts have more tokens than the config says, and the angles that they would have anyhow.
@@ -219,7 +184,7 @@ fn texts_may_be_longer_than_max_position_embeddings() {
         ($($family:literal: $load:ident;)*) => {$(
             for max_positions in [3, 1_000_000] {
                 let copy = changed($family, json!({ "max_position_embeddings": max_positions }));
-                check_logits($family, copy.path(), |folder, device| $load(folder, device));
+                check_logits($family, copy.path(), $load);
             }
         )*};
     }
@@ -242,17 +207,57 @@ fn dynamic_angles_are_the_plain_ones_within_the_length() {
 }
 
 #[test]
-#[should_panic(expected = "within 0 .. 10 expected")]
+#[should_panic(
+    expected = "at most 10 tokens expected, since `dynamic` has other angles for all tokens of a longer text, got 11"
+)]
 fn dynamic_angles_end_with_the_length() {
     let angles = json!({ "rope_type": "dynamic", "rope_theta": 1000.0, "factor": 4.0 });
     of_llama(json!({ "rope_parameters": angles, "max_position_embeddings": 10 }));
 }
 
 #[test]
-#[should_panic(expected = "within 0 .. 10 expected")]
+#[should_panic(
+    expected = "at most 10 tokens expected, since `longrope` has other angles for all tokens of a longer text, got 11"
+)]
 fn longrope_ends_with_the_original_length() {
     let fields = json!({ "original_max_position_embeddings": 10 });
-    logits("phi3", fields, |folder, device| load_phi3(folder, device));
+    logits("phi3", fields, load_phi3);
+}
+
+/// A text that is made ends where its angles do, and its tokens so far are kept; the last one needs no position.
+#[test]
+fn generation_ends_with_the_angles() {
+    let device = &device::plain()[0];
+    let fields = json!({ "original_max_position_embeddings": 10 });
+    let model = load_phi3(changed("phi3", fields).path(), device).unwrap();
+    let prompts = [vec![3, 1, 4, 1], vec![5, 9]];
+    let texts = GenerateConfig::new(8)
+        .generate(&model, model.cache(), &prompts)
+        .run();
+    let limit = PositionLimit {
+        max_positions: 10,
+        reason: "`longrope` has other angles for all tokens of a longer text",
+    };
+    assert_eq!(
+        texts[0].finish_reason,
+        Some(FinishReason::PositionLimit(limit))
+    );
+    assert_eq!(texts[1].finish_reason, Some(FinishReason::MaxTokens));
+    let lens: Vec<_> = texts.iter().map(|text| text.tokens.len()).collect();
+    assert_eq!(lens, [7, 8]);
+    for (prompt, text) in prompts.iter().zip(&texts) {
+        let mut all = prompt.clone();
+        for token in &text.tokens {
+            let logits = model.forward(tensor(&[all.clone()], device), NewRows::All);
+            let last = logits.narrow(1, all.len() - 1, 1).argmax(2);
+            assert_eq!(last.into_data().iter::<u32>().next(), Some(*token));
+            all.push(*token);
+        }
+    }
+    // Beams end there, too.
+    let beams = BeamConfig::new(2, 9).generate(&model, model.cache(), &prompts);
+    let lens = beams.iter().map(|of| of[0].tokens.len());
+    assert_eq!(lens.collect::<Vec<_>>(), [7, 9]);
 }
 
 /// The factor of YaRN that is null is the one by which texts grow.

@@ -1,47 +1,43 @@
 //! T5, Marian and BART: logits of `transformers`, all at once and by a cache, and the tokens that it generates.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use attention_core::import::ImportError;
 use attention_core::{DotProductScore, NewRows};
+use attention_import::ImportError;
 use attention_tests::{Array, assert_close, device, hugging_face_translation, parameters};
 use attention_transformers::hub::{load_bart, load_t5, open};
 use attention_transformers::{BeamConfig, EncoderDecoder, GenerateConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::json;
 
 use super::encoders::of_tokens;
 use super::folder::{FolderCopy, original};
-use super::references::tensor;
+use super::references::{assert_same_features, tensor};
 
 const TOLERANCE: f64 = 1e-5;
 
 /// Compares the logits of the T5 at `folder` with a family's logits.
 fn check_t5(family: &str, folder: &Path) {
-    check_translator(family, folder, |folder, device| load_t5(folder, device));
+    check_translator(family, folder, load_t5);
 }
 
 /// Compares the logits of the model at `folder`, all at once and by a cache, and its tokens, with a family's.
 fn check_translator(
     family: &str,
     folder: &Path,
-    load: fn(&Path, &Device) -> Result<EncoderDecoder<DotProductScore>, ImportError>,
+    load: fn(PathBuf, &Device) -> Result<EncoderDecoder<DotProductScore>, ImportError>,
 ) {
     let expected = hugging_face_translation(family);
     device::each(|device| {
-        let model = load(folder, device).unwrap();
-        let memory = model.encode(
-            tensor(&expected.tokens, device),
-            NewRows::First(&expected.lens),
-        );
+        let model = load(folder.to_owned(), device).unwrap();
+        let (lens, tokens) = (&expected.lens, || tensor(&expected.tokens, device));
+        let memory = model.encode(tokens(), NewRows::First(lens));
         let targets = tensor(&expected.targets, device);
         let logits = model.forward(targets.clone(), NewRows::All, &memory);
         assert_close(family, logits, &expected.logits, TOLERANCE);
 
-        let (lens, tokens) = (&expected.lens, tensor(&expected.tokens, device));
-        let features = open(folder, device)
-            .unwrap()
-            .features(tokens, NewRows::First(lens));
+        let opened = open(folder, device).unwrap();
+        let features = opened.features(tokens(), NewRows::First(lens));
         let [got, wanted] =
             [&Array::read(features), &expected.encoded].map(|features| of_tokens(features, lens));
         assert_close(format!("{family}, opened"), &got, &wanted, TOLERANCE);
@@ -62,23 +58,20 @@ fn check_translator(
     });
 }
 
+/// Also version 1.1, with a gate and a head of its own.
 #[test]
 fn t5_translates() {
-    check_t5("t5", &original("t5"));
+    for family in ["t5", "mt5", "t5_gated"] {
+        check_t5(family, &original(family));
+    }
 }
 
-#[test]
-fn mt5_translates() {
-    check_t5("mt5", &original("mt5"));
-}
-
-/// By learned positions and by sines, with norms on either side of the sublayers, and with tokens for each language.
+/// By learned positions, by sines and by a table of the file for each stack in the place of sines, with norms on either
+/// side of the sublayers, and with tokens for each language.
 #[test]
 fn marian_and_bart_translate() {
     for family in ["bart", "mbart", "marian", "marian_apart"] {
-        check_translator(family, &original(family), |folder, device| {
-            load_bart(folder, device)
-        });
+        check_translator(family, &original(family), load_bart);
     }
 }
 
@@ -122,28 +115,74 @@ fn other_files_of_bart() {
             tensors.get_mut("final_logits_bias").unwrap().1.fill(0);
             let embedding = tensors["model.shared.weight"].clone();
             for name in [
-                "model.encoder.embed_tokens.weight",
-                "model.decoder.embed_tokens.weight",
-                "lm_head.weight",
+                "model.encoder.embed_tokens",
+                "model.decoder.embed_tokens",
+                "lm_head",
             ] {
-                tensors.insert(name.to_string(), embedding.clone());
-            }
-            for name in [
-                "model.encoder.embed_positions.weight",
-                "model.decoder.embed_positions.weight",
-            ] {
-                tensors.entry(name.to_string()).or_insert(embedding.clone());
+                tensors.insert(format!("{name}.weight"), embedding.clone());
             }
         });
-        let device = &device::plain()[0];
-        let logits = |folder: &FolderCopy| {
-            let model = load_bart(folder.path(), device).unwrap();
-            assert!(model.head.is_none());
-            let tokens = || tensor(&[vec![3, 1, 4]], device);
-            let memory = model.encode(tokens(), NewRows::All);
-            model.forward(tokens(), NewRows::All, &memory).into_data()
-        };
-        assert_eq!(logits(&alone), logits(&older), "{family}");
+        let [alone, older] = [alone, older].map(|folder| tied_logits(family, folder.path()));
+        assert_eq!(alone, older, "{family}");
+    }
+}
+
+/// The logits of a model whose head is its embedding.
+fn tied_logits(family: &str, folder: &Path) -> TensorData {
+    let device = &device::plain()[0];
+    let tokens = || tensor(&[vec![3, 1, 4]], device);
+    let model = match family {
+        "t5" => load_t5(folder, device),
+        _ => load_bart(folder, device),
+    };
+    let model = model.unwrap();
+    assert!(model.head.is_none(), "{family}");
+    let memory = model.encode(tokens(), NewRows::All);
+    model.forward(tokens(), NewRows::All, &memory).into_data()
+}
+
+/// A tied model under one of its names, as `safetensors.torch.save_model` writes it, or another.
+#[test]
+fn tied_embeddings_under_another_name() {
+    #[rustfmt::skip]
+    let cases = [
+        ("bart", "model.shared.weight", vec!["lm_head.weight", "model.decoder.embed_tokens.weight"]),
+        ("mbart", "model.shared.weight", vec!["lm_head.weight", "model.encoder.embed_tokens.weight"]),
+        ("marian", "model.shared.weight", vec!["lm_head.weight"]),
+        ("marian_apart", "model.decoder.embed_tokens.weight", vec!["lm_head.weight"]),
+        ("t5", "shared.weight", vec!["decoder.embed_tokens.weight", "lm_head.weight"]),
+    ];
+    for (family, own, others) in cases {
+        for other in others {
+            let copy = FolderCopy::of(family);
+            copy.change_tensors(|tensors| {
+                let embedding = tensors.remove(own).unwrap();
+                tensors.insert(other.to_string(), embedding);
+            });
+            let got = tied_logits(family, copy.path());
+            let expected = tied_logits(family, &original(family));
+            assert_eq!(got, expected, "{family}: {other}");
+        }
+    }
+}
+
+/// Heads with classes and spans of answers, beside the whole model or its encoder.
+#[test]
+fn other_heads_are_left_alone_by_open() {
+    let within = "transformer.";
+    for (family, prefix) in [("bart", ""), ("mbart", ""), ("t5", within), ("mt5", within)] {
+        let copy = FolderCopy::of(family);
+        copy.change_tensors(|tensors| {
+            tensors.remove("lm_head.weight");
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.map(|(name, tensor)| (format!("{prefix}{name}"), tensor)));
+            let tensor = tensors.first_key_value().unwrap().1.clone();
+            let dense = "classification_head.dense.weight";
+            for name in [dense, "qa_outputs.bias", "classifier.weight"] {
+                tensors.insert(name.to_string(), tensor.clone());
+            }
+        });
+        assert_same_features(family, copy.path());
     }
 }
 
@@ -167,22 +206,13 @@ fn a_head_of_its_own_of_bart() {
     assert_close("the bias alone", logits, &expected, TOLERANCE);
 }
 
-/// Version 1.1.
-#[test]
-fn t5_with_a_gate_and_a_head_of_its_own() {
-    check_t5("t5_gated", &original("t5_gated"));
-}
-
 /// Fields that the first configs lack, the embedding of each stack, and a bias that nothing reads.
 #[test]
 fn older_files_of_t5() {
     let copy = FolderCopy::of("t5");
     copy.change_json("config.json", |config| {
-        for name in [
-            "feed_forward_proj",
-            "scale_decoder_outputs",
-            "tie_word_embeddings",
-        ] {
+        let fields = "feed_forward_proj scale_decoder_outputs tie_word_embeddings";
+        for name in fields.split(' ') {
             config.remove(name).unwrap();
         }
     });
@@ -214,14 +244,8 @@ fn a_t5_that_the_config_calls_untied_and_that_has_no_head() {
     flag.change_json("config.json", |config| {
         config.remove("scale_decoder_outputs");
     });
-    let device = &device::plain()[0];
-    let tokens = || tensor(&[vec![3, 1, 4]], device);
-    let [by_flag, by_scale, scaled] = [flag.path(), scale.path(), &original("t5")].map(|folder| {
-        let model = load_t5(folder, device).unwrap();
-        assert!(model.head.is_none());
-        let memory = model.encode(tokens(), NewRows::All);
-        model.forward(tokens(), NewRows::All, &memory).into_data()
-    });
+    let [by_flag, by_scale, scaled] =
+        [flag.path(), scale.path(), &original("t5")].map(|folder| tied_logits("t5", folder));
     assert_eq!(by_flag, by_scale);
     assert_ne!(by_flag, scaled);
 }
@@ -268,7 +292,5 @@ fn a_bart_with_versions() {
             tensors.insert(name.to_string(), tensor);
         }
     });
-    check_translator("bart", copy.path(), |folder, device| {
-        load_bart(folder, device)
-    });
+    check_translator("bart", copy.path(), load_bart);
 }

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use attention_core::NewRows;
-use attention_tests::{Array, assert_close, assert_same, device, hugging_face_masked};
+use attention_tests::{Array, assert_close, assert_same, assert_says, device, hugging_face_masked};
 use attention_transformers::Pooling;
 use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
-use burn_fused_layers::paths::Operation;
-use burn_fused_layers::{PackedWeights, is_in_host_memory};
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -17,14 +15,10 @@ const TOLERANCE: f64 = 1e-5;
 
 /// The rows of examples that are tokens.
 pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
-    let [_, _, size] = logits.shape[..] else {
-        panic!("three axes expected");
-    };
     let lens = lens.iter().enumerate();
-    let rows: Vec<[usize; 2]> = lens
-        .flat_map(|(b, len)| (0..*len).map(move |row| [b, row]))
-        .collect();
-    Array::from_fn(&[rows.len(), size], |at| {
+    let rows = lens.flat_map(|(b, len)| (0..*len).map(move |row| [b, row]));
+    let rows: Vec<[usize; 2]> = rows.collect();
+    Array::from_fn(&[rows.len(), logits.shape[2]], |at| {
         let [b, row] = rows[at[0]];
         logits.at(&[b, row, at[1]])
     })
@@ -45,15 +39,12 @@ fn check_bert(family: &str, folder: &Path) {
     });
 }
 
-/// The linear layers of the two layers of `bert_encoder`: four projections and two of a feed-forward network in each.
-const LINEAR: usize = 12;
-
 #[test]
 fn bert_without_a_head_embeds_texts() {
     let expected = hugging_face_masked("bert_encoder");
     let folder = original("bert_encoder");
     device::each(|device| {
-        let model = load_bert_encoder(&folder, device).unwrap();
+        let mut model = load_bert_encoder(&folder, device).unwrap();
         let inputs = || [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
         let rows = NewRows::First(&expected.lens);
         let [tokens, types] = inputs();
@@ -65,56 +56,37 @@ fn bert_without_a_head_embeds_texts() {
         let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
         assert_close("means", means.clone(), wanted, TOLERANCE);
-        let packed = PackedWeights::of(&model);
+        model.pack();
         for _ in 0..2 {
             let [tokens, types] = inputs();
-            let run = || model.embeddings(tokens, Some(types), rows, Pooling::Mean);
-            assert_same("packed", packed.scope(run), &Array::read(means.clone()));
-        }
-        // The weights lie contiguous as they are loaded.
-        if Operation::Linear.is_on() && is_in_host_memory(device) {
-            assert_eq!([packed.num_weights(), packed.num_packed()], [LINEAR; 2]);
-            let opened = PackedWeights::of(&open(&folder, device).unwrap());
-            assert_eq!(opened.num_weights(), LINEAR);
+            let packed = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
+            assert_same("packed", packed, &Array::read(means.clone()));
         }
         // A model with a head gives the same features when loaded without it.
         let folder = original("bert");
         let expected = hugging_face_masked("bert");
         let tokens = || tensor(&expected.tokens, device);
-        let alone = load_bert_encoder(&folder, device)
-            .unwrap()
-            .features(tokens(), None, rows);
-        let whole = load_bert(&folder, device)
-            .unwrap()
-            .features(tokens(), None, rows);
+        let alone = load_bert_encoder(&folder, device).unwrap();
+        let alone = alone.features(tokens(), None, rows);
+        let whole = load_bert(&folder, device).unwrap();
+        let whole = whole.features(tokens(), None, rows);
         assert_eq!(alone.into_data(), whole.into_data());
     });
 }
 
 #[test]
 fn a_folder_that_is_no_bert_alone_is_refused() {
-    for (field, value, expected) in [
-        (
-            "num_hidden_layers",
-            json!(1),
-            "expected no tensor `encoder.layer.1.",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("num_hidden_layers", json!(1), "expected no tensor `encoder.layer.1."),
         ("num_hidden_layers", json!(3), "encoder.layer.2."),
-        (
-            "quantization_config",
-            json!({"bits": 4}),
-            "`quantization_config`: expected none",
-        ),
-    ] {
-        let folder = FolderCopy::of("bert_encoder");
-        folder.change_json("config.json", |config| {
-            config.insert(field.to_string(), value);
-        });
+        ("quantization_config", json!({"bits": 4}), "`quantization_config`: expected none"),
+    ];
+    for (field, value, expected) in cases {
+        let folder = FolderCopy::with_field("bert_encoder", field, value);
         device::each(|device| {
-            let error = load_bert_encoder(folder.path(), device)
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(expected), "{error}");
+            let error = load_bert_encoder(folder.path(), device).unwrap_err();
+            assert_says(error, expected);
         });
     }
 }
@@ -125,16 +97,11 @@ fn embeddings_of_texts() {
     device::each(|device| {
         let model = open(original("bert_encoder"), device).unwrap();
         let text = vec![3, 1, 4, 1, 5];
-        let features =
-            Array::read(model.features(tensor(std::slice::from_ref(&text), device), NewRows::All));
-        let [_, num_rows, size] = features.shape[..] else {
-            panic!("three axes expected");
-        };
-        let row = |at: usize| -> Vec<f64> {
-            (0..size)
-                .map(|feature| features.at(&[0, at, feature]))
-                .collect()
-        };
+        let tokens = tensor(std::slice::from_ref(&text), device);
+        let features = model.features(tokens, NewRows::All);
+        let [_, num_rows, size] = features.dims();
+        let features = Array::read(features);
+        let row = |at: usize| features.data[at * size..][..size].to_vec();
         let mean = |feature: usize| (0..num_rows).map(|at| row(at)[feature]).sum::<f64>();
         let cases = [
             (Pooling::First, row(0)),
@@ -196,28 +163,36 @@ fn models_saved_alone() {
     assert_eq!(renamed, own);
 }
 
+/// The last with a head of its own, whose bias is not the one that a tied head has.
 #[test]
-fn bert_masks() {
-    check_bert("bert", &original("bert"));
-}
-
-#[test]
-fn electra_masks() {
-    check_bert("electra", &original("electra"));
-}
-
-#[test]
-fn distilbert_masks() {
-    check_bert("distilbert", &original("distilbert"));
+fn bert_and_its_kin_mask() {
+    for family in ["bert", "electra", "distilbert", "bert_untied"] {
+        check_bert(family, &original(family));
+    }
 }
 
 /// Its kin have other names of the model, and the same of tensors and fields.
 #[test]
-fn roberta_and_its_kin_mask() {
+fn roberta_and_its_kin_mask_too() {
     for model_type in ["roberta", "xlm-roberta", "camembert"] {
         let copy = FolderCopy::with_field("roberta", "model_type", json!(model_type));
         check_bert("roberta", copy.path());
     }
+}
+
+/// A token of padding within a text is no position, as by `transformers`.
+#[test]
+fn padding_within_a_text_of_roberta() {
+    assert!(hugging_face_masked("roberta").tokens[0].contains(&1));
+    check_bert("roberta", &original("roberta"));
+    // Nor is padding before a text one.
+    let device = &device::plain()[0];
+    let model = open(original("roberta"), device).unwrap();
+    let [text, padded] = [vec![5, 1, 7, 3], vec![1, 1, 0, 5, 1, 7, 3]]
+        .map(|text| tensor(std::slice::from_ref(&text), device));
+    let alone = model.features(text, NewRows::All);
+    let padded = model.features(padded, NewRows::Last(&[4])).narrow(1, 3, 4);
+    assert_close("padded", padded, &Array::read(alone), TOLERANCE);
 }
 
 /// Fields that the first configs lack.
@@ -231,11 +206,7 @@ fn a_bert_without_a_model_type() {
         config.insert("architectures".into(), json!(["RobertaModel"]));
     });
     let error = open(copy.path(), &device::plain()[0]).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("`model_type`: expected a string, got none")
-    );
+    assert_says(error, "`model_type`: expected a string, got none");
 }
 
 /// `transformers` 5 keeps a head with elements of its own, though the config calls it tied.
@@ -243,12 +214,6 @@ fn a_bert_without_a_model_type() {
 fn a_head_of_bert_that_the_config_calls_tied() {
     let copy = FolderCopy::with_field("bert_untied", "tie_word_embeddings", json!(true));
     check_bert("bert_untied", copy.path());
-}
-
-/// A head of its own, whose bias is not the one that a tied head has.
-#[test]
-fn bert_with_a_head_of_its_own() {
-    check_bert("bert_untied", &original("bert_untied"));
 }
 
 /// The names of the first files, with the head of the other pretraining task, and what a tied head has twice.
@@ -262,15 +227,16 @@ fn older_names_of_bert() {
             (name.replace("LayerNorm.bias", "LayerNorm.beta"), tensor)
         });
         tensors.extend(renamed);
+        let (embedding, bias) = (
+            "bert.embeddings.word_embeddings.weight",
+            "cls.predictions.bias",
+        );
         let copies = [
-            (
-                "cls.predictions.decoder.weight",
-                "bert.embeddings.word_embeddings.weight",
-            ),
-            ("cls.predictions.decoder.bias", "cls.predictions.bias"),
-            ("cls.seq_relationship.weight", "cls.predictions.bias"),
-            ("bert.pooler.dense.weight", "cls.predictions.bias"),
-            ("bert.embeddings.position_ids", "cls.predictions.bias"),
+            ("cls.predictions.decoder.weight", embedding),
+            ("cls.predictions.decoder.bias", bias),
+            ("cls.seq_relationship.weight", bias),
+            ("bert.pooler.dense.weight", bias),
+            ("bert.embeddings.position_ids", bias),
         ];
         for (name, of) in copies {
             let tensor = tensors[of].clone();

@@ -11,6 +11,20 @@ pub(super) fn original(family: &str) -> PathBuf {
     reference_path(&format!("hugging_face/{family}"))
 }
 
+/// Copies the files of a folder, and of the folders in it.
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            std::fs::create_dir(&copy).unwrap();
+            copy_files(&path, &copy);
+        } else {
+            std::fs::copy(&path, copy).unwrap();
+        }
+    }
+}
+
 /// A copy of a folder, which is removed when it is dropped.
 pub(super) struct FolderCopy(tempfile::TempDir);
 
@@ -20,11 +34,7 @@ pub(super) type Stored = (Map<String, Value>, Vec<u8>);
 impl FolderCopy {
     pub(super) fn of(family: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for entry in std::fs::read_dir(original(family)).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap();
-            std::fs::copy(&path, folder.path().join(name)).unwrap();
-        }
+        copy_files(&original(family), folder.path());
         Self(folder)
     }
 

@@ -6,4 +6,5 @@ mod encoders;
 mod folder;
 mod references;
 mod refusals;
+mod sentences;
 mod variants;

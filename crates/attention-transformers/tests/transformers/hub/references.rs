@@ -1,17 +1,16 @@
 //! Logits equal the logits of `transformers`, at every position, all at once and by a cache.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use attention_core::import::ImportError;
 use attention_core::{NewRows, ScoringFunction};
-use attention_tests::{Array, assert_close, device, hugging_face_attention, hugging_face_logits};
+use attention_import::ImportError;
+use attention_tests::{Array, assert_close, assert_says, device, hugging_face_logits};
 use attention_transformers::hub::{
-    OpenModel, load_bert, load_bloom, load_gemma, load_gemma2, load_gemma3, load_gpt_oss_attention,
-    load_gpt2, load_llama, load_mistral, load_opt, load_phi3, load_qwen2, load_qwen3,
-    load_t5_encoder, open,
+    OpenModel, load_bert, load_bloom, load_gemma, load_gemma2, load_gemma3, load_gpt2, load_llama,
+    load_mistral, load_opt, load_phi3, load_qwen2, load_qwen3, load_t5_encoder, open,
 };
 use attention_transformers::{GenerateConfig, LanguageModel};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::folder::{FolderCopy, original};
 
@@ -27,15 +26,28 @@ pub(super) fn tensor(texts: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(data, device)
 }
 
+pub(super) type Loaded<S> = Result<LanguageModel<S>, ImportError>;
+
+/// The model at `folder` has the features of the family's own.
+pub(super) fn assert_same_features(family: &str, folder: &Path) {
+    let device = &device::plain()[0];
+    let [found, expected] = [folder, &original(family)].map(|folder| {
+        let model = open(folder, device).unwrap();
+        let tokens = tensor(&[vec![3, 1, 4, 2, 5]], device);
+        model.features(tokens, NewRows::All).into_data()
+    });
+    assert_eq!(found, expected, "{family}");
+}
+
 /// Compares the logits of the model at `folder` with a family's logits.
 pub(super) fn check_logits<S: ScoringFunction>(
     family: &str,
     folder: &Path,
-    load: impl Fn(&Path, &Device) -> Result<LanguageModel<S>, ImportError>,
+    load: fn(PathBuf, &Device) -> Loaded<S>,
 ) {
     let expected = hugging_face_logits(family);
     device::each(|device| {
-        let model = load(folder, device).unwrap();
+        let model = load(folder.to_owned(), device).unwrap();
         let tokens = tensor(&expected.tokens, device);
         let logits = model.forward(tokens.clone(), NewRows::All);
         assert_close(family, logits, &expected.logits, TOLERANCE);
@@ -51,12 +63,9 @@ pub(super) fn check_logits<S: ScoringFunction>(
 }
 
 /// Greedy tokens have the highest logits of whole texts.
-fn check_generation<S: ScoringFunction>(
-    family: &str,
-    load: impl Fn(&Path, &Device) -> Result<LanguageModel<S>, ImportError>,
-) {
+fn check_generation<S: ScoringFunction>(family: &str, load: fn(PathBuf, &Device) -> Loaded<S>) {
     device::each(|device| {
-        let model = load(&original(family), device).unwrap();
+        let model = load(original(family), device).unwrap();
         let prompts = hugging_face_logits(family).tokens;
         // GPT-2 has 13 positions.
         let prompts = [prompts[0][..7].to_vec(), prompts[1][..4].to_vec()];
@@ -67,10 +76,8 @@ fn check_generation<S: ScoringFunction>(
             for token in generated.tokens {
                 let logits = model.forward(tensor(&[text.clone()], device), NewRows::All);
                 let last = logits.narrow(1, text.len() - 1, 1).argmax(2);
-                let [best] = last.into_data().iter::<i64>().collect::<Vec<_>>()[..] else {
-                    panic!("one token expected");
-                };
-                assert_eq!(i64::from(token), best, "{family}: after {text:?}");
+                let best = last.into_data().iter::<i64>().next();
+                assert_eq!(best, Some(i64::from(token)), "{family}: after {text:?}");
                 text.push(token);
             }
         }
@@ -88,21 +95,21 @@ macro_rules! families {
 }
 
 families! {
-    llama: "llama", |folder, device| load_llama(folder, device);
-    llama_in_shards: "llama_sharded", |folder, device| load_llama(folder, device);
-    mistral: "mistral", |folder, device| load_mistral(folder, device);
-    ministral: "ministral", |folder, device| load_mistral(folder, device);
-    phi3: "phi3", |folder, device| load_phi3(folder, device);
-    gemma: "gemma", |folder, device| load_gemma(folder, device);
-    qwen2: "qwen2", |folder, device| load_qwen2(folder, device);
-    qwen2_tied: "qwen2_tied", |folder, device| load_qwen2(folder, device);
-    qwen3: "qwen3", |folder, device| load_qwen3(folder, device);
-    gemma2: "gemma2", |folder, device| load_gemma2(folder, device);
-    gemma3: "gemma3", |folder, device| load_gemma3(folder, device);
-    gemma3_beside_pictures: "gemma3_pictures", |folder, device| load_gemma3(folder, device);
-    gpt2: "gpt2", |folder, device| load_gpt2(folder, device);
-    opt: "opt", |folder, device| load_opt(folder, device);
-    bloom: "bloom", |folder, device| load_bloom(folder, device);
+    llama: "llama", load_llama;
+    llama_in_shards: "llama_sharded", load_llama;
+    mistral: "mistral", load_mistral;
+    ministral: "ministral", load_mistral;
+    phi3: "phi3", load_phi3;
+    gemma: "gemma", load_gemma;
+    qwen2: "qwen2", load_qwen2;
+    qwen2_tied: "qwen2_tied", load_qwen2;
+    qwen3: "qwen3", load_qwen3;
+    gemma2: "gemma2", load_gemma2;
+    gemma3: "gemma3", load_gemma3;
+    gemma3_beside_pictures: "gemma3_pictures", load_gemma3;
+    gpt2: "gpt2", load_gpt2;
+    opt: "opt", load_opt;
+    bloom: "bloom", load_bloom;
 }
 
 /// Opened by the folder alone, each family has the features that it has by its name.
@@ -139,18 +146,16 @@ fn any_family_is_opened() {
             features!(load_t5_encoder, "mt5", None),
         ];
         for (family, expected) in by_name {
-            let features = open(original(family), device)
-                .unwrap()
-                .features(tokens(), rows);
-            assert_eq!(features.into_data(), expected.into_data(), "{family}");
+            let model = open(original(family), device).unwrap();
+            let features = model.features(tokens(), rows).into_data();
+            assert_eq!(features, expected.into_data(), "{family}");
         }
-        let error = open(original("gpt_oss"), device).unwrap_err().to_string();
-        let families =
+        let other = FolderCopy::with_field("llama", "model_type", serde_json::json!("gpt_oss"));
+        let error = open(other.path(), device).unwrap_err().to_string();
+        let first =
             r#"`model_type`: expected "llama" or "mistral" or "ministral" or "qwen2" or "phi3""#;
-        assert!(
-            error.contains(families) && error.ends_with(r#"or "bart" or "mbart", got "gpt_oss""#),
-            "{error}"
-        );
+        let last = r#"or "bart" or "mbart", got "gpt_oss""#;
+        assert!(error.contains(first) && error.ends_with(last), "{error}");
     });
 }
 
@@ -165,6 +170,7 @@ fn decoders_with_other_heads_or_without_one() {
         ("gemma3_pictures", "language_model.model."),
         ("gpt2", "transformer."),
         ("opt", "model."),
+        ("bloom", "transformer."),
     ] {
         let alone = FolderCopy::of(family);
         alone.change_tensors(|tensors| {
@@ -176,7 +182,9 @@ fn decoders_with_other_heads_or_without_one() {
         with_classes.change_tensors(|tensors| {
             tensors.remove("lm_head.weight");
             let tensor = tensors.first_key_value().unwrap().1.clone();
-            tensors.insert("score.weight".to_string(), tensor);
+            for name in ["score.weight", "multiple_choice_head.summary.weight"] {
+                tensors.insert(name.to_string(), tensor.clone());
+            }
         });
         let wrapped = FolderCopy::of(family);
         wrapped.change_tensors(|tensors| {
@@ -204,12 +212,45 @@ fn decoders_with_other_heads_or_without_one() {
     let model = open(folder.path(), device).unwrap();
     assert!(matches!(model, OpenModel::RotaryEncoder(_)));
     let error = load_llama(folder.path(), device).unwrap_err().to_string();
-    assert!(
-        error.contains("expected a tensor `lm_head.weight`"),
-        "{error}"
-    );
+    assert_says(&error, "expected a tensor `lm_head.weight`");
     let model = open(original("gemma"), device).unwrap();
     assert!(matches!(model, OpenModel::Rotary(_)));
+}
+
+/// A tied model whose file has the embedding under the name of the head alone, as `safetensors.torch.save_model` writes
+/// it: the same features and logits. Without a tie the embedding is missing.
+#[test]
+fn tied_embeddings_under_another_name() {
+    let device = &device::plain()[0];
+    for (family, own) in [
+        ("qwen2_tied", "model.embed_tokens.weight"),
+        ("gpt2", "transformer.wte.weight"),
+        ("opt", "model.decoder.embed_tokens.weight"),
+        ("bloom", "transformer.word_embeddings.weight"),
+        ("roberta", "roberta.embeddings.word_embeddings.weight"),
+    ] {
+        let head = match family {
+            "roberta" => "lm_head.decoder.weight",
+            _ => "lm_head.weight",
+        };
+        let copy = FolderCopy::of(family);
+        copy.change_tensors(|tensors| {
+            let embedding = tensors.remove(own).unwrap();
+            tensors.insert(head.to_string(), embedding);
+        });
+        assert_same_features(family, copy.path());
+    }
+    let copy = FolderCopy::of("llama");
+    copy.change_tensors(|tensors| drop(tensors.remove("model.embed_tokens.weight")));
+    let error = open(copy.path(), device).unwrap_err().to_string();
+    assert_says(&error, "expected a tensor `model.embed_tokens.weight`");
+}
+
+/// `transformers` ignores the windows of a Llama's config.
+#[test]
+fn a_window_of_a_llama_is_ignored() {
+    let copy = FolderCopy::with_field("llama", "sliding_window", serde_json::json!(3));
+    check_logits("llama", copy.path(), load_llama);
 }
 
 /// Two names that differ by a wrapper alone are no two tensors.
@@ -232,43 +273,9 @@ fn heads_of_their_own_that_the_config_calls_tied() {
     for family in ["llama", "qwen2", "phi3"] {
         let copy = FolderCopy::with_field(family, "tie_word_embeddings", serde_json::json!(true));
         match family {
-            "llama" => check_logits(family, copy.path(), |folder, device| {
-                load_llama(folder, device)
-            }),
-            "qwen2" => check_logits(family, copy.path(), |folder, device| {
-                load_qwen2(folder, device)
-            }),
-            _ => check_logits(family, copy.path(), |folder, device| {
-                load_phi3(folder, device)
-            }),
+            "llama" => check_logits(family, copy.path(), load_llama),
+            "qwen2" => check_logits(family, copy.path(), load_qwen2),
+            _ => check_logits(family, copy.path(), load_phi3),
         }
     }
-}
-
-#[test]
-fn attention_of_gpt_oss() {
-    let expected = hugging_face_attention("gpt_oss");
-    let [layers, batch, num_rows, size] = expected.outputs.shape[..] else {
-        panic!("four axes expected");
-    };
-    device::each(|device| {
-        for layer in 0..layers {
-            let attention = load_gpt_oss_attention(original("gpt_oss"), layer, device).unwrap();
-            let outputs = &expected.outputs;
-            let outputs = Array::from_fn(&[batch, num_rows, size], |at| {
-                outputs.at(&[layer, at[0], at[1], at[2]])
-            });
-            let rows = expected.rows.tensor::<3>(device, DType::F32);
-            let whole = Array::read(attention.forward(rows.clone()));
-            assert_close(format!("layer {layer}"), &whole, &outputs, TOLERANCE);
-            let mut cache = attention.cache();
-            let parts = PARTS.map(|[start, len]| {
-                let rows = rows.clone().narrow(1, start, len);
-                attention.forward_cached(rows, NewRows::All, &mut cache)
-            });
-            let cached = Array::read(Tensor::cat(parts.to_vec(), 1));
-            let what = format!("layer {layer}, cached");
-            assert_close(&what, &cached, &outputs, TOLERANCE);
-        }
-    });
 }

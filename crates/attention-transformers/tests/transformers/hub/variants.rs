@@ -22,9 +22,7 @@ fn older_names_of_angles() {
         scaling.insert("type".into(), kind);
         config.insert("rope_scaling".into(), scaling.clone().into());
     });
-    check_logits("llama", copy.path(), |folder, device| {
-        load_llama(folder, device)
-    });
+    check_logits("llama", copy.path(), load_llama);
 
     let copy = FolderCopy::of("gemma3");
     copy.change_json("config.json", |config| {
@@ -37,17 +35,13 @@ fn older_names_of_angles() {
         config.remove("layer_types");
         config.insert("sliding_window_pattern".into(), json!(2));
     });
-    check_logits("gemma3", copy.path(), |folder, device| {
-        load_gemma3(folder, device)
-    });
+    check_logits("gemma3", copy.path(), load_gemma3);
 
     let copy = FolderCopy::of("gemma2");
     copy.change_json("config.json", |config| {
         config.remove("layer_types");
     });
-    check_logits("gemma2", copy.path(), |folder, device| {
-        load_gemma2(folder, device)
-    });
+    check_logits("gemma2", copy.path(), load_gemma2);
 }
 
 /// The files of OpenAI and BigScience have the model alone; OpenAI's have masks, too.
@@ -80,12 +74,8 @@ fn names_without_a_prefix() {
             }
         });
         match family {
-            "gpt2" => check_logits(family, copy.path(), |folder, device| {
-                load_gpt2(folder, device)
-            }),
-            _ => check_logits(family, copy.path(), |folder, device| {
-                load_bloom(folder, device)
-            }),
+            "gpt2" => check_logits(family, copy.path(), load_gpt2),
+            _ => check_logits(family, copy.path(), load_bloom),
         }
     }
 }
@@ -132,9 +122,7 @@ fn windows_without_a_field() {
 #[test]
 fn the_gelu_of_a_first_gemma() {
     let copy = FolderCopy::with_field("gemma", "hidden_act", json!("gelu"));
-    check_logits("gemma", copy.path(), |folder, device| {
-        load_gemma(folder, device)
-    });
+    check_logits("gemma", copy.path(), load_gemma);
 }
 
 #[test]
@@ -145,9 +133,7 @@ fn buffers_of_angles_are_left_alone() {
         let name = "model.layers.1.self_attn.rotary_emb.inv_freq";
         tensors.insert(name.into(), buffer);
     });
-    check_logits("llama", copy.path(), |folder, device| {
-        load_llama(folder, device)
-    });
+    check_logits("llama", copy.path(), load_llama);
 }
 
 /// A file may have the embedding a second time, as the head.
@@ -158,9 +144,7 @@ fn a_tied_head_is_the_embedding() {
         let embedding = tensors["model.embed_tokens.weight"].clone();
         tensors.insert("lm_head.weight".into(), embedding);
     });
-    check_logits("gemma2", copy.path(), |folder, device| {
-        load_gemma2(folder, device)
-    });
+    check_logits("gemma2", copy.path(), load_gemma2);
 }
 
 /// Also gains that a file has less 1, and sums of logits that a soft-cap has bent.

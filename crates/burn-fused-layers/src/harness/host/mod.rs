@@ -16,8 +16,7 @@ use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
 use cpu_kernels::{Buffer, LayerReal, Matrix};
 
 use super::kernel::Gradient;
-use super::optional::OptionalTensor;
-use super::tracked::{TensorMap, TrackedInputs};
+use super::tracked::TrackedInputs;
 
 /// A backend whose tensors the kernels can read.
 pub trait CpuBackend: Backend {
@@ -165,32 +164,18 @@ where
     B: CpuBackend,
     I: TrackedInputs<B, N>,
 {
-    inputs.map(&mut Readable)
-}
-
-struct Readable;
-
-impl<B: CpuBackend> TensorMap<B, B> for Readable {
-    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
+    inputs.map::<B>(&mut |tensor: Option<FloatTensor<B>>, tracked: bool| {
+        let tensor = tensor?;
         let is_half = matches!(tensor.dtype(), DType::F16 | DType::BF16);
-        if tensor.rank() > 1 {
+        Some(if tracked && tensor.rank() > 1 {
             B::readable(tensor)
-        } else if is_half {
+        } else if tracked && is_half {
             // Kernels take vectors in the type that they compute in.
             B::contiguous(B::float_cast(tensor, FloatDType::F32))
         } else {
             B::contiguous(tensor)
-        }
-    }
-
-    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        let readable = |tensor| <Self as TensorMap<B, B>>::tracked(self, tensor);
-        tensor.into_option().map(readable).into()
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        tensor.into_option().map(B::contiguous).into()
-    }
+        })
+    })
 }
 
 /// A readable tensor of two axes.

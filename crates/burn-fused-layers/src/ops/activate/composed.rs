@@ -18,9 +18,11 @@ use crate::harness::kernel::{Asked, Gradient, Kernel};
 const FAR: f64 = 80.0;
 
 /// The definition in training: one node.
-pub(crate) const fn kernel<B: Backend>() -> Kernel<B, ActivateInputs<B>, ActivateInputs<B>, 2> {
+pub(crate) const fn kernel<B: Backend>()
+-> Kernel<B, ActivateInputs<B>, FloatTensor<B>, ActivateInputs<B>, 2> {
     Kernel {
-        forward: |inputs| (forward(inputs.clone()), inputs),
+        infer: forward,
+        train: |inputs, _| (forward(inputs.clone()), inputs),
         backward,
     }
 }

@@ -3,30 +3,31 @@
 pub(super) mod composed;
 pub(super) mod cpu;
 
+use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType};
 use cpu_kernels::Activation;
 
 use super::{ActivateInputs, LinearInputs};
 use crate::harness::optional::OptionalTensor;
-use crate::harness::tracked::tracked_inputs;
+use crate::harness::tracked::inputs;
 
-/// Inputs of [`LayerOps::activate_linear`](super::LayerOps::activate_linear), in f32 or f64.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct ActivateLinearInputs<B: Backend> {
-    /// The elements that the function is applied to, `[rows, in]`.
-    pub input: FloatTensor<B>,
-    /// The factor of each result, `[rows, in]`.
-    #[extension_type]
-    pub factor: OptionalTensor<B>,
-    /// `[in, out]`
-    pub weight: FloatTensor<B>,
-    /// `[out]`
-    #[extension_type]
-    pub bias: OptionalTensor<B>,
-    /// The function.
-    pub function: Activation,
+inputs! {
+    /// Inputs of [`LayerOps::activate_linear`](super::LayerOps::activate_linear), in f32 or f64.
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct ActivateLinearInputs[4] {
+        /// The elements that the function is applied to, `[rows, in]`.
+        tracked input: FloatTensor<B>,
+        /// The factor of each result, `[rows, in]`.
+        #[extension_type]
+        tracked_option factor: OptionalTensor<B>,
+        /// `[in, out]`
+        tracked weight: FloatTensor<B>,
+        /// `[out]`
+        #[extension_type]
+        tracked_option bias: OptionalTensor<B>,
+        /// The function.
+        same function: Activation,
+    }
 }
 
 impl<B: Backend> ActivateLinearInputs<B> {
@@ -51,11 +52,3 @@ impl<B: Backend> ActivateLinearInputs<B> {
         (activation, layer)
     }
 }
-
-tracked_inputs!(ActivateLinearInputs[4], first: input, {
-    input: tracked,
-    factor: tracked_option,
-    weight: tracked,
-    bias: tracked_option,
-    function: same,
-});

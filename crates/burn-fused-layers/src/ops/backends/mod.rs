@@ -8,23 +8,19 @@
 //! | | normalizations and recurrent layers are one node each in training, with a gradient of their own |
 //! | remote devices | the definitions, one operation of Burn's by one |
 
-#[cfg(feature = "autodiff")]
-mod autodiff;
-mod cpu;
-
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::Device;
 
-use super::layer_backend::LayerBackend;
+use super::layer_ops::LayerBackend;
 
 #[cfg(feature = "flex")]
 impl LayerBackend for burn::backend::Flex {
-    const LAYERS: super::layer_backend::LayerKernels<Self> = cpu::kernels();
+    const LAYERS: super::layer_ops::LayerKernels<Self> = super::layer_ops::cpu_kernels();
 }
 
 #[cfg(feature = "ndarray")]
 impl LayerBackend for burn::backend::NdArray {
-    const LAYERS: super::layer_backend::LayerKernels<Self> = cpu::kernels();
+    const LAYERS: super::layer_ops::LayerKernels<Self> = super::layer_ops::cpu_kernels();
 }
 
 #[cfg(feature = "cubecl-backend")]

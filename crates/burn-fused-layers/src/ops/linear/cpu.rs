@@ -5,7 +5,6 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Level, Matrix, Packing, ProductStart, column_sums, product, product_packed};
 
 use super::LinearInputs;
-use super::kept_weights::{KeptWeight, kept};
 use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::{
     CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_compiled,
@@ -30,14 +29,7 @@ pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>
             None => ProductStart::Zero,
         };
         let [left, right] = [input, weight].map(matrix::<B, E>);
-        let kept = match shared {
-            Some(_) => None,
-            None => kept::<B, E>(weight, rows),
-        };
-        let packing = match shared {
-            Some(shared) => Some(&shared.packings()[0]),
-            None => kept.as_deref().map(KeptWeight::packing),
-        };
+        let packing = shared.as_ref().map(|shared| &shared.packings()[0]);
         multiply(left, (right, packing), start, &mut output);
         tensor::<B, E>(output, [rows, columns], E::DTYPE, input)
     });

@@ -24,7 +24,7 @@ pub(crate) fn infer<B: CpuBackend>(
 }
 
 /// The loss, the predictions and the gradients that are wanted, which need the logits that are there now.
-pub(crate) fn forward<B: CpuBackend>(
+pub(crate) fn train<B: CpuBackend>(
     inputs: LinearCrossEntropyInputs<B>,
     wanted: [bool; 3],
 ) -> ((FloatTensor<B>, IntTensor<B>), Unscaled<B>) {

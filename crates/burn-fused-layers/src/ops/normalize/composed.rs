@@ -10,8 +10,13 @@ use super::{NormalizeInputs, Normalized};
 use crate::harness::kernel::{Asked, Gradient, Kernel};
 
 /// The definition in training: one node.
-pub(crate) const fn kernel<B: Backend>() -> Kernel<B, NormalizeInputs<B>, Normalized<B>, 3> {
-    Kernel { forward, backward }
+pub(crate) const fn kernel<B: Backend>()
+-> Kernel<B, NormalizeInputs<B>, FloatTensor<B>, Normalized<B>, 3> {
+    Kernel {
+        infer: |inputs| forward(inputs).0,
+        train: |inputs, _| forward(inputs),
+        backward,
+    }
 }
 
 /// `h gain + bias` with `h = (x - mean) / sqrt(variance + epsilon)`, where the root mean square has no mean; and what

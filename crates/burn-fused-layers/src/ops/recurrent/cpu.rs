@@ -60,7 +60,10 @@ pub(crate) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B>
 }
 
 /// The states, and what the backward pass needs: of the inputs' gates their values.
-pub(crate) fn forward<B: CpuBackend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<B>) {
+pub(crate) fn train<B: CpuBackend>(
+    inputs: RecurrentInputs<B>,
+    _wanted: [bool; 4],
+) -> (FloatTensor<B>, Recurred<B>) {
     let mut inputs = contiguous(inputs);
     let shape @ [_, batch, steps, size] = states_shape(&inputs);
     let (states, saved) = with_compiled!(inputs.gates.dtype(), E => {

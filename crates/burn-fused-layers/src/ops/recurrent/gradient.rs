@@ -9,12 +9,12 @@ use burn::tensor::Scalar;
 use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::harness::kernel::{Asked, Gradient, TrainedKernel};
+use crate::harness::kernel::{Asked, Gradient, Kernel};
 
 /// The definition in training: one node, with a gradient of its own.
 pub(crate) const fn kernel<B: Backend>()
--> TrainedKernel<B, RecurrentInputs<B>, FloatTensor<B>, Recurred<B>, 4> {
-    TrainedKernel {
+-> Kernel<B, RecurrentInputs<B>, FloatTensor<B>, Recurred<B>, 4> {
+    Kernel {
         infer: steps::composed,
         train: |inputs, _| forward(inputs),
         backward,

@@ -1,20 +1,20 @@
 //! Recurrent layers over whole sequences: GRU and LSTM, one layer in one direction.
 
 pub(super) mod cpu;
-#[cfg(feature = "autodiff")]
 pub(super) mod gradient;
 pub(super) mod states;
 pub(super) mod steps;
 
 use std::sync::Arc;
 
+use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType};
 use burn::config::Config;
 
+use self::states::StateDeposit;
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
-use crate::harness::tracked::tracked_inputs;
+use crate::harness::tracked::inputs;
 
 /// The computation of a step.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]
@@ -118,44 +118,34 @@ impl Steps {
     }
 }
 
-/// Inputs of [`LayerOps::recurrent`](super::LayerOps::recurrent).
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct RecurrentInputs<B: Backend> {
-    /// The input's share of the gates, `[batch, steps, gates * hidden_size]`.
-    pub gates: FloatTensor<B>,
-    /// `[hidden_size, gates * hidden_size]`
-    pub hidden_weight: FloatTensor<B>,
-    /// `[gates * hidden_size]`
-    pub hidden_bias: FloatTensor<B>,
-    /// `[states, batch, hidden_size]`
-    pub initial: FloatTensor<B>,
-    /// The computation of a step.
-    pub cell: CellKind,
-    /// Which steps there are.
-    pub steps: Arc<Steps>,
-    /// The part that calls with the same weight share.
-    pub shared: Option<SharedWeight>,
-    /// Where readers of the states deposit their gradients; of one call alone.
-    pub reads: GradientSlot,
+inputs! {
+    /// Inputs of [`LayerOps::recurrent`](super::LayerOps::recurrent).
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct RecurrentInputs[4] {
+        /// The input's share of the gates, `[batch, steps, gates * hidden_size]`.
+        tracked gates: FloatTensor<B>,
+        /// `[hidden_size, gates * hidden_size]`
+        tracked hidden_weight: FloatTensor<B>,
+        /// `[gates * hidden_size]`
+        tracked hidden_bias: FloatTensor<B>,
+        /// `[states, batch, hidden_size]`
+        tracked initial: FloatTensor<B>,
+        /// The computation of a step.
+        same cell: CellKind,
+        /// Which steps there are.
+        same steps: Arc<Steps>,
+        /// The part that calls with the same weight share.
+        same shared: Option<SharedWeight>,
+        /// Where readers of the states deposit their gradients; of one call alone.
+        same reads: GradientSlot,
+    }
+    slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None, None];
+    readers: StateDeposit in reads;
 }
-
-tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| {
-    [None, SharedWeight::slot_of(&inputs.shared), None, None]
-}, {
-    gates: tracked,
-    hidden_weight: tracked,
-    hidden_bias: tracked,
-    initial: tracked,
-    cell: same,
-    steps: same,
-    shared: same,
-    reads: same,
-});
 
 /// The saved state of the backward pass.
 #[derive(Clone, Debug)]
-pub(super) struct Recurred<B: Backend> {
+pub(crate) struct Recurred<B: Backend> {
     /// The kernels have the gates' values in the place of the input's share of them.
     pub(super) inputs: RecurrentInputs<B>,
     /// `[states, batch, steps, hidden_size]`

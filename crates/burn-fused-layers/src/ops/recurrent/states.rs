@@ -1,12 +1,30 @@
 //! A state of a recurrent layer, as it is read, and its gradient, which readers deposit for the layer's backward pass;
 //! see [`deferred_gradients`](crate::harness::deferred_gradients).
 
+#[cfg(feature = "autodiff")]
+use std::marker::PhantomData;
+
+#[cfg(feature = "autodiff")]
+use burn::backend::Autodiff;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice};
+#[cfg(feature = "autodiff")]
+use burn_autodiff::{
+    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
 
 use super::RecurrentInputs;
 use crate::harness::kernel::Asked;
+#[cfg(feature = "autodiff")]
+use crate::harness::{
+    deferred_gradients::{GradientSlot, marker},
+    differentiate::pass_of,
+};
+#[cfg(feature = "autodiff")]
+use crate::paths;
 
 /// The steps at which a state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +54,51 @@ pub(crate) fn read<B: Backend>(
     };
     let ranges = [index..index + 1, 0..batch, steps, 0..size];
     B::float_slice(states, &ranges.map(Slice::from))
+}
+
+/// [`read`] in training, where the gradient may be deposited in `slot`.
+#[cfg(feature = "autodiff")]
+pub(crate) fn read_trained<B: Backend, C: CheckpointStrategy>(
+    states: FloatTensor<Autodiff<B, C>>,
+    index: usize,
+    steps: StepsRead,
+    slot: GradientSlot,
+) -> FloatTensor<Autodiff<B, C>> {
+    if !(paths::defers() && slot.is_of(states.id().value)) {
+        return read::<Autodiff<B, C>>(states, index, steps);
+    }
+    let (states, node) = states.into_parts();
+    let state = read::<B>(states, index, steps);
+    let prepared = ReadStateGradient::<B>(PhantomData).prepare::<C>([node]);
+    match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish((index, steps, slot), state),
+        OpsKind::UnTracked(prep) => prep.finish(state),
+    }
+}
+
+/// The gradient of a recurrent layer's state that was read, deposited for the backward pass of the layer.
+#[cfg(feature = "autodiff")]
+#[derive(Debug)]
+struct ReadStateGradient<B>(PhantomData<fn() -> B>);
+
+#[cfg(feature = "autodiff")]
+impl<B: Backend> Backward<B, 1> for ReadStateGradient<B> {
+    type State = (usize, StepsRead, GradientSlot);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
+            return;
+        };
+        let pass = pass_of::<B>(grads, &gradient);
+        grads.register::<B>(layer.id, marker::<B, 4>(&gradient));
+        let deposit = StateDeposit::<B> {
+            index,
+            steps,
+            gradient,
+        };
+        slot.deposit(pass, layer.id.value, deposit);
+    }
 }
 
 /// The gradient of what a reader read.

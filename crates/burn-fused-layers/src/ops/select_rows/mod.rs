@@ -2,29 +2,25 @@
 
 pub(super) mod cpu;
 
+use burn::backend::Backend;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, ExtensionType};
 
 use crate::harness::deferred_gradients::GradientSlot;
-use crate::harness::tracked::tracked_inputs;
+use crate::harness::tracked::inputs;
 
-/// Inputs of [`LayerOps::select_rows`](super::LayerOps::select_rows).
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub struct SelectRowsInputs<B: Backend> {
-    /// `[rows, size]`
-    pub table: FloatTensor<B>,
-    /// `[selected]`
-    pub indices: IntTensor<B>,
-    /// Where calls with the same table deposit their gradients.
-    pub slot: Option<GradientSlot>,
+inputs! {
+    /// Inputs of [`LayerOps::select_rows`](super::LayerOps::select_rows).
+    #[extension_type(fusion: cfg(feature = "fusion"))]
+    pub struct SelectRowsInputs[1] {
+        /// `[rows, size]`
+        tracked table: FloatTensor<B>,
+        /// `[selected]`
+        same indices: IntTensor<B>,
+        /// Where calls with the same table deposit their gradients.
+        same slot: Option<GradientSlot>,
+    }
+    slots: |inputs| [inputs.slot.clone()];
 }
-
-tracked_inputs!(SelectRowsInputs[1], first: table, slots: |inputs| [inputs.slot.clone()], {
-    table: tracked,
-    indices: same,
-    slot: same,
-});
 
 /// The definition.
 pub(super) fn composed<B: Backend>(inputs: SelectRowsInputs<B>) -> FloatTensor<B> {

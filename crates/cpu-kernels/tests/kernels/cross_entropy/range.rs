@@ -39,10 +39,8 @@ fn logits_at_the_ends_of_the_range<E: LayerReal>(largest: f64, tolerance: f64) {
             let difference = (loss - 3_f64.ln()).abs();
             assert!(difference < tolerance, "{level:?} {logit:e}: {loss}");
             for (gradient, expected) in gradients.iter().zip([1.0, -2.0, 1.0]) {
-                assert!(
-                    (3.0 * gradient - expected).abs() < tolerance,
-                    "{level:?} {logit:e}"
-                );
+                let is_near = (3.0 * gradient - expected).abs() < tolerance;
+                assert!(is_near, "{level:?} {logit:e}");
             }
         }
         // Logits at both ends, as far as the type reaches.

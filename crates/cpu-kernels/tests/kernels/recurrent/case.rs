@@ -229,10 +229,8 @@ pub(crate) fn kernels<E: LayerReal>(level: Level, case: &Case, inputs: &Inputs<E
                 layer.backward(level, &outputs, gradients);
                 passes.push([&results.gates, &hidden, &results.initial].map(|of| bits(of)));
             }
-            assert!(
-                passes[0] == passes[2] && passes[1] == passes[2],
-                "{case:?}, packed"
-            );
+            let holds = passes[0] == passes[2] && passes[1] == passes[2];
+            assert!(holds, "{case:?}, packed");
             for wanted in [[true, false], [false, true], [false, false]] {
                 let (mut gates, mut initial) = (gates.clone(), nan(inputs.initial.len()));
                 let mut some = nan(gates.len());

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::chromium::Browser;
 use crate::page::{HOSTILE, data_of, train_on_hostile_texts};
-use crate::program::{succeed, trained};
+use crate::program::{Folder, succeed, trained};
 
 /// A page of two texts, on which a recurrent model stands beside a Transformer.
 fn page() -> &'static Path {
@@ -155,8 +155,7 @@ fn markup_in_texts_does_nothing() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     train_on_hostile_texts(folder);
     let args = ["--model", "run", "--output", "x.html"];
     succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{succeed, train_args, trained};
+use crate::program::{Folder, succeed, train_args, trained};
 
 /// The data of a page.
 pub(crate) fn data_of(file: &Path) -> Value {
@@ -51,10 +51,8 @@ fn string(value: &Value) -> &str {
 
 #[track_caller]
 fn assert_near(found: f64, expected: f64, tolerance: f64) {
-    assert!(
-        (found - expected).abs() <= tolerance,
-        "{found} is not {expected}"
-    );
+    let is_near = (found - expected).abs() <= tolerance;
+    assert!(is_near, "{found} is not {expected}");
 }
 
 /// The log-probabilities of the tokens of an output and of its end, by `score`.
@@ -191,8 +189,7 @@ fn a_source_of_one_token_has_no_occlusion() {
 
 #[test]
 fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let args = "train reverse --model transformer --out a --train-pairs 64 --valid-pairs 10 --batch-size 32 --hidden 8 \
                 --heads 2 --epochs 1 --threads 1";
     succeed(folder, &args);
@@ -254,8 +251,7 @@ pub(crate) fn train_on_hostile_texts(folder: &Path) {
 
 #[test]
 fn markup_in_texts_is_data() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     train_on_hostile_texts(folder);
     let args = ["--model", "run", "--output", "x.html"];
     succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
@@ -264,10 +260,8 @@ fn markup_in_texts_is_data() {
         let html = fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(html.matches("<script").count(), 2, "{name}");
         assert_eq!(html.matches("</script>").count(), 2, "{name}");
-        assert!(
-            !html.contains("<img") && !html.contains('\u{2028}'),
-            "{name}"
-        );
+        let holds = !html.contains("<img") && !html.contains('\u{2028}');
+        assert!(holds, "{name}");
         let data = data_of(&folder.join(name));
         let items = list(&data["items"]).iter();
         let mut found: Vec<&str> = items

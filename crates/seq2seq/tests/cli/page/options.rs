@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::data_of;
-use crate::program::{fail, rows, run_with_usage_error, succeed, trained};
+use crate::program::{Folder, fail, rows, run_with_usage_error, succeed, trained};
 
 #[test]
 fn options_that_do_not_fit_are_refused() {
@@ -35,8 +35,7 @@ eval --report x.html --report-items 0 | the number of items in a report: expecte
 
 #[test]
 fn a_model_of_other_tokens_is_no_comparison() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
     fs::write(folder.join("pairs.tsv"), lines).unwrap();
     for (out, tokens) in [("a", "chars"), ("b", "spaces")] {
@@ -48,11 +47,8 @@ fn a_model_of_other_tokens_is_no_comparison() {
     }
     let message = "the source tokens of the model to compare with: expected chars of nfc, as in the first, found \
                    spaces of nfc";
-    fail(
-        folder,
-        "eval --model a --compare b --report x.html",
-        message,
-    );
+    let args = "eval --model a --compare b --report x.html";
+    fail(folder, args, message);
     // On a page each reads a text by itself.
     let args = "attend 0101 --model a --compare b --output x.html";
     succeed(folder, &args);

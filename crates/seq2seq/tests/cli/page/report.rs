@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{assert_near, data_of, list, number};
-use crate::program::{ended, succeed, train_args, trained};
+use crate::program::{Folder, ended, succeed, train_args, trained};
 
 /// The output of greedy search.
 fn greedy(explanation: &Value) -> &Value {
@@ -92,8 +92,7 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
 
 #[test]
 fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     for (out, epochs) in [("a", "1"), ("b", "3")] {
         let others = format!("--out {out} --seed 1");
         succeed(folder, &train_args("reverse", epochs, &others));
@@ -129,8 +128,7 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
 
 #[test]
 fn a_source_of_unknown_tokens_alone_is_listed() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let folder = &Folder::new();
     let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
     fs::write(folder.join("train.tsv"), lines).unwrap();
     fs::write(folder.join("valid.tsv"), "10z\t9\nzz\t1\n").unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::TEXTS;
-use super::server::{Answer, PATIENCE, Server, answer, head};
+use super::server::{Answer, JSON, PATIENCE, Server, answer, head};
 use crate::program::good;
 
 #[test]
@@ -18,7 +18,7 @@ fn who_goes_away_or_waits_disturbs_nobody() {
     let expected = server.translate(&TEXTS);
     let body = json!({ "texts": TEXTS }).to_string();
     let request = format!(
-        "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /v1/translate HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     // Clients that send a part of a request, and clients that wait for no answer.
@@ -51,7 +51,7 @@ fn it_ends_once_it_is_told_to_and_has_answered() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut server = Server::start("");
         let body = json!({ "texts": ["abc"] }).to_string();
-        let head = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: ";
+        let head = format!("POST /v1/translate HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: ");
         let mut stream = server.connect();
         // A request under way.
         let request = format!("{head}{}\r\nExpect: 100-continue\r\n\r\n", body.len());

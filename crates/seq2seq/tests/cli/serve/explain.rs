@@ -125,10 +125,10 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
     let table = r#"
 {} | 400 | missing field `source`
 {"source": "a", "search": {}} | 400 | unknown field `search`
-{"source": ["a"]} | 400 | source: expected a text, found an array
-{"source": "a", "prefix": "a"} | 400 | prefix: expected an array of texts, found "a"
-["a"] | 400 | the body: expected an object
-{"source": null} | 400 | missing field `source`
+{"source": ["a"]} | 400 | invalid type: sequence, expected a string
+{"source": "a", "prefix": "a"} | 400 | invalid type: string "a", expected an array
+["a"] | 400 | expected an object
+{"source": null} | 400 | invalid type: null, expected a string
 {"source": "aB"} | 422 | source: unknown token "B" at position 2
 {"source": " \t"} | 422 | source: the text to translate
 {"source": "B", "unknown": "skip"} | 422 | source: no token is known
@@ -136,9 +136,9 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
 {"source": "a", "prefix": ["<eos>", "a"]} | 422 | prefix: unknown token
 {"source": "a", "prefix": ["<pad>"]} | 422 | prefix: unknown token
 {"source": "a", "prefix": [PREFIX]} | 422 | the prefix: expected at most
-{"source": "a", "n_best": 11} | 422 | n_best: expected at most 10, found 11
-{"source": "a", "n_best": 0} | 422 | n_best: expected 1 to 10, found 0
-{"source": "a", "beam": 65} | 422 | beam: expected at most 64, found 65
+{"source": "a", "n_best": 11} | 422 | n_best: expected a whole number from 1 to 10, found 11
+{"source": "a", "n_best": 0} | 422 | n_best: expected a whole number from 1 to 10, found 0
+{"source": "a", "beam": 65} | 422 | beam: expected a whole number from 1 to 64, found 65
 {"source": "a", "beam": 2} | 422 | best outputs: expected 1 to 2
 {"source": "aaaaaaaaaa"} | 413 | source: expected at most 9 tokens
 {"source": "LONG"} | 413 | at most 4000 bytes
@@ -151,10 +151,8 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
         let (found, answer) = server.post(EXPLAIN, body.as_bytes());
         let error = answer["error"].as_str().unwrap_or_default();
         let is_told = error.contains(reason) && !error.contains('\n');
-        assert!(
-            is_told && found.to_string() == status,
-            "{body}: {found} {answer}"
-        );
+        let holds = is_told && found.to_string() == status;
+        assert!(holds, "{body}: {found} {answer}");
     }
     assert_eq!(server.get(EXPLAIN).status, 405);
     let nulls =

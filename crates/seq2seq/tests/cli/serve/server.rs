@@ -46,7 +46,8 @@ impl Server {
 
     /// Starts a server of the model of a run.
     pub(crate) fn of(run: &Path, others: &str) -> Self {
-        let mut args = format!("serve --model . --listen 127.0.0.1:0 --threads 1 {others}");
+        let mut args =
+            format!("serve --model . --listen 127.0.0.1:0 --allow-host x --threads 1 {others}");
         if !others.contains("--timeout") {
             args += &format!(" --timeout {}", PATIENCE.as_secs());
         }
@@ -117,10 +118,13 @@ impl Server {
     }
 }
 
+/// The kind of a body.
+pub(crate) const JSON: &str = "Content-Type: application/json\r\n";
+
 /// The head of a request with a body of `bytes` bytes.
 pub(crate) fn head(path: &str, bytes: usize) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {bytes}\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{JSON}Content-Length: {bytes}\r\n\r\n"
     )
 }
 

@@ -2,8 +2,8 @@
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionGradients, AttentionOutputs,
-    KeyValueGradients, Mask, ModifierGradients, Rows, accumulate_deferred,
+    AdditiveScoreInputs, AttentionGradients, AttentionInputs, AttentionOutputs, KeyValueGradients,
+    Mask, ModifierGradients, Rows, Score, accumulate_deferred,
 };
 use cpu_kernels::Level;
 
@@ -12,7 +12,7 @@ use crate::additive::case::{from_f64, to_f64};
 use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::oracle::{Outcome, error};
 
-/// The gradients of [`AdditiveAttentionInputs`].
+/// The gradients of [`AttentionInputs`].
 struct Gradients<E> {
     queries: Vec<E>,
     keys: Vec<E>,
@@ -22,17 +22,14 @@ struct Gradients<E> {
 }
 
 impl<E: AttentionReal> Gradients<E> {
-    fn zeros(attention: &AdditiveAttentionInputs<E>, modifiers: &OwnedModifiers<E>) -> Self {
-        let AdditiveScoreInputs {
-            queries,
-            keys,
-            weight,
-            ..
-        } = attention.score;
+    fn zeros(attention: &AttentionInputs<E>, modifiers: &OwnedModifiers<E>) -> Self {
+        let Score::Additive { weight, .. } = attention.score else {
+            panic!("expected additive scores");
+        };
         let zeros = |rows: Rows<E>| vec![E::ZERO; rows.shape().iter().product()];
         Self {
-            queries: zeros(queries),
-            keys: zeros(keys),
+            queries: zeros(attention.queries),
+            keys: zeros(attention.keys),
             values: zeros(attention.values),
             weight: vec![E::ZERO; weight.len()],
             modifiers: modifiers.zeros(),
@@ -55,7 +52,7 @@ impl<E: AttentionReal> Gradients<E> {
 
 /// All gradients at once.
 fn whole<E: AttentionReal>(
-    attention: &AdditiveAttentionInputs<E>,
+    attention: &AttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
     modifiers: &OwnedModifiers<E>,
@@ -85,13 +82,13 @@ fn assert_same_bits<E: AttentionReal>(name: &str, saved: &[E], computed: &[E]) {
 
 /// The deferred gradients; for keys and values, the queries of each group are concatenated.
 fn deferred<E: AttentionReal>(
-    attention: &AdditiveAttentionInputs<E>,
+    attention: &AttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
     queries: &[E],
     context_gradient: &[E],
 ) -> Gradients<E> {
-    let [batch, heads, num_queries, units] = attention.score.queries.shape();
+    let [batch, heads, num_queries, units] = attention.queries.shape();
     let [_, key_heads, num_keys, size] = attention.values.shape();
     let none = Modifiers::NONE.with_elements([0; 4], |_| Vec::new());
     let mut gradients = Gradients::zeros(attention, &none);
@@ -112,10 +109,14 @@ fn deferred<E: AttentionReal>(
     let rows = Rows::contiguous(context_gradient, shape(size));
     accumulate_deferred(level, E::ONE, &weights, rows, &mut gradients.values);
     // Masked pairs are 0 there, so that no mask is needed.
+    let Score::Additive { weight, .. } = attention.score else {
+        panic!("expected additive scores");
+    };
     let score = AdditiveScoreInputs {
         queries: Rows::contiguous(queries, shape(units)),
+        keys: attention.keys,
+        weight,
         mask: Mask::none(),
-        ..attention.score
     };
     let scores = Rows::contiguous(&scores, shape(num_keys));
     score.backward_keys(level, scores, &mut gradients.keys);
@@ -136,15 +137,15 @@ impl Attention {
         let key_rows = Rows::contiguous(&keys, of_keys(units));
         let packed =
             packed.then(|| AdditiveScoreInputs::packed_keys(key_rows, mask, num_queries, level));
-        let attention = AdditiveAttentionInputs {
-            score: AdditiveScoreInputs {
-                queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
-                keys: key_rows,
-                weight: &weight,
-                mask,
-            },
+        let attention = AttentionInputs {
+            queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
+            keys: key_rows,
             values: Rows::contiguous(&values, of_keys(self.value_size)),
-            packed_keys: packed.as_deref(),
+            score: Score::Additive {
+                weight: &weight,
+                packed_keys: packed.as_deref(),
+            },
+            mask,
             modifiers: modifiers.view(),
             dropout: self.dropout,
         };

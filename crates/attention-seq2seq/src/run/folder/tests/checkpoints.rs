@@ -169,3 +169,39 @@ fn a_divergence_leaves_the_newest_checkpoint_of_other_parameters_or_a_sound_one(
         assert_eq!(checkpoint_files(&run).len(), 2 * left.len());
     }
 }
+
+#[test]
+fn the_model_is_the_epoch_with_the_best_of_the_figure_that_selects() {
+    for (select, best, next) in [
+        (Select::Loss, 1, 4),
+        (Select::ErrorRate, 2, 4),
+        (Select::Bleu, 3, 4),
+    ] {
+        let (_folder, run) = created();
+        let mut config = config();
+        config.train.select = select;
+        run.save_config(&config).unwrap();
+        assert_eq!(run.keep_best().unwrap(), None);
+        let mut journal = run.journal(None, select).unwrap();
+        journal.open().unwrap();
+        for epoch in 1..=4 {
+            let is_best = |of: usize| f64::from(u8::from(epoch == of));
+            let mut figures = epoch_of(epoch, 3.0 - is_best(1));
+            figures.valid.exact_match = 50.0 + is_best(2);
+            figures.valid.bleu = Some(5.0 + is_best(3));
+            let files = CheckpointFiles::of(b"model", b"optim");
+            journal
+                .add(figures, CheckpointState::default(), &files)
+                .unwrap();
+        }
+        assert!(!run.is_chosen().unwrap());
+        assert_eq!(run.keep_best().unwrap(), Some(best));
+        assert_eq!(run.model_file().unwrap().unwrap().1, best);
+        assert!(run.is_chosen().unwrap());
+        // Without its files the best of the others, the first of equals.
+        let checkpoint = run.path().join("checkpoint");
+        fs::remove_file(checkpoint.join(format!("model-{best}.bpk"))).unwrap();
+        let next = if best < 3 { 3 } else { next };
+        assert_eq!(run.keep_best().unwrap(), Some(next));
+    }
+}

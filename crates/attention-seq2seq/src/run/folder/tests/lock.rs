@@ -9,7 +9,7 @@ fn writes(run: &RunDir, journal: &mut Journal<'_>) -> Vec<Result<()>> {
     vec![
         run.create(&config(), &vocabs()),
         run.save_config(&config()),
-        run.choose_model(1),
+        run.keep_best().map(drop),
         journal.open(),
         journal.add(epoch, state, &files),
     ]
@@ -40,8 +40,8 @@ fn nothing_is_written_once_the_lock_is_lost() {
         assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
         // Who has none is not held up, nor who takes it anew.
         drop((lock, other));
-        run.choose_model(1).unwrap();
+        run.keep_best().unwrap();
         let _lock = run.lock().unwrap();
-        run.choose_model(1).unwrap();
+        run.keep_best().unwrap();
     }
 }

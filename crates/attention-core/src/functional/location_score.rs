@@ -1,0 +1,55 @@
+//! The additive score with a location term.
+
+use burn::backend::Dispatch;
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::memory::Memory;
+use crate::ops::{AttentionOps, LocationScoreInputs};
+
+/// `score[b,j] = sum_h weight[h] tanh(query[b,h] + keys[b,j,h] + sum_ct filters[c,t,h] alignments[b,c, j + t -
+/// width/2])` with the keys of a memory, one head, at least one example and one key; alignments beyond the keys are 0,
+/// and so are scores of masked keys.
+///
+/// # Shapes
+/// - query `[batch, 1, 1, num_hiddens]`, weight `[num_hiddens]`, alignments `[batch, channels, keys]`, filters
+///   `[channels, width, num_hiddens]`, the width odd
+/// - result `[batch, 1, 1, keys]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together. The alignments may be f32 where the others are in half
+/// precision.
+pub(crate) fn location_score(
+    query: Tensor<4>,
+    memory: &Memory,
+    weight: Tensor<1>,
+    alignments: Tensor<3>,
+    filters: Tensor<3>,
+) -> Tensor<4> {
+    const NAME: &str = "location_score";
+    let keys = memory.read_cleared_keys();
+    let [batch, _, num_keys, num_hiddens] = keys.dims();
+    assert_shape!(query, [batch, 1, 1, num_hiddens]);
+    assert_shape!(weight, [num_hiddens]);
+    let [channels, width, _] = filters.dims();
+    assert_shape!(filters, [channels, width, num_hiddens]);
+    assert_shape!(alignments, [batch, channels, num_keys]);
+    let others = [
+        Argument::floats("keys", &keys),
+        Argument::floats("weight", &weight),
+        Argument::floats_or_wide("alignments", &alignments, &keys),
+        Argument::floats("filters", &filters),
+    ];
+    assert_together(NAME, Argument::floats("query", &query), others);
+    let shape = [batch, 1, 1, num_keys];
+    let inputs = LocationScoreInputs {
+        mask: memory.mask().resolve(shape, &query.device()),
+        queries: query.into_dispatch(),
+        keys: keys.into_dispatch(),
+        weight: weight.into_dispatch(),
+        alignments: alignments.unsqueeze_dim::<4>(1).into_dispatch(),
+        filters: filters.unsqueeze_dim::<4>(0).into_dispatch(),
+        shared_keys: memory.shared_gradients().map(|shared| shared.keys),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::location_score(inputs))
+}

@@ -1,0 +1,190 @@
+//! The tensors of one file, or of the shards that an index names.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+use std::rc::Rc;
+
+use serde_json::Value;
+use tensor_files::{StoredTensor, TensorFile, shown};
+
+use crate::json::{kind, read_object};
+
+/// The field of an index that has the file of each tensor.
+const WEIGHT_MAP: &str = "weight_map";
+
+/// Tensors by their names, whichever file each is in.
+#[derive(Clone)]
+pub(crate) struct Checkpoint {
+    files: Rc<Vec<TensorFile>>,
+    /// The file of each tensor, and its name there.
+    names: BTreeMap<String, (usize, String)>,
+}
+
+/// A tensor that is not read, of one of the files.
+pub struct Found {
+    pub(crate) stored: StoredTensor,
+    file: usize,
+}
+
+impl Checkpoint {
+    /// Opens the file at `path`; an index, which ends in `.json`, with all of its shards. No element is read.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            return Self::of_index(path);
+        }
+        let file = TensorFile::open(path).map_err(|error| error.to_string())?;
+        let names = file.names().iter();
+        let names = names.map(|name| (name.clone(), (0, name.clone())));
+        Ok(Self {
+            names: names.collect(),
+            files: Rc::new(vec![file]),
+        })
+    }
+
+    fn of_index(path: &Path) -> Result<Self, String> {
+        let index = read_object(path)?;
+        let weight_map = match index.get(WEIGHT_MAP) {
+            Some(Value::Object(weight_map)) => weight_map,
+            other => {
+                let got = other.map_or("none".to_string(), kind);
+                return Err(format!(
+                    "`{WEIGHT_MAP}`: expected the file of each tensor, got {got}"
+                ));
+            }
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let (mut files, mut names) = (Vec::new(), BTreeMap::new());
+        let mut places = BTreeMap::new();
+        let mut listed = Vec::new();
+        for (name, shard) in weight_map {
+            let shard = checked_shard(name, shard)?;
+            let place = match places.get(shard) {
+                Some(place) => *place,
+                None => {
+                    let file = TensorFile::open(folder.join(shard));
+                    let file =
+                        file.map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
+                    let place = files.len();
+                    // Those that the index does not list are there, too.
+                    let of_file = file.names().iter();
+                    names.extend(of_file.map(|name| (name.clone(), (place, name.clone()))));
+                    files.push(file);
+                    places.insert(shard, place);
+                    place
+                }
+            };
+            if !files[place].names().contains(name) {
+                return Err(format!(
+                    "expected the tensor `{}` in the shard `{}`, which has none of this name",
+                    shown(name),
+                    shown(shard)
+                ));
+            }
+            listed.push((name.clone(), (place, name.clone())));
+        }
+        names.extend(listed);
+        let files = Rc::new(files);
+        let checkpoint = Self { files, names };
+        let total = index.get("metadata").map(|about| &about["total_size"]);
+        checkpoint.check_size(total.and_then(Value::as_f64).unwrap_or(0.0))?;
+        Ok(checkpoint)
+    }
+
+    /// # Errors
+    /// If the tensors have fewer bytes than the index says. What was saved in half precision may have the size before,
+    /// 4 bytes for each element; tensors of a type that is not read have none.
+    fn check_size(&self, total: f64) -> Result<(), String> {
+        let (mut len, mut bytes) = (0, 0);
+        for name in self.names() {
+            let Some(Ok(Found { stored, .. })) = self.find(name) else {
+                return Ok(());
+            };
+            let elements = stored.shape().iter().product::<usize>();
+            len += elements;
+            bytes += elements * stored.element_type().size();
+        }
+        if bytes as f64 >= total || total == 4.0 * len as f64 {
+            return Ok(());
+        }
+        Err(format!(
+            "`total_size`: expected {total} bytes in the shards, got {bytes}, as of parts of tensors: save them whole, \
+             by `get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))`"
+        ))
+    }
+
+    /// The same tensors by other names.
+    ///
+    /// # Errors
+    /// If two get the same name.
+    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        for (name, place) in std::mem::take(&mut self.names) {
+            let new = rename(&name);
+            if let Some((_, other)) = self.names.insert(new.clone(), place) {
+                let [new, other, name] = [&new, &other, &name].map(|name| shown(name));
+                return Err(format!(
+                    "expected one tensor `{new}`, got both `{other}` and `{name}`"
+                ));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The names that begin with `prefix`, in order.
+    pub(crate) fn names_from(&self, prefix: &str) -> impl Iterator<Item = &String> {
+        let names = self.names.range(prefix.to_string()..);
+        names.map(|(name, _)| name)
+    }
+
+    pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &String> {
+        self.names.keys()
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// The tensor of a name; `None` if there is none.
+    pub(crate) fn find(&self, name: &str) -> Option<Result<Found, String>> {
+        let (file, name) = self.names.get(name)?;
+        let stored = self.files[*file].find(name);
+        let found = stored.map(|stored| Found {
+            stored,
+            file: *file,
+        });
+        Some(found.map_err(|error| error.to_string()))
+    }
+
+    /// The elements of a tensor, row by row, in little-endian order.
+    pub(crate) fn read(&self, found: &Found) -> Result<Vec<u8>, String> {
+        let elements = self.files[found.file].read(&found.stored);
+        elements.map_err(|error| error.to_string())
+    }
+}
+
+impl Found {
+    /// The tensor, changed before it is read.
+    pub fn map(self, change: impl FnOnce(StoredTensor) -> StoredTensor) -> Self {
+        Self {
+            stored: change(self.stored),
+            file: self.file,
+        }
+    }
+}
+
+/// The name of the shard of a tensor. It is a file beside the index, and no other.
+fn checked_shard<'a>(tensor: &str, shard: &'a Value) -> Result<&'a str, String> {
+    let name = shard.as_str().filter(|name| {
+        let mut parts = Path::new(name).components();
+        matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()
+    });
+    name.ok_or_else(|| {
+        format!(
+            "`{WEIGHT_MAP}` of the tensor `{}`: expected the name of a file beside the index, got {}",
+            shown(tensor),
+            kind(shard)
+        )
+    })
+}

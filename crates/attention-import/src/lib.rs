@@ -1,0 +1,52 @@
+#![doc = include_str!("../README.md")]
+
+mod additive;
+mod checkpoint;
+pub mod json;
+mod multi_head;
+pub mod packages;
+mod recurrent;
+mod state_dict;
+mod weight_norm;
+mod wrapped;
+
+pub use additive::load_additive_attention;
+pub use checkpoint::Found;
+pub use multi_head::{load_multi_head_attention, read_multi_head_attention};
+pub use recurrent::load_recurrent;
+pub use state_dict::{Place, StateDict};
+pub use wrapped::unwrapped;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a state dict could not be loaded. Names the file, what was expected and what came.
+#[derive(Debug, Error)]
+#[error("cannot load `{path}`: {reason}", path = path.display())]
+pub struct ImportError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl ImportError {
+    /// An error with a reason, for the file at `path`.
+    pub fn of(path: &Path) -> impl Fn(String) -> Self {
+        move |reason| Self {
+            path: path.to_path_buf(),
+            reason,
+        }
+    }
+}
+
+/// The result of `read` for the tensors with a prefix in the file at `path`.
+fn read_file<T>(
+    path: impl AsRef<Path>,
+    prefix: &str,
+    read: impl FnOnce(&StateDict) -> Result<T, String>,
+) -> Result<T, ImportError> {
+    let path = path.as_ref();
+    let file = StateDict::open(path, prefix);
+    file.and_then(|file| read(&file))
+        .map_err(ImportError::of(path))
+}

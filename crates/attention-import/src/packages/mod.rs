@@ -1,0 +1,205 @@
+//! Attentions of other packages, by the names in their files.
+//!
+//! A [`Package`] is a class of another package: its tensors with their shapes, how they become the parameters
+//! of a module here, and the factor on its energies, which no file says. [`Package::load`] makes the module; all sizes
+//! are read from the file.
+//!
+//! ```no_run
+//! use attention_import::packages::{coqui, espnet, opennmt};
+//! use burn::prelude::*;
+//!
+//! let device = Device::flex();
+//! // A location-sensitive attention, whose steps begin with the same weight on each key, as ESPnet's do.
+//! let attention = espnet::ATT_LOC.load("asr.pth", "decoder.att_list.0.", &device)?;
+//! // The same, trained with another factor than ESPnet's 2.0.
+//! let attention = espnet::ATT_LOC.with_factor(1.0).load("asr.pth", "decoder.att_list.0.", &device)?;
+//! // Additive attention, and a layer behind the context. The key in a checkpoint, `model`, stands before the names.
+//! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
+//! // Tacotron 2 with forward attention and a transition agent.
+//! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
+//! # Ok::<(), attention_import::ImportError>(())
+//! ```
+//!
+//! Every result is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights and
+//! contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
+//!
+//! # Folded parameters
+//!
+//! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where
+//! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. Faults are not copied:
+//! docs/differences.md has a table of classes, with factors, starts and what they do on padding.
+
+mod output;
+mod parts;
+mod shapes;
+#[rustfmt::skip] // tables of names, packed to be read side by side
+mod speech;
+#[rustfmt::skip]
+mod text;
+
+pub use output::{OutputLayer, WithOutput};
+pub use speech::{coqui, espnet, speechbrain};
+pub use text::{
+    allennlp, fairseq, joeynmt, keras, opennmt, sockeye, tensorflow_addons, texar, yoyodyne,
+};
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use crate::state_dict::StateDict;
+use crate::{ImportError, read_file};
+use parts::Parts;
+use shapes::Sizes;
+
+/// An attention of another package, which is an `A` here; see the [module](self).
+#[derive(Debug)]
+pub struct Package<A> {
+    names: Names,
+    /// The factor on the energies.
+    factor: f64,
+    build: fn(&Parts) -> A,
+}
+
+const fn package<A>(
+    class: &'static str,
+    tables: &'static [Entries],
+    factor: f64,
+    build: fn(&Parts) -> A,
+) -> Package<A> {
+    Package {
+        names: Names { class, tables },
+        factor,
+        build,
+    }
+}
+
+/// The tensors of a class.
+#[derive(Clone, Copy, Debug)]
+struct Names {
+    /// The package and the class, as an error names them.
+    class: &'static str,
+    tables: &'static [Entries],
+}
+
+/// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`] has them, with a `?` where a
+/// file may be without it.
+type Entry = (&'static str, Role, &'static str);
+type Entries = &'static [Entry];
+
+/// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` one inside the tanh, of which there may be
+/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip] // a list
+enum Role {
+    Query, QueryBias, Key, KeyBias, KeyAndQuery, Bias, Energy, EnergyBias, Gain, Bilinear, Filters, Location, Coverage,
+    Agent, AgentBias, Output, OutputBias,
+}
+
+/// The classes, for an error that says whose a file is.
+#[rustfmt::skip] // a table of names, packed to be read side by side
+const CLASSES: [Names; 31] = [
+    espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
+    espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
+    speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
+    coqui::SIGMOID.names, coqui::FORWARD.names, coqui::FORWARD_SIGMOID.names, coqui::FORWARD_AGENT.names,
+    opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
+    allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
+    tensorflow_addons::BAHDANAU.names, tensorflow_addons::LUONG.names, texar::BAHDANAU.names, texar::LUONG.names,
+    sockeye::MLP.names, keras::ADDITIVE.names,
+];
+
+/// Tensors of classes that are a recipe, and the least size of their third axis.
+#[rustfmt::skip] // a table
+const RECIPES: [(&str, usize, &str); 6] = [
+    ("loc_conv.weight", 2, "ESPnet's AttLoc2D"),
+    ("linear_cover.weight", 0, "OpenNMT-py's coverage_attn"),
+    ("att_lstm.weight_hh", 0, "ESPnet's AttLocRec"),
+    ("gvec.0.weight", 0, "ESPnet's AttMultiHeadAdd or AttMultiHeadLoc"),
+    ("attention_score_bias", 0, "TensorFlow Addons' or texar's monotonic attention"),
+    ("query/kernel", 0, "Keras' MultiHeadAttention"),
+];
+
+impl<A> Package<A> {
+    /// The same with another factor on the energies than the package's default.
+    pub const fn with_factor(self, factor: f64) -> Self {
+        Self { factor, ..self }
+    }
+
+    /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
+    ///
+    /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
+    /// of the attention alone. Tensors that do not begin with it are left alone. Some classes have the same names, as
+    /// `espnet::ATT_LOC` and `ATT_FORWARD`: the caller says which it is.
+    ///
+    /// # Errors
+    /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
+    /// not fit the others, or there is another tensor of this prefix. Where the names fit other classes, the error
+    /// names them. If the factor is not finite.
+    pub fn load(
+        &self,
+        path: impl AsRef<Path>,
+        prefix: &str,
+        device: &Device,
+    ) -> Result<A, ImportError> {
+        read_file(path, prefix, |file| self.read(file, device))
+    }
+
+    /// [`load`](Self::load) of a file that is open, perhaps [`renamed`](StateDict::renamed): a wrapper's names, or one
+    /// head of several. docs/recipes.md has heads, and attentions with a term beside the package's.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), without the file's path.
+    pub fn read(&self, file: &StateDict, device: &Device) -> Result<A, String> {
+        if !self.factor.is_finite() {
+            return Err(format!("expected a finite factor, got {}", self.factor));
+        }
+        let of_variables = file.of_variables();
+        let file = of_variables.as_ref().unwrap_or(file);
+        let sizes = self.names.fit(file).map_err(|reason| {
+            let has = |(name, least, _): &&(&str, usize, &str)| {
+                file.shape(name)
+                    .is_ok_and(|shape| shape.get(2).is_none_or(|size| size >= least))
+            };
+            if let Some((.., class)) = RECIPES.iter().find(has) {
+                return format!("{reason}; the file is of {class}, a recipe in docs/recipes.md");
+            }
+            let fitting = CLASSES.iter().filter(|names| names.fit(file).is_ok());
+            let classes: Vec<_> = fitting.map(|names| names.class).collect();
+            match classes.is_empty() {
+                true => reason,
+                false => format!("{reason}; the names fit {}", classes.join(" or ")),
+            }
+        })?;
+        let parts = Parts::read(file, self.names.entries(), sizes, (self.factor, device))?;
+        Ok((self.build)(&parts))
+    }
+}
+
+impl Names {
+    fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// The sizes of the class in a file.
+    ///
+    /// # Errors
+    /// If a tensor is missing, there is one too many, or a shape does not fit those before it.
+    fn fit(&self, file: &StateDict) -> Result<Sizes, String> {
+        for (name, ..) in self.entries().filter(|(.., shape)| !shape.ends_with('?')) {
+            file.shape(name)?;
+        }
+        let is_extra = |name: &&str| !self.entries().any(|entry| file.is_part(name, entry.0));
+        if let Some(name) = file.names().find(is_extra) {
+            file.refuse(name, &format!("{} has none of this name", self.class))?;
+        }
+        let mut sizes = Sizes::default();
+        for &(name, _, shape) in self.entries().filter(|(name, ..)| file.contains(name)) {
+            let got = file.shape(name)?;
+            let full = file.full(name);
+            let fitted = sizes.fit(shape.trim_end_matches('?'), &got);
+            fitted.map_err(|shape| format!("`{full}`: expected the shape {shape}, got {got:?}"))?;
+        }
+        Ok(sizes)
+    }
+}

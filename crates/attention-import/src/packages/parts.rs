@@ -1,0 +1,233 @@
+//! From the tensors of a file to a module.
+
+use attention_core::score::{
+    AdditiveScore, BilinearScore, BilinearScoreConfig, ProjectedScore, ProjectedScoreConfig,
+};
+use attention_core::stateful::{
+    CoverageAttention, CoverageAttentionConfig, ForwardAttention, ForwardAttentionConfig,
+    LocationAttention, LocationAttentionConfig, LocationFeatures, Start, StatefulAttention,
+};
+use attention_core::{
+    AdditiveAttention, Attention, DotProductAttention, DotProductAttentionConfig, Normalizer,
+};
+use burn::module::Param;
+use burn::nn::Linear;
+use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::harness::wide::wide;
+
+use super::shapes::Sizes;
+use super::{Entry, OutputLayer, Role, WithOutput};
+use crate::state_dict::StateDict;
+
+/// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
+pub(super) struct Parts {
+    tensors: Vec<(Role, Tensor<2>)>,
+    pub(super) sizes: Sizes,
+    factor: f64,
+    device: Device,
+    dtype: DType,
+}
+
+impl Parts {
+    /// # Errors
+    /// If a tensor cannot be read.
+    pub(super) fn read(
+        file: &StateDict,
+        entries: impl Iterator<Item = &'static Entry>,
+        sizes: Sizes,
+        (factor, device): (f64, &Device),
+    ) -> Result<Self, String> {
+        let dtype = device.settings().float_dtype.into();
+        let mut tensors = Vec::new();
+        for &(name, role, shape) in entries.filter(|(name, ..)| file.contains(name)) {
+            let rows = file.rows(name, &file.shape(name)?, (device, wide(dtype)))?;
+            let matrix = match role.is_transposed(shape) {
+                true => rows.transpose(),
+                false => rows,
+            };
+            tensors.push((role, matrix));
+        }
+        let device = device.clone();
+        Ok(Self {
+            tensors,
+            sizes,
+            factor,
+            device,
+            dtype,
+        })
+    }
+
+    pub(super) fn additive(&self) -> AdditiveAttention {
+        let [query, key] = self.query_and_key();
+        let gain = self.find(Role::Gain);
+        let factor = if gain.is_some() { 1.0 } else { self.factor };
+        let score = AdditiveScore {
+            query: self.linear(query, self.bias(Role::Bias)),
+            key: self.linear(key, None),
+            value: self.linear(self.tensor(Role::Energy) * factor, None),
+            gain: gain.map(|gain| self.parameter(gain.reshape([1]) * self.factor)),
+        };
+        Attention::new(score, 0.0)
+    }
+
+    pub(super) fn bilinear(&self) -> Attention<BilinearScore> {
+        let gain = self.find(Role::Gain).into_iter();
+        let matrix = gain.fold(self.tensor(Role::Bilinear), Tensor::mul);
+        let [query_size, key_size] = matrix.dims();
+        let config = BilinearScoreConfig::new(query_size, key_size).with_scale(self.factor);
+        let mut score = config.init(&self.device);
+        score.query = self.linear(matrix, self.bias(Role::QueryBias));
+        Attention::new(score, 0.0)
+    }
+
+    /// A dot product of projections with biases; `factor` stands before the sum over the hidden units.
+    pub(super) fn projected(&self, tanh: bool, factor: f64) -> Attention<ProjectedScore> {
+        let [query_size, key_size, num_hiddens] = self.energy_sizes();
+        let mut score = ProjectedScoreConfig::new(query_size, key_size, num_hiddens)
+            .with_tanh(tanh)
+            .with_scale(Some(self.factor * factor))
+            .init(&self.device);
+        score.query = self.layer(Role::Query, Role::QueryBias);
+        score.key = self.layer(Role::Key, Role::KeyBias);
+        Attention::new(score, 0.0)
+    }
+
+    pub(super) fn dot_product(&self) -> DotProductAttention {
+        let config = DotProductAttentionConfig::new();
+        config.with_scale(Some(self.factor)).init()
+    }
+
+    pub(super) fn location(&self, features: LocationFeatures, start: Start) -> LocationAttention {
+        let [query_size, key_size, num_hiddens] = self.energy_sizes();
+        let [filters, kernel_size] = ['C', 'W'].map(|letter| self.sizes.of(letter));
+        let mut attention = LocationAttentionConfig::new(query_size, key_size, num_hiddens)
+            .with_filters(filters)
+            .with_kernel_size(kernel_size)
+            .with_features(features)
+            .with_start(start)
+            .init(&self.device);
+        let shape = [filters as i32, -1, kernel_size as i32];
+        attention.filters.weight = self.parameter(self.tensor(Role::Filters).reshape(shape));
+        attention.location = self.linear(self.tensor(Role::Location), None);
+        [attention.query, attention.key, attention.value] = self.energies();
+        attention
+    }
+
+    pub(super) fn coverage(&self, start: Start) -> CoverageAttention {
+        let [query_size, key_size, num_hiddens] = self.energy_sizes();
+        let mut attention = CoverageAttentionConfig::new(query_size, key_size, num_hiddens)
+            .with_start(start)
+            .init(&self.device);
+        attention.coverage = self.linear(self.tensor(Role::Coverage), None);
+        [attention.query, attention.key, attention.value] = self.energies();
+        attention
+    }
+
+    /// The same with weights that are sigmoids over their sum, where the bias of the energies counts.
+    pub(super) fn normalized_sigmoid(&self, mut attention: LocationAttention) -> LocationAttention {
+        let bias = self.bias(Role::EnergyBias);
+        attention.value.bias = bias.map(|bias| self.parameter(bias * self.factor));
+        attention.with_normalizer(Normalizer::NormalizedSigmoid)
+    }
+
+    /// `[query_size, key_size, num_hiddens]`
+    fn energy_sizes(&self) -> [usize; 3] {
+        ['Q', 'D', 'A'].map(|letter| self.sizes.of(letter))
+    }
+
+    /// Query, key and value of a stateful attention, the biases with the key.
+    fn energies(&self) -> [Linear; 3] {
+        [
+            self.linear(self.tensor(Role::Query), None),
+            self.layer(Role::Key, Role::Bias),
+            self.linear(self.tensor(Role::Energy) * self.factor, None),
+        ]
+    }
+
+    /// Forward attention; its transition agent, if the file has one, is the probability of `sign` times its sum.
+    pub(super) fn forward<A: StatefulAttention>(
+        &self,
+        config: ForwardAttentionConfig,
+        attention: A,
+        sign: f64,
+    ) -> ForwardAttention<A> {
+        let mut forward = config.init(attention);
+        let bias = self.bias(Role::AgentBias).map(|bias| bias * sign);
+        let agent = self.find(Role::Agent);
+        forward.agent = agent.map(|weight| self.linear(weight * sign, bias));
+        forward
+    }
+
+    /// The attention with the layer behind its context.
+    pub(super) fn with_output<A: StatefulAttention>(
+        &self,
+        attention: A,
+        reads_query: bool,
+        tanh: bool,
+    ) -> WithOutput<A> {
+        let linear = self.layer(Role::Output, Role::OutputBias);
+        let output = OutputLayer {
+            linear,
+            reads_query,
+            tanh,
+        };
+        WithOutput { attention, output }
+    }
+
+    /// The layers of query and key, or the parts of the one layer of both; the identity where there is none.
+    fn query_and_key(&self) -> [Tensor<2>; 2] {
+        match self.find(Role::KeyAndQuery) {
+            Some(both) => {
+                let [key_size, total] = [self.sizes.of('D'), both.dims()[0]];
+                let part = |start, size| both.clone().narrow(0, start, size);
+                [part(key_size, total - key_size), part(0, key_size)]
+            }
+            None => [Role::Query, Role::Key].map(|role| {
+                let identity = || Tensor::eye(self.sizes.of('A'), &self.device);
+                self.find(role).unwrap_or_else(identity)
+            }),
+        }
+    }
+
+    /// The sum of the tensors of a role, if there is one.
+    fn find(&self, role: Role) -> Option<Tensor<2>> {
+        let of_role = self.tensors.iter().filter(|(of, _)| *of == role);
+        let tensors = of_role.map(|(_, tensor)| tensor.clone());
+        tensors.reduce(Tensor::add)
+    }
+
+    fn tensor(&self, role: Role) -> Tensor<2> {
+        let tensor = self.find(role);
+        tensor.unwrap_or_else(|| panic!("expected a family with a tensor for {role:?}"))
+    }
+
+    fn bias(&self, role: Role) -> Option<Tensor<1>> {
+        self.find(role).map(|bias| bias.squeeze_dim(0))
+    }
+
+    fn layer(&self, weight: Role, bias: Role) -> Linear {
+        self.linear(self.tensor(weight), self.bias(bias))
+    }
+
+    fn linear(&self, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Linear {
+        Linear {
+            weight: self.parameter(weight),
+            bias: bias.map(|bias| self.parameter(bias)),
+        }
+    }
+
+    fn parameter<const D: usize>(&self, tensor: Tensor<D>) -> Param<Tensor<D>> {
+        Param::from_tensor(tensor.cast(self.dtype))
+    }
+}
+
+impl Role {
+    /// Whether a tensor of this shape is `[out, in]`, as PyTorch's layers are, or a vector of weights.
+    fn is_transposed(self, shape: &str) -> bool {
+        match self {
+            Self::Energy => shape != "A 1",
+            Self::Bilinear => shape == "D Q",
+            _ => ["A ", "O ", "1 "].iter().any(|out| shape.starts_with(out)),
+        }
+    }
+}

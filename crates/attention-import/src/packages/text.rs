@@ -1,0 +1,146 @@
+//! Packages for texts.
+
+use attention_core::score::BilinearScore;
+use attention_core::{AdditiveAttention, Attention, DotProductAttention};
+
+use super::Role::*;
+use super::{Entries, Package, Parts, WithOutput, package};
+
+/// OpenNMT-py 3.5.1, `onmt.modules.GlobalAttention`, by `global_attention`; the prefix ends in `"decoder.attn."`. The
+/// layer behind the context reads the query, too. `coverage_attn` is a recipe in docs/recipes.md; where
+/// `global_attention_function` is "sparsemax", so is the normalizer of the `attention`.
+pub mod opennmt {
+    use super::*;
+
+    const OF_MLP: Entries = &[
+        ("linear_context.weight", Key, "A D"), ("linear_query.weight", Query, "A Q"),
+        ("linear_query.bias", Bias, "A"), ("v.weight", Energy, "1 A"),
+        ("linear_out.weight", Output, "O D+Q"), ("linear_out.bias", OutputBias, "O"),
+    ];
+    const OF_GENERAL: Entries = &[("linear_in.weight", Bilinear, "D Q"), ("linear_out.weight", Output, "O D+Q")];
+
+    /// `"mlp"`: additive attention; the layer behind it has no tanh.
+    pub const MLP: Package<WithOutput<AdditiveAttention>> =
+        package("OpenNMT-py's mlp", &[OF_MLP], 1.0, |file| file.with_output(file.additive(), true, false));
+
+    /// `"general"`: bilinear attention; tanh follows the layer behind it.
+    pub const GENERAL: Package<WithOutput<Attention<BilinearScore>>> =
+        package("OpenNMT-py's general", &[OF_GENERAL], 1.0, |file| file.with_output(file.bilinear(), true, true));
+
+    /// `"dot"`: dot-product attention without `1 / sqrt(size)`; tanh follows the layer behind it.
+    pub const DOT: Package<WithOutput<DotProductAttention>> =
+        package("OpenNMT-py's dot", &[&[("linear_out.weight", Output, "O O+O")]], 1.0,
+            |file| file.with_output(file.dot_product(), true, true));
+}
+
+/// JoeyNMT 2.3.0, `joeynmt.attention`, by `attention` of its configuration; the prefix ends in `"decoder.attention."`.
+pub mod joeynmt {
+    use super::*;
+
+    const OF_BAHDANAU: Entries = &[
+        ("key_layer.weight", Key, "A D"), ("query_layer.weight", Query, "A Q"),
+        ("energy_layer.weight", Energy, "1 A"),
+    ];
+
+    /// "bahdanau", `BahdanauAttention`: additive attention.
+    pub const BAHDANAU: Package<AdditiveAttention> =
+        package("JoeyNMT's BahdanauAttention", &[OF_BAHDANAU], 1.0, Parts::additive);
+
+    /// "luong", `LuongAttention`: bilinear attention. The layer is of the keys there, and of the queries here.
+    pub const LUONG: Package<Attention<BilinearScore>> =
+        package("JoeyNMT's LuongAttention", &[&[("key_layer.weight", Bilinear, "Q D")]], 1.0, Parts::bilinear);
+}
+
+/// AllenNLP 2.10.1, `allennlp.modules.attention`. Both return weights alone there.
+pub mod allennlp {
+    use super::*;
+
+    const OF_ADDITIVE: Entries =
+        &[("_w_matrix", Query, "Q A"), ("_u_matrix", Key, "D A"), ("_v_vector", Energy, "A 1")];
+    const OF_BILINEAR: Entries = &[("_weight_matrix", Bilinear, "Q D"), ("_bias", EnergyBias, "1")];
+
+    /// `AdditiveAttention`.
+    pub const ADDITIVE: Package<AdditiveAttention> =
+        package("AllenNLP's AdditiveAttention", &[OF_ADDITIVE], 1.0, Parts::additive);
+
+    /// `BilinearAttention` with its default `activation`, none.
+    pub const BILINEAR: Package<Attention<BilinearScore>> =
+        package("AllenNLP's BilinearAttention", &[OF_BILINEAR], 1.0, Parts::bilinear);
+}
+
+/// fairseq 0.12.2, `fairseq.models.lstm`; the prefix ends in `"decoder.attention."`.
+pub mod fairseq {
+    use super::*;
+
+    const ENTRIES: Entries = &[
+        ("input_proj.weight", Bilinear, "D Q"), ("input_proj.bias", QueryBias, "D?"),
+        ("output_proj.weight", Output, "O D+Q"), ("output_proj.bias", OutputBias, "O?"),
+    ];
+
+    /// `AttentionLayer`: bilinear attention, and a layer of context and query with tanh.
+    pub const ATTENTION_LAYER: Package<WithOutput<Attention<BilinearScore>>> =
+        package("fairseq's AttentionLayer", &[ENTRIES], 1.0, |file| file.with_output(file.bilinear(), true, true));
+}
+
+/// yoyodyne 0.5.27, `yoyodyne.models.modules.attention`.
+pub mod yoyodyne {
+    use super::*;
+
+    /// `Attention`: additive attention, whose one layer reads the encoded and then the query.
+    pub const ATTENTION: Package<AdditiveAttention> = package("yoyodyne's Attention", &[&[
+        ("M.weight", KeyAndQuery, "A D+A"), ("M.bias", Bias, "A"), ("V.weight", Energy, "1 A"),
+        ("V.bias", EnergyBias, "1")]], 1.0, Parts::additive);
+}
+
+/// Keras 3.15.1, `keras.layers`, in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`,
+/// or of `torch.save(model.state_dict(), ..)` on PyTorch; the prefix is the layer's path, `"additive_attention/"`.
+pub mod keras {
+    use super::*;
+
+    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention, whose projections are the identity.
+    pub const ADDITIVE: Package<AdditiveAttention> =
+        package("Keras' AdditiveAttention", &[&[("scale", Energy, "A")]], 1.0, Parts::additive);
+}
+
+/// The score of TensorFlow Addons and texar.
+const OF_SCORE: Entries = &[("attention_v", Energy, "A"), ("attention_g", Gain, "?"), ("attention_b", Bias, "A?")];
+
+/// TensorFlow Addons 0.23.0, `tensorflow_addons.seq2seq`, in a safetensors file with the names of `weights` or of
+/// `tf.train.list_variables`; the prefix is `"BahdanauAttention/"`, or the path of the `AttentionWrapper` around it.
+pub mod tensorflow_addons {
+    use super::*;
+
+    /// `BahdanauAttention`, with `normalize=True` or without: additive attention.
+    pub const BAHDANAU: Package<AdditiveAttention> =
+        package("TensorFlow Addons' BahdanauAttention",
+            &[&[("memory_layer/kernel", Key, "D A"), ("kernel", Query, "Q A")], OF_SCORE], 1.0, Parts::additive);
+
+    /// `LuongAttention`, with `scale=True` or without: bilinear attention.
+    pub const LUONG: Package<Attention<BilinearScore>> =
+        package("TensorFlow Addons' LuongAttention",
+            &[&[("memory_layer/kernel", Bilinear, "D Q"), ("attention_g", Gain, "?")]], 1.0, Parts::bilinear);
+}
+
+/// texar-pytorch 0.1.4, `texar.torch.core`.
+pub mod texar {
+    use super::*;
+    /// `BahdanauAttention`, with `normalize=True` or without: additive attention.
+    pub const BAHDANAU: Package<AdditiveAttention> =
+        package("texar's BahdanauAttention", &[&[("_memory_layer.weight", Key, "A D"),
+            ("_query_layer.weight", Query, "A Q")], OF_SCORE], 1.0, Parts::additive);
+
+    /// `LuongAttention`, with `scale=True` or without: bilinear attention.
+    pub const LUONG: Package<Attention<BilinearScore>> =
+        package("texar's LuongAttention",
+            &[&[("_memory_layer.weight", Bilinear, "Q D"), ("attention_g", Gain, "?")]], 1.0, Parts::bilinear);
+}
+
+/// Sockeye 1.18.106, `sockeye.rnn_attention`, in a safetensors file of its MXNet parameters; prefixes end in `"att_"`.
+pub mod sockeye {
+    use super::*;
+
+    /// `MlpAttention` without layer normalization and coverage: additive attention.
+    pub const MLP: Package<AdditiveAttention> = package("Sockeye's MlpAttention", &[&[
+        ("e2h_weight", Key, "A D"), ("q2h_weight", Query, "A Q"), ("h2s_weight", Energy, "1 A")]],
+        1.0, Parts::additive);
+}

@@ -1,0 +1,390 @@
+//! The parameters in files that PyTorch wrote, as they are.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use burn::module::Param;
+use burn::nn::{Embedding, Linear};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_fused_layers::harness::parameter::{shape, with_value};
+use burn_fused_layers::harness::wide::wide;
+use tensor_files::{ElementType, shown};
+
+use crate::checkpoint::{Checkpoint, Found};
+
+/// The most names that an error tells.
+const NEAREST: usize = 5;
+
+/// The tensors of a checkpoint whose names start with a prefix, for importers of your own modules.
+///
+/// An error is the reason alone, which names tensors and shapes; [`ImportError::of`](crate::ImportError::of) adds the
+/// file.
+pub struct StateDict {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) prefix: String,
+    /// The full names of the tensors that were asked for.
+    pub(crate) asked: RefCell<BTreeSet<String>>,
+}
+
+impl fmt::Debug for StateDict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("StateDict");
+        let shown = shown.field("prefix", &self.prefix);
+        shown.field("tensors", &self.all_names().len()).finish()
+    }
+}
+
+/// Where the weight or bias of a linear layer stands: in a tensor of its own, or among the `rows` of a fused one.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The name of the tensor, after the prefix of the [`StateDict`].
+    pub name: String,
+    /// The first of the rows of a fused tensor that are this layer's.
+    pub start: usize,
+    /// All rows of a fused tensor; `None` where it is the layer's own.
+    pub rows: Option<usize>,
+    /// Whether the weight is `[in, out]`, as of Hugging Face's `Conv1D`; PyTorch's is `[out, in]`.
+    pub is_transposed: bool,
+}
+
+impl Place {
+    /// A tensor of its own.
+    pub fn whole(name: String) -> Self {
+        Self {
+            name,
+            start: 0,
+            rows: None,
+            is_transposed: false,
+        }
+    }
+
+    /// `name.weight` and `name.bias`.
+    pub fn weight_and_bias(name: &str) -> [Self; 2] {
+        ["weight", "bias"].map(|kind| Self::whole(format!("{name}.{kind}")))
+    }
+}
+
+impl StateDict {
+    /// Opens the file at `path`, or all shards of the index there. No element is read before a layer asks for it.
+    pub fn open(path: &Path, prefix: &str) -> Result<Self, String> {
+        Ok(Self {
+            checkpoint: Checkpoint::open(path)?,
+            prefix: prefix.to_string(),
+            asked: RefCell::default(),
+        })
+    }
+
+    /// The same tensors by the names that `rename` makes of theirs, which two may not share.
+    pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        let checkpoint = self.checkpoint.renamed(rename)?;
+        Ok(Self { checkpoint, ..self })
+    }
+
+    /// Whether there is a tensor of this name, or a length and a direction of it (`weight_norm`).
+    pub fn contains(&self, name: &str) -> bool {
+        self.is_stored(name) || self.weight_norm(name).is_some()
+    }
+
+    pub(crate) fn is_stored(&self, name: &str) -> bool {
+        self.checkpoint.contains(&self.full(name))
+    }
+
+    /// The names of all tensors, whatever the prefix.
+    pub(crate) fn all_names(&self) -> impl ExactSizeIterator<Item = &String> {
+        self.checkpoint.names()
+    }
+
+    /// The names after the prefix.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.checkpoint.names_from(&self.prefix);
+        names.map_while(|name| name.strip_prefix(&self.prefix))
+    }
+
+    /// The names after the prefix that no layer has asked for.
+    pub fn unread(&self) -> Vec<&str> {
+        let asked = self.asked.borrow();
+        let is_unread = |name: &&str| !asked.contains(&self.full(name));
+        self.names().filter(is_unread).collect()
+    }
+
+    /// The shape of the tensor `name`, or of the weight whose length and direction are there.
+    ///
+    /// # Errors
+    /// If there is none, or its header cannot be read.
+    pub fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
+        match self.weight_norm(name) {
+            Some([_, direction]) => self.stored_shape(&direction),
+            None => self.stored_shape(name),
+        }
+    }
+
+    pub(crate) fn stored_shape(&self, name: &str) -> Result<Vec<usize>, String> {
+        let full = self.full(name);
+        match self.checkpoint.find(&full) {
+            Some(found) => Ok(self.described(&full, found)?.stored.shape().to_vec()),
+            None => Err(self.missing(&full)),
+        }
+    }
+
+    /// The tensor `name`, of this shape, as the rows of its first axis; a vector is one row.
+    pub(crate) fn rows(
+        &self,
+        name: &str,
+        shape: &[usize],
+        options: (&Device, DType),
+    ) -> Result<Tensor<2>, String> {
+        match self.weight_norm(name) {
+            Some(pair) => self.normalized_rows(pair, shape, options),
+            None => self.stored_rows(name, shape, options),
+        }
+    }
+
+    pub(crate) fn stored_rows(
+        &self,
+        name: &str,
+        shape: &[usize],
+        options: (&Device, DType),
+    ) -> Result<Tensor<2>, String> {
+        let found = self.find(name, shape)?;
+        let rows = if shape.len() > 1 { shape[0] } else { 1 };
+        let columns = shape.iter().product::<usize>() / rows;
+        let data = self.read_as(name, &found, vec![rows, columns])?;
+        Ok(Tensor::from_data(data, options))
+    }
+
+    pub(crate) fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// `linear` with the parameters at `[weight, bias]`.
+    pub fn linear(&self, linear: Linear, [weight, bias]: [Place; 2]) -> Result<Linear, String> {
+        let [_, to] = shape(&linear.weight);
+        let weight = self.weight(linear.weight, &weight)?;
+        let bias = match linear.bias {
+            Some(param) => {
+                let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
+                let found = found.map(|stored| stored.narrow(bias.start, to));
+                Some(self.load(param, &bias.name, &found, as_it_is)?)
+            }
+            None => {
+                self.refuse(&bias.name, "the layer has no bias")?;
+                None
+            }
+        };
+        Ok(Linear { weight, bias })
+    }
+
+    /// The weight of a linear layer, `[in, out]`, with the elements at `place`, or as `weight_norm` divided them.
+    pub fn weight(
+        &self,
+        param: Param<Tensor<2>>,
+        place: &Place,
+    ) -> Result<Param<Tensor<2>>, String> {
+        let [from, to] = shape(&param);
+        let rows = place.rows.unwrap_or(to);
+        let stored_shape = if place.is_transposed {
+            [from, rows]
+        } else {
+            [rows, from]
+        };
+        if let Some(pair) = self.weight_norm(&place.name) {
+            let (device, dtype) = target(&param);
+            let stored = self.normalized_rows(pair, &stored_shape, (&device, dtype))?;
+            let weight = if place.is_transposed {
+                stored
+            } else {
+                stored.transpose()
+            };
+            // Through the host: its elements then lie row by row.
+            let data = weight.narrow(1, place.start, to).into_data();
+            return Ok(with_value(param, Tensor::from_data(data, (&device, dtype))));
+        }
+        let found = self.find(&place.name, &stored_shape)?.map(|stored| {
+            let rows = if place.is_transposed {
+                stored.transpose()
+            } else {
+                stored
+            };
+            rows.narrow(place.start, to).transpose()
+        });
+        self.load(param, &place.name, &found, as_it_is)
+    }
+
+    /// `embedding` with the rows `name.weight`.
+    pub fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, String> {
+        let weight = self.parameter(embedding.weight, &format!("{name}.weight"))?;
+        Ok(Embedding { weight })
+    }
+
+    /// A parameter with the elements of the tensor `name`, which has its shape.
+    pub fn parameter<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+    ) -> Result<Param<Tensor<D>>, String> {
+        let found = self.find(name, &shape(&param))?;
+        self.load(param, name, &found, as_it_is)
+    }
+
+    /// [`parameter`](Self::parameter), with `offset` added in f32 at least.
+    pub fn parameter_of_offset<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+        offset: f64,
+    ) -> Result<Param<Tensor<D>>, String> {
+        if offset == 0.0 {
+            return self.parameter(param, name);
+        }
+        let found = self.find(name, &shape(&param))?;
+        self.load(param, name, &found, |data, device, dtype| {
+            let tensor = Tensor::<D>::from_data(data, (device, wide(dtype)));
+            (tensor + offset).cast(dtype)
+        })
+    }
+
+    /// Whether two tensors of one shape have the same elements.
+    pub fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, String> {
+        let read = |name: &str| self.read(name, &self.find(name, shape)?);
+        let [one, other] = names.map(read);
+        Ok(one? == other?)
+    }
+
+    /// # Errors
+    /// If there is a tensor `name`.
+    pub fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
+        if self.contains(name) {
+            let full = self.full(name);
+            return Err(format!("expected no tensor `{full}`, since {reason}"));
+        }
+        Ok(())
+    }
+
+    /// The tensor `name` of floats, whole, not yet read. One without axes is a `shape` of one element.
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<Found, String> {
+        let full = self.full(name);
+        let Some(found) = self.checkpoint.find(&full) else {
+            return Err(self.missing(&full));
+        };
+        let found = self.described(&full, found)?;
+        self.described(&full, dtype(found.stored.element_type()))?;
+        let found = found.map(|stored| match stored.shape() {
+            [] if shape.iter().all(|&size| size == 1) => stored.with_axes(shape.len()),
+            _ => stored,
+        });
+        let got = found.stored.shape();
+        if got != shape {
+            return Err(format!(
+                "`{full}`: expected the shape {shape:?}, got {got:?}"
+            ));
+        }
+        self.asked.borrow_mut().insert(full);
+        Ok(found)
+    }
+
+    fn described<T>(&self, full: &str, found: Result<T, String>) -> Result<T, String> {
+        found.map_err(|reason| format!("`{full}`: {reason}"))
+    }
+
+    fn missing(&self, full: &str) -> String {
+        let dotted = format!("{}.{}", self.prefix, &full[self.prefix.len()..]);
+        if self.all_names().any(|name| *name == dotted) {
+            let (expected, found) = (shown(full), shown(&dotted));
+            return format!(
+                "expected a tensor `{expected}`, found `{found}`: a prefix ends in its dot"
+            );
+        }
+        if let Some(prefix) = self.wrapped_prefix() {
+            let (expected, prefix) = (shown(full), shown(prefix));
+            return format!(
+                "expected a tensor `{expected}`, found names that begin with `{prefix}`, of a module in \
+                 `DistributedDataParallel`, FSDP or `torch.compile`: give this prefix"
+            );
+        }
+        let mut names: Vec<&String> = self.all_names().collect();
+        // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
+        names.sort_by_cached_key(|name| {
+            let end = common(full.bytes().rev(), name.bytes().rev());
+            Reverse((end, common(full.bytes(), name.bytes())))
+        });
+        let told = names
+            .iter()
+            .take(NEAREST)
+            .map(|name| format!("`{}`", shown(name)));
+        let told = told.collect::<Vec<_>>().join(", ");
+        let found = match names.len() {
+            0 => "found none".to_string(),
+            1..=NEAREST => format!("found only {told}"),
+            count => format!("found {count} others, the nearest {told}"),
+        };
+        format!("expected a tensor `{}`, {found}", shown(full))
+    }
+
+    /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
+    /// The value it was initialized with, or would be, is not computed.
+    pub fn load<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+        found: &Found,
+        make: impl FnOnce(TensorData, &Device, DType) -> Tensor<D>,
+    ) -> Result<Param<Tensor<D>>, String> {
+        let data = self.read(name, found)?;
+        let (device, dtype) = target(&param);
+        Ok(with_value(param, make(data, &device, dtype)))
+    }
+
+    /// The elements of a tensor.
+    fn read(&self, name: &str, found: &Found) -> Result<TensorData, String> {
+        self.read_as(name, found, found.stored.shape().to_vec())
+    }
+
+    /// The elements of a tensor, in another shape.
+    fn read_as(&self, name: &str, found: &Found, shape: Vec<usize>) -> Result<TensorData, String> {
+        let of_tensor = |reason: String| format!("`{}`: {reason}", self.full(name));
+        let elements = self.checkpoint.read(found).map_err(of_tensor)?;
+        let dtype = dtype(found.stored.element_type()).map_err(of_tensor)?;
+        Ok(TensorData::from_bytes_vec(elements, shape, dtype))
+    }
+}
+
+/// The device and the type of a parameter.
+fn target<const D: usize>(param: &Param<Tensor<D>>) -> (Device, DType) {
+    let device = param.lazy_device();
+    let of_device = device.settings().float_dtype.into();
+    let dtype = match param.is_initialized().then(|| param.dtype()) {
+        // What was quantised is loaded as floats.
+        None | Some(DType::QFloat(_)) => of_device,
+        Some(dtype) => dtype,
+    };
+    (device, dtype)
+}
+
+/// The elements of a tensor, of a type and on a device.
+fn as_it_is<const D: usize>(data: TensorData, device: &Device, dtype: DType) -> Tensor<D> {
+    Tensor::from_data(data, (device, dtype))
+}
+
+/// Burn's name of a type of floats.
+fn dtype(element_type: ElementType) -> Result<DType, String> {
+    Ok(match element_type {
+        ElementType::F64 => DType::F64,
+        ElementType::F32 => DType::F32,
+        ElementType::F16 => DType::F16,
+        ElementType::Bf16 => DType::BF16,
+        other => {
+            let way = "a quantized model is saved dequantized";
+            return Err(format!("expected floats, got {other:?}: {way}"));
+        }
+    })
+}
+
+/// The number of bytes that two names begin with.
+pub(crate) fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usize {
+    one.zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
+}

@@ -1,0 +1,434 @@
+//! Files of other formats, parts of tensors and wrapped names: each error names the way to a file that is read.
+
+use std::path::Path;
+
+use attention_core::{Mask, MultiHeadAttentionConfig};
+use attention_import::packages::{espnet, keras, opennmt, tensorflow_addons};
+use attention_import::{
+    StateDict, load_multi_head_attention, load_recurrent, read_multi_head_attention,
+};
+use attention_tests::checkpoint::{CompressionMethod, pickle, text};
+use attention_tests::{Array, assert_says, device, reference_path};
+use burn::module::Param;
+use burn::tensor::Tensor;
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
+use tempfile::TempDir;
+
+use crate::files::load;
+
+/// A safetensors file of tensors, each of a name, a type, its bytes of an element and a shape, and of texts.
+fn safetensors(path: &Path, texts: &str, tensors: &[(&str, &str, &[u8], &[usize])]) {
+    let (mut entries, mut content) = (Vec::new(), Vec::new());
+    for (name, dtype, element, shape) in tensors {
+        let start = content.len();
+        content.extend(element.repeat(shape.iter().product()));
+        let end = content.len();
+        entries.push(format!(
+            r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
+        ));
+    }
+    entries.push(format!(r#""__metadata__":{{{texts}}}"#));
+    let header = format!("{{{}}}", entries.join(","));
+    let len = (header.len() as u64).to_le_bytes();
+    std::fs::write(path, [&len[..], header.as_bytes(), &content].concat()).unwrap();
+}
+
+const ONE: [u8; 4] = 1_f32.to_le_bytes();
+
+/// The tensors of D2L's additive attention, the first of a type of its own.
+fn additive<'a>(
+    prefix: &'a [String; 3],
+    dtype: &'a str,
+    element: &'a [u8],
+) -> [(&'a str, &'a str, &'a [u8], &'a [usize]); 3] {
+    [
+        (&prefix[0], dtype, element, &[5, 2]),
+        (&prefix[1], "F32", &ONE, &[5, 3]),
+        (&prefix[2], "F32", &ONE, &[1, 5]),
+    ]
+}
+
+fn names(prefix: &str) -> [String; 3] {
+    ["W_q", "W_k", "w_v"].map(|name| format!("{prefix}{name}.weight"))
+}
+
+#[test]
+fn integers_are_no_floats() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    for (dtype, element) in [
+        ("I8", &[1_u8; 1][..]),
+        ("U8", &[1]),
+        ("I64", &[1; 8]),
+        ("BOOL", &[1]),
+    ] {
+        safetensors(&path, "", &additive(&names(""), dtype, element));
+        let error = load(&path, "").unwrap_err();
+        assert_says(&error, "`W_q.weight`: expected floats, got ");
+        assert_says(&error, "dequantized");
+    }
+    let device = &device::plain()[0];
+    let gru: [(&str, &str, &[u8], &[usize]); 2] = [
+        ("weight_ih_l0", "I8", &[1], &[6, 3]),
+        ("weight_hh_l0", "F32", &ONE, &[6, 2]),
+    ];
+    safetensors(&path, "", &gru);
+    let gru = RecurrentConfig::new(CellKind::Gru, 3, 2).init(device);
+    let error = load_recurrent(gru, &path, "").unwrap_err();
+    assert_says(error, "`weight_ih_l0`: expected floats, got I8");
+    let heads: [(&str, &str, &[u8], &[usize]); 2] = [
+        ("in_proj_weight", "I8", &[1], &[12, 4]),
+        ("out_proj.weight", "F32", &ONE, &[4, 4]),
+    ];
+    safetensors(&path, "", &heads);
+    let heads = MultiHeadAttentionConfig::new(4, 2).init(device);
+    let error = load_multi_head_attention(heads, &path, "").unwrap_err();
+    assert_says(error, "`in_proj_weight`: expected floats, got I8");
+    let dot: [(&str, &str, &[u8], &[usize]); 1] = [("linear_out.weight", "I8", &[1], &[3, 6])];
+    safetensors(&path, "", &dot);
+    let error = opennmt::DOT.load(&path, "", device).unwrap_err();
+    assert_says(error, "`linear_out.weight`: expected floats, got I8");
+    let of_norm: [(&str, &str, &[u8], &[usize]); 2] = [
+        ("W_q.weight_g", "I8", &[1], &[5, 1]),
+        ("W_q.weight_v", "F32", &ONE, &[5, 2]),
+    ];
+    safetensors(&path, "", &of_norm);
+    assert_says(
+        load(&path, "").unwrap_err(),
+        "`W_q.weight_g`: expected floats, got I8",
+    );
+}
+
+#[test]
+fn parts_of_tensors_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shard.safetensors");
+    let names = names("");
+    let tensors = additive(&names, "F32", &ONE);
+    safetensors(&path, r#""DCP_SHARDING_INFO":"{}""#, &tensors);
+    assert_says(
+        load(&path, "").unwrap_err(),
+        "consolidate_safetensors_files(",
+    );
+
+    safetensors(&path, "", &tensors);
+    let index = folder.path().join("model.safetensors.index.json");
+    let map = names
+        .clone()
+        .map(|name| format!(r#""{name}":"shard.safetensors""#))
+        .join(",");
+    let with_size = |size: &str| {
+        let content = format!(r#"{{"metadata":{{"total_size":{size}}},"weight_map":{{{map}}}}}"#);
+        std::fs::write(&index, content).unwrap();
+        load(&index, "")
+    };
+    with_size("120").unwrap();
+    with_size("120.0").unwrap();
+    with_size("\"?\"").unwrap();
+    let error = with_size("240").unwrap_err();
+    assert_says(
+        &error,
+        "`total_size`: expected 240 bytes in the shards, got 120",
+    );
+    assert_says(&error, "full_state_dict=True");
+    // Saved in half precision under the size before.
+    safetensors(
+        &path,
+        "",
+        &names
+            .each_ref()
+            .map(|name| (name.as_str(), "F16", &[0_u8, 0x3c][..], &[2_usize][..])),
+    );
+    StateDict::open(&index, "").map(drop).unwrap_err();
+    let half = |size: usize| with_size(&size.to_string()).unwrap_err();
+    assert_says(half(24), "expected the shape [5, 2]");
+    assert_says(half(25), "`total_size`");
+}
+
+/// A zip archive with entries of these names.
+fn archive(path: &Path, names: &[&str]) {
+    let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"1"[..])).collect();
+    attention_tests::checkpoint::write_archive(
+        path,
+        CompressionMethod::Stored,
+        &pickle(&text("x")),
+        &entries,
+    );
+}
+
+#[test]
+fn formats_of_others_are_named_with_the_lines_that_convert_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let archives = [
+        ("constants.pkl", "torch.jit.load("),
+        ("archive_format", "torch.export.load("),
+        ("model.weights.h5", "keras.saving.load_model("),
+        ("W_q.npy", "dict(numpy.load("),
+    ];
+    for (entry, expected) in archives {
+        archive(&path, &[entry]);
+        let error = load(&path, "").unwrap_err();
+        assert_says(&error, expected);
+        assert_says(&error, "save");
+    }
+    let contents: [(&[u8], &str); 15] = [
+        (b"\x89HDF\r\n\x1a\n\0\0", "HDF5"),
+        (b"\x93NUMPY\x01\0", "numpy.load("),
+        (b"GGUF\x03\0\0\0", "gguf.GGUFReader("),
+        (b"\x12\x01\0\0\0\0\0\0\0\0", "mxnet.nd.load("),
+        (b"\x08\x01\x12\x80", "tf.saved_model.load("),
+        (b"\x08\x08\x12\x07pytorch", "onnx.load("),
+        (b"\x82\xa6params\x81", "msgpack_restore("),
+        (b"\x82\xa8metadata\x81", "Module::load_file"),
+        (
+            b"\x80\x04}\x94(\x8c\x06weight\x94\x8c\x15numpy.core.multiarray",
+            "paddle.load(",
+        ),
+        (
+            b"\x80\x04\x8c%torch.distributed.checkpoint.metadata",
+            "dcp_to_torch",
+        ),
+        (b"\x80\x04}\x94.", "save the state dict by `torch.save`"),
+        (b"lmgg", "take the one that it was made of"),
+        (b"\x1c\0\0\0TFL3", "take the one that it was made of"),
+        (b"\x1f\x8b\x08", "unpack it"),
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "git lfs pull",
+        ),
+    ];
+    for (content, expected) in contents {
+        std::fs::write(&path, content).unwrap();
+        assert_says(load(&path, "").unwrap_err(), expected);
+    }
+    // By the path alone.
+    std::fs::write(folder.path().join("tf.ckpt.index"), b"\0\0\x01\x02").unwrap();
+    for name in ["tf.ckpt", "tf.ckpt.index"] {
+        let error = load(&folder.path().join(name), "").unwrap_err();
+        assert_says(error, "tf.train.load_variable(");
+    }
+    std::fs::write(folder.path().join(".metadata"), b"\x80\x04.").unwrap();
+    assert_says(load(folder.path(), "").unwrap_err(), "dcp_to_torch");
+    // What is one archive behind the other, as a `.distcp` is under any name.
+    archive(&path, &["data/0"]);
+    let one = std::fs::read(&path).unwrap();
+    std::fs::write(&path, one.repeat(3)).unwrap();
+    assert_says(load(&path, "").unwrap_err(), "dcp_to_torch");
+    let part = folder.path().join("__0_0.distcp");
+    std::fs::write(&part, one).unwrap();
+    assert_says(load(&part, "").unwrap_err(), "dcp_to_torch");
+}
+
+#[test]
+fn a_wrapper_is_told_with_its_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    for (wrapped, prefix) in [
+        ("module.", ""),
+        ("module._orig_mod.", ""),
+        ("decoder.module.", "decoder."),
+        ("module.decoder.", "decoder."),
+        ("_fsdp_wrapped_module.decoder.", "decoder."),
+    ] {
+        safetensors(&path, "", &additive(&names(wrapped), "F32", &ONE));
+        let expected = format!("names that begin with `{wrapped}`");
+        assert_says(load(&path, prefix).unwrap_err(), &expected);
+        load(&path, wrapped).unwrap();
+    }
+    // The names of another spelling, which are not asked for.
+    let device = &device::plain()[0];
+    safetensors(&path, "", &additive(&names("module."), "F32", &ONE));
+    let heads = MultiHeadAttentionConfig::new(4, 2).init(device);
+    let file = StateDict::open(&path, "").unwrap();
+    let error = read_multi_head_attention(heads, &file, "").unwrap_err();
+    assert_says(error, "names that begin with `module.`");
+    let error = load(&path, "decoder.").unwrap_err();
+    assert!(!error.contains("begin with"), "{error}");
+}
+
+#[test]
+fn a_tensor_without_axes_is_one_element() {
+    let device = &device::plain()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    safetensors(&path, "", &[("scale", "F32", &2.5_f32.to_le_bytes(), &[])]);
+    let file = StateDict::open(&path, "").unwrap();
+    let param = |shape: [usize; 1]| Param::from_tensor(Tensor::<1>::zeros(shape, device));
+    let loaded = file.parameter(param([1]), "scale").unwrap();
+    assert_eq!(Array::read(loaded.val()).data, [2.5]);
+    assert!(file.unread().is_empty());
+    let matrix = Param::from_tensor(Tensor::<2>::zeros([1, 1], device));
+    let loaded = file.parameter_of_offset(matrix, "scale", 1.0).unwrap();
+    assert_eq!(Array::read(loaded.val()).data, [3.5]);
+    let error = file.parameter(param([2]), "scale").unwrap_err();
+    assert_says(error, "expected the shape [2], got []");
+}
+
+#[test]
+fn a_class_that_is_a_recipe_is_told() {
+    let device = &device::plain()[0];
+    let file = |name: &str| reference_path(&format!("packages/recipe_{name}.safetensors"));
+    let error = opennmt::MLP
+        .load(file("coverage"), "decoder.attn.", device)
+        .unwrap_err();
+    assert_says(
+        error,
+        "OpenNMT-py's coverage_attn, a recipe in docs/recipes.md",
+    );
+    let at = "decoder.att.0.";
+    for package in [espnet::ATT_LOC, espnet::ATT_COV_LOC] {
+        let error = package
+            .load(file("loc_2d"), at, device)
+            .unwrap_err()
+            .to_string();
+        assert_says(&error, "ESPnet's AttLoc2D, a recipe");
+        assert!(!error.contains("the names fit"), "{error}");
+    }
+    let cases = [
+        ("loc_2d", "AttLoc2D"),
+        ("loc_rec", "AttLocRec"),
+        ("heads_add", "AttMultiHeadAdd"),
+    ];
+    for (name, class) in cases {
+        let error = espnet::ATT_ADD.load(file(name), at, device).unwrap_err();
+        assert_says(error, class);
+    }
+}
+
+/// The file of a case with other names.
+fn renamed(case: &str, rename: impl Fn(&str) -> String) -> (TempDir, std::path::PathBuf) {
+    let content = std::fs::read(reference_path(&format!("packages/{case}.safetensors"))).unwrap();
+    let (len, rest) = content.split_first_chunk().unwrap();
+    let (header, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
+    let header: serde_json::Value = serde_json::from_slice(header).unwrap();
+    let header: serde_json::Map<_, _> = header
+        .as_object()
+        .unwrap()
+        .clone()
+        .into_iter()
+        .map(|(name, info)| (rename(&name), info))
+        .collect();
+    let header = serde_json::to_vec(&header).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("renamed");
+    let len = (header.len() as u64).to_le_bytes();
+    std::fs::write(&path, [&len[..], &header, data].concat()).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn variables_of_an_attention_wrapper_are_found_under_their_two_paths() {
+    let device = &device::plain()[0];
+    let plain = reference_path("packages/tensorflow_addons.safetensors");
+    let expected = tensorflow_addons::BAHDANAU
+        .load(plain, "BahdanauAttention/", device)
+        .unwrap();
+    let query = Tensor::<3>::ones([1, 2, 3], device);
+    let keys = Tensor::<3>::ones([1, 4, 5], device).cumsum(1);
+    let context = |attention: attention_core::AdditiveAttention| {
+        Array::read(attention.forward(query.clone(), keys.clone(), keys.clone(), Mask::none()))
+    };
+    let expected = context(expected);
+    let check = |rename: &dyn Fn(&str) -> String, prefixes: &[&str]| {
+        let (_folder, path) = renamed("tensorflow_addons", |name| {
+            match name.strip_prefix("BahdanauAttention/") {
+                Some(own) => rename(own),
+                None => format!("dec/lstm/{name}"),
+            }
+        });
+        for prefix in prefixes {
+            let loaded = tensorflow_addons::BAHDANAU.load(&path, prefix, device);
+            let loaded = loaded.unwrap_or_else(|error| panic!("{prefix}: {error}"));
+            assert_eq!(context(loaded).data, expected.data, "{prefix}");
+        }
+        tensorflow_addons::BAHDANAU
+            .load(&path, "encoder/", device)
+            .map(drop)
+            .unwrap_err();
+    };
+    let of_wrapper = |end: &'static str| {
+        move |own: &str| match own {
+            "memory_layer/kernel" => format!("dec/BahdanauAttention/{own}{end}"),
+            _ => format!("dec/attention_wrapper/BahdanauAttention/{own}{end}"),
+        }
+    };
+    let prefixes = [
+        "",
+        "dec/",
+        "dec/attention_wrapper/",
+        "dec/attention_wrapper/BahdanauAttention/",
+        "dec/BahdanauAttention/",
+    ];
+    check(&of_wrapper(""), &prefixes);
+    check(&of_wrapper(":0"), &prefixes);
+    let in_checkpoint = |own: &str| {
+        let own = if own == "kernel" {
+            "query_layer/kernel"
+        } else {
+            own
+        };
+        format!("dec/cell/_attention_mechanism/{own}/.ATTRIBUTES/VARIABLE_VALUE")
+    };
+    check(&in_checkpoint, &["dec/cell/_attention_mechanism/", "dec/"]);
+    let of_one = |own: &str| match own {
+        "kernel" => "dec/attention/bahdanau_attention/query_layer/kernel".to_string(),
+        "memory_layer/kernel" => format!("dec/{own}"),
+        _ => format!("dec/attention/bahdanau_attention/{own}"),
+    };
+    check(&of_one, &["dec/attention/bahdanau_attention/"]);
+}
+
+#[test]
+fn keras_on_pytorch_is_read_by_its_paths() {
+    let device = &device::plain()[0];
+    for (wrapped, prefixes) in [
+        (
+            "_torch_params.",
+            ["additive_attention/", "_torch_params.additive_attention/"],
+        ),
+        (
+            "net._torch_params.",
+            [
+                "additive_attention/",
+                "net._torch_params.additive_attention/",
+            ],
+        ),
+    ] {
+        let (_folder, path) = renamed("keras_additive", |name| format!("{wrapped}{name}"));
+        for prefix in prefixes {
+            keras::ADDITIVE.load(&path, prefix, device).unwrap();
+        }
+    }
+}
+
+#[test]
+fn luong_of_tensorflow_has_its_scale() {
+    let device = &device::plain()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("luong");
+    let two = 2_f32.to_le_bytes();
+    safetensors(
+        &path,
+        "",
+        &[
+            (
+                "dec/LuongAttention/memory_layer/kernel",
+                "F32",
+                &ONE,
+                &[5, 3],
+            ),
+            (
+                "dec/attention_wrapper/LuongAttention/attention_g",
+                "F32",
+                &two,
+                &[],
+            ),
+        ],
+    );
+    let tensorflow = tensorflow_addons::LUONG
+        .load(&path, "dec/", device)
+        .unwrap();
+    let matrix = Array::read(tensorflow.score.query.weight.val());
+    assert_eq!((matrix.shape, matrix.data), (vec![3, 5], vec![2.0; 15]));
+}

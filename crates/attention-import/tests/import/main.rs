@@ -1,0 +1,12 @@
+//! Files become parameters, or an error of one line; parameters of others compute what theirs did.
+#![allow(clippy::unwrap_used)]
+
+mod additive;
+mod changed;
+mod files;
+mod formats;
+mod hostile;
+mod multi_head_references;
+mod packages;
+mod recurrent_references;
+mod weight_norm;

@@ -1,0 +1,125 @@
+//! Attention, fused: without `[queries, keys]` in memory.
+
+use cpu_kernels::Real;
+use cpu_kernels::simd::Level;
+
+use crate::AttentionReal;
+use crate::additive::AdditiveScore;
+use crate::dot::DotProductScore;
+use crate::inputs::{AttentionInputs, Score};
+use crate::stream::{Attention, AttentionGradients, AttentionOutputs, LogSumExp, is_decode};
+use crate::tiles::{ADDITIVE_DECODE_QUERIES, DOT_PRODUCT_DECODE_QUERIES};
+
+/// Runs `$body` with the attention of the inputs' score as `$attention`, for each score by the kernel of its name.
+macro_rules! with_kernel {
+    ($inputs:ident, $attention:ident => $dot_product:expr, $additive:expr) => {
+        match $inputs.score {
+            Score::DotProduct { scale } => {
+                let score = DotProductScore::new($inputs, scale);
+                let $attention = $inputs.attention(&score);
+                $dot_product
+            }
+            Score::Additive { .. } => {
+                let score = AdditiveScore::new($inputs);
+                let $attention = $inputs.attention(&score);
+                $additive
+            }
+        }
+    };
+}
+
+impl<'a, E: Real> AttentionInputs<'a, E> {
+    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
+    /// it, no size is 0, and, for additive scores, there are no modifiers.
+    pub fn is_decode(&self) -> bool {
+        let most = match self.score {
+            Score::DotProduct { .. } => DOT_PRODUCT_DECODE_QUERIES,
+            Score::Additive { .. } if self.modifiers.is_none() => ADDITIVE_DECODE_QUERIES,
+            Score::Additive { .. } => return false,
+        };
+        is_decode(most, [self.queries, self.keys, self.values])
+    }
+
+    /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
+    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
+        with_kernel!(self, attention => attention.log_sum_exp(terms), attention.log_sum_exp(terms))
+    }
+
+    fn attention<'b, T>(&'b self, score: &'b T) -> Attention<'b, E, T> {
+        Attention {
+            score,
+            values: self.values,
+            modifiers: self.modifiers,
+            mask: &self.mask,
+            dropout: self.dropout,
+            is_decode: self.is_decode(),
+        }
+    }
+}
+
+impl<E: AttentionReal> AttentionInputs<'_, E> {
+    /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
+    ///
+    /// A query that attends to no key, or only to scores of minus infinity, has context 0. The number of threads
+    /// changes no bit.
+    ///
+    /// # Shapes
+    /// - context `[batch, heads, queries, value_size]`
+    /// - lse `[batch, heads, queries]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [LogSumExp]) {
+        with_kernel!(
+            self,
+            attention => E::dot_product_forward(level, &attention, context, lse),
+            E::additive_forward(level, &attention, context, lse)
+        );
+    }
+
+    /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) by additive scores that is to be
+    /// trained: writes the weights before dropout, too, 0 where masked, for [`AttentionOutputs::weights`]. The backward
+    /// pass does not compute the scores again then, with the same bits.
+    ///
+    /// # Shapes
+    /// - weights `[batch, heads, queries, keys]`
+    ///
+    /// # Panics
+    /// If this is not [decoding](Self::is_decode), scores are dot products, or the shapes do not fit together.
+    pub fn forward_saving(
+        &self,
+        level: Level,
+        context: &mut [E],
+        lse: &mut [LogSumExp],
+        weights: &mut [E],
+    ) {
+        with_kernel!(
+            self,
+            _attention => panic!("expected additive scores, whose weights are saved, got dot products"),
+            E::additive_decode(level, &_attention, context, lse, weights)
+        );
+    }
+
+    /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
+    /// same inputs.
+    ///
+    /// The weights are computed again, from the scores and the log-sum-exp. Where a query attends to no key all
+    /// gradients are 0, whatever the gradient of the context holds. No bit depends on which gradients are wanted, or on
+    /// the number of threads.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, the gradient of a weight that is not there is wanted, or gradients are
+    /// deferred and this is not [decoding](Self::is_decode).
+    pub fn backward(
+        &self,
+        level: Level,
+        outputs: &AttentionOutputs<E>,
+        gradients: AttentionGradients<E>,
+    ) {
+        with_kernel!(
+            self,
+            attention => E::dot_product_backward(level, &attention, outputs, gradients),
+            E::additive_backward(level, &attention, outputs, gradients)
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! The best extensions of an example's hypotheses.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// A hypothesis and the token that extends it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extension {
+    /// The index of the hypothesis.
+    pub(super) parent: usize,
+    /// The column of the token.
+    pub(super) column: usize,
+    /// The log-probability of the extended hypothesis.
+    pub(super) log_probability: f64,
+    /// The log-probability of the token.
+    of_token: f64,
+}
+
+/// The order from the best to the worst. Sums of one parent may round to the same where its tokens differ: these
+/// decide, so that a beam of one chooses as greedy search does. Of equals the first hypothesis and the first column
+/// come first.
+impl Ord for Extension {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_sum = other.log_probability.total_cmp(&self.log_probability);
+        by_sum
+            .then(self.parent.cmp(&other.parent))
+            .then_with(|| other.of_token.total_cmp(&self.of_token))
+            .then(self.column.cmp(&other.column))
+    }
+}
+
+impl PartialOrd for Extension {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Extension {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Extension {}
+
+/// The columns of the tokens that may come next.
+#[derive(Clone)]
+pub(super) struct Allowed<'a> {
+    pub(super) columns: Range<usize>,
+    /// The columns that are left out of these.
+    pub(super) without: &'a [usize],
+}
+
+/// The `count` best extensions by tokens that are allowed, the best first: of hypotheses of the log-probabilities
+/// `sums`; `rows` are the log-probabilities of their next tokens. A token of probability 0 is chosen only if it alone
+/// is allowed.
+pub(super) fn best_extensions(
+    rows: &[&[f64]],
+    sums: &[f64],
+    allowed: &Allowed<'_>,
+    count: usize,
+) -> Vec<Extension> {
+    let Allowed { columns, without } = allowed;
+    let is_forced = columns.len() == 1 + without.len();
+    // The worst of those that are kept is on top.
+    let mut best: BinaryHeap<Extension> = BinaryHeap::with_capacity(count + 1);
+    for (parent, (row, sum)) in rows.iter().zip(sums).enumerate() {
+        for column in columns.clone() {
+            let of_token = row[column];
+            let log_probability = sum + of_token;
+            let is_full = best.len() == count;
+            if without.contains(&column)
+                || of_token == f64::NEG_INFINITY && !is_forced
+                || is_full
+                    && best
+                        .peek()
+                        .is_some_and(|worst| log_probability < worst.log_probability)
+            {
+                continue;
+            }
+            best.push(Extension {
+                parent,
+                column,
+                log_probability,
+                of_token,
+            });
+            if is_full {
+                best.pop();
+            }
+        }
+    }
+    best.into_sorted_vec()
+}
+
+/// The best extension of the hypothesis `parent`, as [`best_extensions`] of that alone.
+pub(super) fn best_extension_of(
+    parent: usize,
+    rows: &[&[f64]],
+    sums: &[f64],
+    allowed: &Allowed<'_>,
+) -> Option<Extension> {
+    let best = best_extensions(&rows[parent..=parent], &sums[parent..=parent], allowed, 1);
+    best.first().map(|&best| Extension { parent, ..best })
+}

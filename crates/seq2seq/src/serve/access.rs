@@ -1,0 +1,130 @@
+//! The hosts by which a server may be asked, so that pages of others cannot use it.
+//!
+//! A browser tells the address that it was given (`Host`) and the page that asks (`Origin`). A name that leads to this
+//! machine for a moment (DNS rebinding) is no host of the server, and neither is another page.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header, uri::Authority};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::answer::Failure;
+use crate::output::escaped;
+
+/// The hosts of a server: its own address, and others that it was told of.
+pub(super) struct Hosts {
+    own: SocketAddr,
+    others: Vec<String>,
+}
+
+impl Hosts {
+    pub(super) fn new(own: SocketAddr, others: Vec<String>) -> Self {
+        Self { own, others }
+    }
+
+    /// Whether a host, with its port unless that is 80, is the server's.
+    fn holds(&self, host: &str) -> bool {
+        if self.others.iter().any(|it| it.eq_ignore_ascii_case(host)) {
+            return true;
+        }
+        let Ok(authority) = host.parse::<Authority>() else {
+            return false;
+        };
+        if host.contains('@') || authority.port_u16().unwrap_or(80) != self.own.port() {
+            return false;
+        }
+        let (name, own) = (authority.host(), self.own.ip());
+        let is_local = name.eq_ignore_ascii_case("localhost");
+        match name.trim_matches(['[', ']']).parse::<IpAddr>() {
+            // Who listens everywhere has every address of the machine; a name cannot lead to it by stealth.
+            Ok(ip) => own == ip || own.is_unspecified(),
+            Err(_) => is_local && (own.is_loopback() || own.is_unspecified()),
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Failure> {
+        let of = |name| request.headers().get_all(name).iter();
+        let host = of(header::HOST)
+            .next()
+            .ok_or_else(|| self.refused("Host", None))?;
+        if !of(header::HOST).all(|it| it.to_str().is_ok_and(|it| self.holds(it))) {
+            return Err(self.refused("Host", Some(host)));
+        }
+        let is_own = |origin: &HeaderValue| {
+            let host = origin.to_str().ok()?.split_once("://")?.1;
+            Some(self.holds(host))
+        };
+        match of(header::ORIGIN).find(|it| is_own(it) != Some(true)) {
+            Some(origin) => Err(self.refused("Origin", Some(origin))),
+            None => Ok(()),
+        }
+    }
+
+    fn refused(&self, header: &str, found: Option<&HeaderValue>) -> Failure {
+        let found = found.map_or_else(
+            || "none".into(),
+            |it| String::from_utf8_lossy(it.as_bytes()),
+        );
+        let found: String = escaped(&found).chars().take(100).collect();
+        let line = format!(
+            "{header}: expected {}, or a host that --allow-host names, found {found}",
+            self.own
+        );
+        Failure::new(StatusCode::FORBIDDEN, line)
+    }
+}
+
+/// The answer to a request, if it came by a host of the server and from no page of others.
+pub(super) async fn guarded(
+    State(hosts): State<Arc<Hosts>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match hosts.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_has_its_own_address_and_hosts_that_are_allowed() {
+        let allowed = || vec!["Translate.example:8443".to_string(), "proxy".to_string()];
+        let of = |own: &str| Hosts::new(own.parse().unwrap(), allowed());
+        let local = "127.0.0.1:8080 localhost:8080 LOCALHOST:8080";
+        for (own, good, bad) in [
+            (
+                "127.0.0.1:8080",
+                local,
+                "127.0.0.1 127.0.0.2:8080 10.1.2.3:8080 [::1]:8080",
+            ),
+            (
+                "[::1]:8080",
+                "[::1]:8080 localhost:8080",
+                "127.0.0.1:8080 [::2]:8080",
+            ),
+            (
+                "0.0.0.0:8080",
+                "127.0.0.1:8080 10.1.2.3:8080 localhost:8080",
+                "10.1.2.3:81",
+            ),
+            ("10.1.2.3:80", "10.1.2.3 10.1.2.3:80", "localhost 10.1.2.4"),
+        ] {
+            let hosts = of(own);
+            for host in good.split(' ').chain(["translate.example:8443", "proxy"]) {
+                assert!(hosts.holds(host), "{host} of {own}");
+            }
+            let others = "evil.example evil.example:8080 localhost.evil.example:8080 translate.example proxy:81 \
+                          x@127.0.0.1:8080 127.0.0.1:8080/ 127.0.0.1:8080.evil.example";
+            for host in bad.split(' ').chain(others.split(' ')).chain([""]) {
+                assert!(!hosts.holds(host), "{host} of {own}");
+            }
+        }
+    }
+}
