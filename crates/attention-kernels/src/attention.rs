@@ -1,5 +1,7 @@
 //! Attention, fused: without `[queries, keys]` in memory.
 
+use std::f64::consts::LN_2;
+
 use cpu_kernels::Real;
 use cpu_kernels::simd::Level;
 
@@ -7,12 +9,14 @@ use crate::AttentionReal;
 use crate::additive::AdditiveScore;
 use crate::dot::DotProductScore;
 use crate::inputs::{AttentionInputs, Score};
+use crate::pairwise::Pass;
 use crate::stream::{Attention, AttentionGradients, AttentionOutputs, LogSumExp, is_decode};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, DOT_PRODUCT_DECODE_QUERIES};
 
-/// Runs `$body` with the attention of the inputs' score as `$attention`, for each score by the kernel of its name.
+/// Evaluates the expression of the inputs' score: of those that are known here with their attention as `$attention`, of
+/// pairwise ones with their kernels as `$kernel`.
 macro_rules! with_kernel {
-    ($inputs:ident, $attention:ident => $dot_product:expr, $additive:expr) => {
+    ($inputs:ident, $attention:ident => $dot_product:expr, $additive:expr, $kernel:ident => $pairwise:expr) => {
         match $inputs.score {
             Score::DotProduct { scale } => {
                 let score = DotProductScore::new($inputs, scale);
@@ -24,6 +28,9 @@ macro_rules! with_kernel {
                 let $attention = $inputs.attention(&score);
                 $additive
             }
+            Score::Pairwise {
+                kernel: $kernel, ..
+            } => $pairwise,
         }
     };
 }
@@ -35,17 +42,23 @@ impl<'a, E: Real> AttentionInputs<'a, E> {
         let most = match self.score {
             Score::DotProduct { .. } => DOT_PRODUCT_DECODE_QUERIES,
             Score::Additive { .. } if self.modifiers.is_none() => ADDITIVE_DECODE_QUERIES,
-            Score::Additive { .. } => return false,
+            Score::Additive { .. } | Score::Pairwise { .. } => return false,
         };
         is_decode(most, [self.queries, self.keys, self.values])
     }
 
     /// The logarithm of the sum of `e^score` of a query, from the terms that [`forward`](Self::forward) wrote.
     pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
-        with_kernel!(self, attention => attention.log_sum_exp(terms), attention.log_sum_exp(terms))
+        let [largest, log_sum] = terms;
+        with_kernel!(
+            self,
+            attention => attention.log_sum_exp(terms),
+            attention.log_sum_exp(terms),
+            _kernel => largest * if self.modifiers.keeps_scores() { LN_2 } else { 1.0 } + log_sum
+        )
     }
 
-    fn attention<'b, T>(&'b self, score: &'b T) -> Attention<'b, E, T> {
+    pub(crate) fn attention<'b, T>(&'b self, score: &'b T) -> Attention<'b, E, T> {
         Attention {
             score,
             values: self.values,
@@ -73,7 +86,8 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
         with_kernel!(
             self,
             attention => E::dot_product_forward(level, &attention, context, lse),
-            E::additive_forward(level, &attention, context, lse)
+            E::additive_forward(level, &attention, context, lse),
+            kernel => E::run(kernel, level, self, Pass::Forward { context, lse })
         );
     }
 
@@ -96,7 +110,8 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
         with_kernel!(
             self,
             _attention => panic!("expected additive scores, whose weights are saved, got dot products"),
-            E::additive_decode(level, &_attention, context, lse, weights)
+            E::additive_decode(level, &_attention, context, lse, weights),
+            _kernel => panic!("expected additive scores, whose weights are saved, got pairwise ones")
         );
     }
 
@@ -119,7 +134,8 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
         with_kernel!(
             self,
             attention => E::dot_product_backward(level, &attention, outputs, gradients),
-            E::additive_backward(level, &attention, outputs, gradients)
+            E::additive_backward(level, &attention, outputs, gradients),
+            kernel => E::run(kernel, level, self, Pass::Backward { outputs, gradients })
         );
     }
 }

@@ -6,6 +6,7 @@ use crate::additive::location::{self, LocationScoreGradients, LocationScoreInput
 use crate::additive::score::{self, AdditiveScoreGradients, AdditiveScoreInputs};
 use crate::additive::{AdditiveScore, decode};
 use crate::dot::DotProductScore;
+use crate::pairwise::Dispatched;
 use crate::stream::{self, Attention, AttentionGradients, AttentionOutputs, LogSumExp};
 use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
 
@@ -14,7 +15,7 @@ use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"
 )]
-pub trait AttentionReal: Real + Compiled {}
+pub trait AttentionReal: Real + Compiled + Dispatched {}
 
 impl AttentionReal for f32 {}
 impl AttentionReal for f64 {}

@@ -1,6 +1,6 @@
 //! Inputs of fused attention.
 
-use crate::{Dropout, Mask, Rows, ScoreModifiers};
+use crate::{Dropout, Mask, PairwiseKernel, Rows, ScoreModifiers};
 
 /// Attention: `softmax(scores) values` over the keys that each query attends to, with the scores modified.
 ///
@@ -46,5 +46,12 @@ pub enum Score<'a, E> {
         /// The keys as [`AdditiveScoreInputs::packed_keys`](crate::AdditiveScoreInputs::packed_keys) returned them, if
         /// they were packed before.
         packed_keys: Option<&'a [E]>,
+    },
+    /// `sum_h w_h f(q_h, k_h)` of a term of one's own.
+    Pairwise {
+        /// The kernels of the term.
+        kernel: &'a dyn PairwiseKernel,
+        /// `[size]`; ones if there is none.
+        weight: Option<&'a [E]>,
     },
 }

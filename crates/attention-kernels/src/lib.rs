@@ -19,10 +19,12 @@ mod compiled;
 mod deferred;
 mod gather;
 mod modifiers;
+mod pairwise;
 mod slices;
 mod soft_cap;
 mod stream;
 mod tiles;
+mod unit_panel;
 
 pub use heads::HeadIndex;
 pub use mask::Mask;
@@ -35,9 +37,11 @@ pub use additive::{
 pub use deferred::accumulate_deferred;
 pub use inputs::{AttentionInputs, Score};
 pub use modifiers::{ModifierGradients, ScoreModifiers};
+pub use pairwise::{PairwiseKernel, PairwiseTerm};
 pub use rotate::{PairLayout, Rotation};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, LogSumExp};
 
 pub use compiled::AttentionReal;
+pub use cpu_kernels::simd::Simd;
 pub use cpu_kernels::{Buffer, Float, Half, Level, Real};

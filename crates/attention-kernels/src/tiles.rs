@@ -23,6 +23,8 @@
 //! score alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size
 //! depends on a machine's caches or cores.
 
+use std::ops::Range;
+
 /// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
 pub(crate) const QUERY_TILE: usize = 4;
@@ -106,3 +108,18 @@ pub(crate) const GATHER_VECTORS: usize = 4;
 
 /// Multiply-adds in a task of dot-product decoding: some tens of microseconds, as above.
 pub(crate) const TASK_PRODUCTS: usize = 1 << 18;
+
+/// Cuts `0..count` queries into whole tiles and single ones.
+#[inline(always)]
+pub(crate) fn query_tiles(count: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let start = first;
+        first += if start + QUERY_TILE <= count {
+            QUERY_TILE
+        } else {
+            1
+        };
+        (start < count).then_some(start..first)
+    })
+}

@@ -3,10 +3,10 @@
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
-use super::pack::{PackedQueries, UnitWeights, packed_block_len, query_tiles};
+use super::pack::{PackedQueries, UnitWeights, packed_block_len};
 use super::tile::{KeyBlock, Target, tile_scores};
 use crate::mask::QueryMask;
-use crate::tiles::KEY_LANES;
+use crate::tiles::{KEY_LANES, query_tiles};
 use crate::{HeadIndex, Rows};
 
 /// Scores of packed queries and packed keys of one head, to write.

@@ -17,13 +17,12 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::{Job, Simd};
 
-use super::pack::query_tiles;
-use super::panel::Panel;
-use super::range::{Evaluation, Magnitude};
+use super::range::{Evaluation, Magnitude, exponentials};
 use super::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::rows::Row;
 use crate::stream::Wanted;
-use crate::tiles::{QUERY_TILE, UNIT_LANES};
+use crate::tiles::{QUERY_TILE, UNIT_LANES, query_tiles};
+use crate::unit_panel::UnitPanel;
 use crate::{HeadIndex, Rows};
 
 /// The sums that a loop makes; each choice is compiled by itself.
@@ -93,9 +92,9 @@ pub(super) struct Operand<'a, E> {
     /// The rows themselves, for exact evaluation.
     rows: Vec<Row<'a, E>>,
     /// `e^(2x)`, halved for queries.
-    exponentials: Panel<E>,
+    exponentials: UnitPanel<E>,
     /// `sum g (1 - t^2)`
-    sums: Panel<E>,
+    sums: UnitPanel<E>,
     /// Magnitudes of each block of units.
     magnitudes: Vec<Magnitude>,
 }
@@ -144,9 +143,14 @@ impl<'a, E: Real> Operand<'a, E> {
         self.clear_sums();
         let mut wide = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {
-            let (from, magnitudes) = (row.read(&mut wide), &mut self.magnitudes);
-            self.exponentials
-                .fill_exponentials(simd, index, from, factor, magnitudes);
+            let units = row.read(&mut wide).chunks(UNIT_LANES);
+            let columns = units.zip(self.exponentials.row_mut(index));
+            for ((from, to), magnitude) in columns.zip(&mut self.magnitudes) {
+                *magnitude = (*magnitude).max(exponentials(simd, from, to));
+                let (to, beyond) = to.split_at_mut(from.len());
+                to.iter_mut().for_each(|to| *to = factor * *to);
+                beyond.fill(E::ZERO);
+            }
         }
     }
 

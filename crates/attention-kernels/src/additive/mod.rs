@@ -26,7 +26,6 @@ mod exact;
 mod gradient;
 pub(crate) mod location;
 mod pack;
-mod panel;
 mod range;
 pub(crate) mod score;
 mod stream;

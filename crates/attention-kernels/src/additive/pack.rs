@@ -8,7 +8,7 @@ use cpu_kernels::{Buffer, Real};
 use super::range::{MOST_INVERSE, Magnitude, exponentials};
 use super::tile::QueryTile;
 use crate::rows::Row;
-use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
+use crate::tiles::{KEY_LANES, UNIT_CHUNK, query_tiles};
 use crate::{HeadIndex, Rows, tuning};
 
 /// Weights of a greater norm are large.
@@ -245,19 +245,4 @@ impl<'a, E: Real> PackedQueries<'a, E> {
                 .fold(Magnitude::Near, |most, magnitude| most.max(*magnitude)),
         }
     }
-}
-
-/// Cuts `0..count` queries into whole tiles and single ones.
-#[inline(always)]
-pub(super) fn query_tiles(count: usize) -> impl Iterator<Item = Range<usize>> {
-    let mut first = 0;
-    std::iter::from_fn(move || {
-        let start = first;
-        first += if start + QUERY_TILE <= count {
-            QUERY_TILE
-        } else {
-            1
-        };
-        (start < count).then_some(start..first)
-    })
 }

@@ -23,6 +23,6 @@ pub use attention::{AttentionGradients, AttentionOutputs, KeyValueGradients, Log
 pub(crate) use backward::backward;
 pub(crate) use bias_sums::BiasSums;
 pub(crate) use forward::forward;
-pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
+pub(crate) use pack::{FiniteRows, PackedRows, Panel, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore, Wanted};
 pub(crate) use sinks::{Normalizer, sink_weight};

@@ -144,18 +144,16 @@ impl<E: Real> Panels<E> {
         range: Range<usize>,
         out: &mut [E],
     ) {
-        let width = panel_width::<E, S>();
-        for first in range.clone().step_by(width) {
-            let columns = width.min(range.end - first).next_multiple_of(S::LANES);
+        for panel in self.of_rows::<S>(range) {
             Product {
-                sizes: [left.count, self.size, columns],
+                sizes: [left.count, self.size, panel.columns],
                 left: &left.data,
                 left_strides: [left.stride, 1],
-                right: &self.data[first * self.size..],
-                right_stride: width,
+                right: panel.data,
+                right_stride: panel.width,
                 out: Block::new(
-                    &mut out[first - range.start..],
-                    [left.count, columns],
+                    &mut out[panel.first..],
+                    [left.count, panel.columns],
                     KEY_STRIDE,
                 ),
                 start: Start::Zero,
@@ -163,6 +161,32 @@ impl<E: Real> Panels<E> {
             .compute(simd);
         }
     }
+
+    /// The panels of a range of the packed rows, which starts at a multiple of [`KEY_PANEL`](crate::tiles::KEY_PANEL).
+    #[inline(always)]
+    pub(crate) fn of_rows<S: Simd<E>>(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Panel<'_, E>> {
+        let width = panel_width::<E, S>();
+        range.clone().step_by(width).map(move |first| Panel {
+            data: &self.data[first * self.size..],
+            width,
+            first: first - range.start,
+            columns: width.min(range.end - first).next_multiple_of(S::LANES),
+        })
+    }
+}
+
+/// Some adjacent rows of [`Panels`].
+pub(crate) struct Panel<'a, E> {
+    /// `[size][width]`, and what follows.
+    pub data: &'a [E],
+    pub width: usize,
+    /// The first row, counted from the start of the range.
+    pub first: usize,
+    /// How many there are, rounded up to whole vectors.
+    pub columns: usize,
 }
 
 /// A finite element times 0 is 0; the sum of these is NaN if any element is not finite.

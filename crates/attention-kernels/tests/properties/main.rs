@@ -30,6 +30,12 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes hours")]
+    fn pairwise_terms(bytes in vec(any::<u8>(), 0..60)) {
+        check_kind(&bytes, Kind::Pairwise);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn masked_softmax(bytes in vec(any::<u8>(), 0..30)) {
         check_softmax(&bytes);
     }
@@ -42,5 +48,6 @@ fn a_small_case_of_each_kernel() {
     check_kind(&case, Kind::AdditiveScore);
     check_kind(&case, Kind::AdditiveAttention);
     check_kind(&case, Kind::DotProduct);
+    check_kind(&case, Kind::Pairwise);
     check_softmax(&[0, 1, 1, 4, 4, 0, 0, 3]);
 }

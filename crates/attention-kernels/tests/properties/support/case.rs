@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     AdditiveScore,
     AdditiveAttention,
     DotProduct,
+    /// Of a term that is the additive one.
+    Pairwise,
 }
 
 /// Queries, keys, values and what else there is.

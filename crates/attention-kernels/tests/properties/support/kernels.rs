@@ -11,6 +11,7 @@ use super::case::{Case, Kind};
 use super::exact::Found;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Stored};
+use super::terms::TanhOfSum;
 
 /// The elements of a case in type `E`.
 pub(super) struct Inputs<'a, E> {
@@ -87,6 +88,16 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         Score::Additive {
             weight: &self.weight,
             packed_keys,
+        }
+    }
+
+    pub(super) fn pairwise(&self) -> AttentionInputs<'_, E> {
+        AttentionInputs {
+            score: Score::Pairwise {
+                kernel: &TanhOfSum,
+                weight: Some(&self.weight),
+            },
+            ..self.dot_product()
         }
     }
 
@@ -189,6 +200,12 @@ pub(super) fn run_stored<E: AttentionReal>(
             found
         }
         Kind::DotProduct => attention!(inputs, inputs.dot_product(), level, None),
+        Kind::Pairwise => {
+            let mut weight = vec![E::ZERO; inputs.weight.len()];
+            let mut found = attention!(inputs, inputs.pairwise(), level, Some(&mut weight));
+            found.push(("gradient of weight", weight));
+            found
+        }
     }
 }
 

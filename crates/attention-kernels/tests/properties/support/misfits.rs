@@ -19,7 +19,8 @@ pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
     match case.kind {
         Kind::AdditiveScore => additive_score(&inputs, level),
         Kind::AdditiveAttention => additive_attention(&inputs, level),
-        Kind::DotProduct => dot_product(&inputs, level),
+        Kind::DotProduct => streamed(&inputs, inputs.dot_product(), level),
+        Kind::Pairwise => streamed(&inputs, inputs.pairwise(), level),
     }
     views::<E>(case, level);
     masks(&inputs, level);
@@ -60,13 +61,16 @@ fn masks<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
                 ..inputs.additive()
             }
             .forward(level, &mut context, &mut lse),
-            Kind::DotProduct => {
-                let attention = AttentionInputs {
-                    mask,
-                    ..inputs.dot_product()
-                };
-                attention.forward(level, &mut context, &mut lse);
+            Kind::DotProduct => AttentionInputs {
+                mask,
+                ..inputs.dot_product()
             }
+            .forward(level, &mut context, &mut lse),
+            Kind::Pairwise => AttentionInputs {
+                mask,
+                ..inputs.pairwise()
+            }
+            .forward(level, &mut context, &mut lse),
         });
         assert_refused("a mask of another shape", case, || {
             let scores = case.score_gradient.view(&inputs.score_gradient);
@@ -210,9 +214,9 @@ fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     );
 }
 
-fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
+/// Of any score.
+fn streamed<E: AttentionReal>(inputs: &Inputs<E>, attention: AttentionInputs<E>, level: Level) {
     let case = inputs.case;
-    let attention = inputs.dot_product();
     let lens = case.output_lens();
     let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
         let (mut context, mut lse) = (outputs(context), terms(lse));

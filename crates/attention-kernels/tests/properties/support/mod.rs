@@ -20,6 +20,7 @@ mod random;
 mod sizes;
 mod softmax;
 mod tensor;
+mod terms;
 
 use attention_kernels::AttentionReal;
 use cpu_kernels::Level;
@@ -36,11 +37,12 @@ pub(crate) fn check_bytes(bytes: &[u8]) {
         Kind::AdditiveScore,
         Kind::AdditiveAttention,
         Kind::DotProduct,
+        Kind::Pairwise,
     ];
     let levels = Level::available();
-    let level = levels[choice / 8 % levels.len()];
-    let single = choice / 4 % 2 == 0;
-    match kinds.get(choice % 4) {
+    let level = levels[choice / 10 % levels.len()];
+    let single = choice / 5 % 2 == 0;
+    match kinds.get(choice % 5) {
         Some(kind) if single => check_case::<f32>(&Case::from_bytes(rest, *kind), level),
         Some(kind) => check_case::<f64>(&Case::from_bytes(rest, *kind), level),
         None if single => softmax::check::<f32>(rest, level),

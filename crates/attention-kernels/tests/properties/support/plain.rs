@@ -79,17 +79,13 @@ pub(super) fn solve(case: &Case) -> Exact {
     let outputs = attention.forward();
     let gradients = attention.backward(&outputs, &in_order(&case.context_gradient));
     // A log-sum-exp is as precise as the weights that it makes.
-    let rows = outputs
-        .log_sum_exp
-        .iter()
-        .zip(outputs.weights.chunks(case.sizes.keys.max(1)));
-    let sums = rows.map(|(sum, weights)| {
+    let sums = outputs.log_sum_exp.iter().enumerate().map(|(row, sum)| {
+        let weights = &outputs.weights[row * axes.keys..(row + 1) * axes.keys];
         let errors = weights.iter().map(|weight| weight.size / weight.wide());
         let size = errors.fold(1.0, f64::max) + sum.abs();
         Rounded::new(*sum, if sum.is_finite() { size } else { 0.0 })
     });
-    let mut sums: Vec<_> = sums.collect();
-    sums.resize(outputs.log_sum_exp.len(), Rounded::MASKED);
+    let sums = sums.collect();
     let mut exact = vec![
         ("context", outputs.context),
         ("log-sum-exp", sums),
@@ -100,7 +96,7 @@ pub(super) fn solve(case: &Case) -> Exact {
         ("gradient of relative bias", gradients.relative_bias),
         ("gradient of sinks", gradients.sinks),
     ];
-    if case.kind == Kind::AdditiveAttention {
+    if matches!(case.kind, Kind::AdditiveAttention | Kind::Pairwise) {
         exact.push(("gradient of weight", gradients.weight));
     }
     exact
