@@ -346,7 +346,7 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Additive { .. } => {
                 functional::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
             }
-            ScoreKernel::Custom => None,
+            ScoreKernel::Pairwise { .. } | ScoreKernel::Custom => None,
         };
         let mask = if mask.depends_on_positions() {
             mask

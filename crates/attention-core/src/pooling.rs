@@ -11,7 +11,8 @@ use crate::call::Call;
 use crate::extra_keys::ExtraKeys;
 use crate::functional::{
     self, AttentionOptions, FusedScore, Modifiers, Sizes, additive_score, attend,
-    dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
+    dot_product_score, drop_weights, modify, pairwise_score, repeat_key_heads, softmax_with_sinks,
+    with_extra_keys,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
@@ -55,6 +56,12 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Additive { weight } if extra_keys.is_none() => {
                 call.assert_no_scale();
                 FusedScore::Additive { weight }
+            }
+            ScoreKernel::Pairwise { term, weight }
+                if extra_keys.is_none() && FusedScore::has_kernels(&queries) =>
+            {
+                call.assert_no_scale();
+                FusedScore::Pairwise { term, weight }
             }
             kernel => return self.pool(queries, memory, sizes, kernel, call).context,
         };
@@ -119,7 +126,7 @@ impl<S: ScoringFunction> Attention<S> {
         let mut modifiers = call.options.modifiers();
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
-            ScoreKernel::Additive { .. } => None,
+            ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => None,
             ScoreKernel::Dot { .. } => memory
                 .key_bias()
                 .or_else(|| self.score.key_bias(memory.keys_without_bias()?.as_ref())),
@@ -189,7 +196,7 @@ impl<S: ScoringFunction> Attention<S> {
         // neighbouring positions apart would be rounded away.
         let (queries, keys) = match kernel {
             ScoreKernel::Dot { .. } => (widened(queries), widened(keys)),
-            ScoreKernel::Additive { .. } | ScoreKernel::Custom => (queries, keys),
+            _ => (queries, keys),
         };
         let kernel = match kernel {
             ScoreKernel::Dot { scale } => ScoreKernel::Dot {
@@ -230,7 +237,7 @@ impl<S: ScoringFunction> Attention<S> {
         let of_extra = of_extra.expand([sizes.batch, sizes.key_heads, number, size]);
         let of_extra = match kernel {
             ScoreKernel::Dot { .. } => widened(of_extra),
-            ScoreKernel::Additive { .. } => of_extra,
+            ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => of_extra,
             ScoreKernel::Custom => repeat_key_heads(of_extra, heads),
         };
         let bias = match kernel {
@@ -265,6 +272,9 @@ impl<S: ScoringFunction> Attention<S> {
                 dot_product_score(queries, keys, mask, scale)
             }
             ScoreKernel::Additive { weight } => additive_score(queries, keys, weight.clone(), mask),
+            ScoreKernel::Pairwise { term, weight } => {
+                pairwise_score(queries, keys, &**term, weight.clone(), mask)
+            }
             ScoreKernel::Custom => self.score.score(queries, keys, mask),
         }
     }

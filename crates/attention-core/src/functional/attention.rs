@@ -1,5 +1,7 @@
 //! Attention on queries, keys and values.
 
+use std::sync::Arc;
+
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
@@ -7,12 +9,14 @@ use super::extra_keys::with_extra_keys;
 use super::fused::{FusedScore, attend};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::sizes::Sizes;
-use super::{additive_score, dot_product_score, drop_weights, fill_masked, weighted_sum};
+use super::{
+    additive_score, dot_product_score, drop_weights, fill_masked, pairwise_score, weighted_sum,
+};
 use crate::functional::AttentionOptions;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
-use crate::score::{default_scale, widened};
+use crate::score::{PairwiseFormula, default_scale, widened};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -125,7 +129,7 @@ pub fn additive_attention<const D: usize>(
 ) -> Tensor<D> {
     const NAME: &str = "additive_attention";
     let options = &options.into();
-    assert_no_scale(options);
+    assert_no_scale(NAME, options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let dropout = options.dropout.unwrap_or(0.0);
     let score = FusedScore::Additive { weight };
@@ -145,19 +149,56 @@ pub fn additive_attention_steps<const D: usize>(
 ) -> AttentionSteps<D> {
     const NAME: &str = "additive_attention";
     let options = &options.into();
-    assert_no_scale(options);
+    assert_no_scale(NAME, options);
     let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
     let keys = memory.keys();
     let score = |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
     steps(NAME, score, &memory, &modifiers, options)
 }
 
-fn assert_no_scale(options: &AttentionOptions) {
+fn assert_no_scale(operation: &str, options: &AttentionOptions) {
     assert!(
         options.scale.is_none(),
-        "additive_attention: scale expected none, as the weight has it, got {:?}",
+        "{operation}: scale expected none, as the weight has it, got {:?}",
         options.scale
     );
+}
+
+/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
+/// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])` of a formula of your own and what `options`
+/// change of it. On a CPU, neither scores nor terms of a pair are stored; elsewhere both are.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, values `[batch,
+///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of
+///   1 serves all examples
+/// - weight `[num_hiddens]`; ones if there is none
+/// - result `[batch, heads, queries, value_size]`, or without heads
+///
+/// # Panics
+/// If shapes, types, devices or an option do not fit together, or there is a `scale`.
+pub fn pairwise_attention<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    term: Arc<dyn PairwiseFormula>,
+    weight: Option<Tensor<1>>,
+    options: impl Into<AttentionOptions>,
+) -> Tensor<D> {
+    const NAME: &str = "pairwise_attention";
+    let options = &options.into();
+    assert_no_scale(NAME, options);
+    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
+    if !FusedScore::has_kernels(&queries) {
+        let keys = memory.keys();
+        let score = |mask: &Mask| {
+            pairwise_score(queries.clone(), keys.clone(), &*term, weight.clone(), mask)
+        };
+        return steps(NAME, score, &memory, &modifiers, options).context;
+    }
+    let dropout = options.dropout.unwrap_or(0.0);
+    let score = FusedScore::Pairwise { term, weight };
+    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
 /// The parts of a call with four axes.

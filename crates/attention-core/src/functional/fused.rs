@@ -1,5 +1,7 @@
 //! Attention, fused: from projected queries and a memory to the context.
 
+use std::sync::Arc;
+
 use burn::backend::Dispatch;
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::backend::OptionalTensor;
@@ -9,7 +11,8 @@ use super::modifiers::Modifiers;
 use super::sizes::Sizes;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::ops::{AttentionInputs, AttentionOps, PackAdditiveKeysInputs};
+use crate::ops::{AttentionInputs, AttentionOps, PackAdditiveKeysInputs, has_pairwise_kernels};
+use crate::score::{PairwiseFormula, PairwiseKernel};
 
 /// A score that kernels compute.
 #[allow(
@@ -21,6 +24,11 @@ pub(crate) enum FusedScore {
     DotProduct { scale: f64 },
     /// `sum_h weight[h] tanh(queries[h] + keys[h])`, the weight `[num_hiddens]`.
     Additive { weight: Tensor<1> },
+    /// `sum_h weight[h] f(queries[h], keys[h])`, the weight `[num_hiddens]`; where it [has kernels](Self::has_kernels).
+    Pairwise {
+        term: Arc<dyn PairwiseFormula>,
+        weight: Option<Tensor<1>>,
+    },
 }
 
 impl FusedScore {
@@ -29,7 +37,13 @@ impl FusedScore {
         match self {
             Self::DotProduct { .. } => None,
             Self::Additive { weight } => Some(weight.device()),
+            Self::Pairwise { weight, .. } => weight.as_ref().map(Tensor::device),
         }
+    }
+
+    /// Whether pairwise scores have kernels, with queries like these.
+    pub(crate) fn has_kernels(queries: &Tensor<4>) -> bool {
+        has_pairwise_kernels(&queries.device(), queries.dtype())
     }
 }
 
@@ -50,9 +64,10 @@ pub(crate) fn attend(
     modifiers: Modifiers,
     dropout: f64,
 ) -> Tensor<4> {
-    let (name, weight, scale) = match score {
-        FusedScore::DotProduct { scale } => ("dot_product_attention", None, scale),
-        FusedScore::Additive { weight } => ("additive_attention", Some(weight), 1.0),
+    let (name, weight, scale, pairwise) = match score {
+        FusedScore::DotProduct { scale } => ("dot_product_attention", None, scale, None),
+        FusedScore::Additive { weight } => ("additive_attention", Some(weight), 1.0, None),
+        FusedScore::Pairwise { term, weight } => ("pairwise_attention", weight, 1.0, Some(term)),
     };
     assert!(
         scale.is_finite(),
@@ -89,6 +104,9 @@ pub(crate) fn attend(
         packed_keys: OptionalTensor::of(memory.packed_keys()),
         modifiers,
         mask,
+        pairwise: pairwise
+            .filter(|_| size > 0)
+            .map(|term| term as Arc<dyn PairwiseKernel>),
         scale,
         dropout,
         shared: memory.shared_gradients(),

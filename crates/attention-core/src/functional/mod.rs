@@ -31,11 +31,11 @@ mod weights;
 
 pub use attention::{
     AttentionSteps, additive_attention, additive_attention_steps, dot_product_attention,
-    dot_product_attention_steps,
+    dot_product_attention_steps, pairwise_attention,
 };
 pub use options::AttentionOptions;
 pub use rotate::rotate;
-pub use score::{additive_score, dot_product_score};
+pub use score::{additive_score, dot_product_score, pairwise_score};
 pub use weights::{masked_softmax, weight_of_no_key, weighted_sum};
 // Public for the tests of this repository alone.
 #[doc(hidden)]

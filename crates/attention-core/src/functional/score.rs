@@ -4,9 +4,11 @@ use burn::backend::Dispatch;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::key_heads::assert_divides;
+use super::key_heads::{assert_divides, repeat_key_heads};
+use super::padding::{fill_masked, fill_padding};
 use crate::mask::Mask;
 use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
+use crate::score::{PairwiseFormula, widened};
 
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
 ///
@@ -82,4 +84,43 @@ pub fn dot_product_score(
         scale,
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_score(inputs))
+}
+
+/// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])`, composed, and 0 where masked; in `f32` at
+/// least. It stores a term for each hidden unit of a pair: [`pairwise_attention`](super::pairwise_attention) does not.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight
+///   `[num_hiddens]`, ones if there is none
+/// - result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together.
+pub fn pairwise_score(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    term: &dyn PairwiseFormula,
+    weight: Option<Tensor<1>>,
+    mask: &Mask,
+) -> Tensor<4> {
+    const NAME: &str = "pairwise_score";
+    let [batch, heads, num_queries, num_hiddens] = queries.dims();
+    let [_, key_heads, num_keys, _] = keys.dims();
+    assert_shape!(keys, [batch, key_heads, num_keys, num_hiddens]);
+    assert_divides(NAME, key_heads, heads);
+    let others = [Argument::floats("keys", &keys)];
+    assert_together(NAME, Argument::floats("queries", &queries), others);
+    let queries = widened(queries);
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || num_hiddens == 0 {
+        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
+    }
+    let keys = fill_padding(keys, mask, [heads, num_queries]);
+    let keys = repeat_key_heads(widened(keys), heads).unsqueeze_dim(2);
+    let mut terms = term.compose(queries.unsqueeze_dim(3), keys);
+    if let Some(weight) = weight {
+        assert_shape!(weight, [num_hiddens]);
+        terms = terms * widened(weight.reshape([1, 1, 1, 1, num_hiddens]));
+    }
+    fill_masked(terms.sum_dim(4).squeeze_dim(4), mask, 0.0)
 }

@@ -54,7 +54,7 @@ operations! {
         /// Attention, fused: scores, softmax, dropout and weighted sum.
         fn attention(AttentionInputs) -> FloatTensor
             saves [attention::Attended<B>; 7], definition attention::composed::forward,
-            paths [additive_attention, dot_product_attention] by AttentionInputs::operation;
+            paths [additive_attention, dot_product_attention, pairwise_attention] by AttentionInputs::operation;
             cpu [trained attention::cpu] gpu [trained attention::gpu]
 
         /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.

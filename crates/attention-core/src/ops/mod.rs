@@ -59,6 +59,7 @@ pub use score_modifiers::ScoreModifiers;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
+pub(crate) use backends::has_pairwise_kernels;
 pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;

@@ -3,34 +3,41 @@
 mod additive;
 mod biaffine;
 mod bilinear;
+mod check_term;
 mod concat;
 mod cosine;
 mod dot_product;
 mod gaussian;
 mod kernel;
 mod norms;
+mod pairwise;
 mod projected;
 mod qk_norm;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use biaffine::{BiaffineScore, BiaffineScoreConfig};
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
+pub use check_term::{TermError, check_term};
 pub use concat::{ConcatScore, ConcatScoreConfig};
 pub use cosine::{CosineScore, CosineScoreConfig};
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
 pub(crate) use norms::{smallest_normal, widened};
+pub use pairwise::{PairwiseFormula, PairwiseKernel, PairwiseTerm, Real, Simd};
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 pub use qk_norm::{QkNormScore, QkNormScoreConfig};
 
 use std::any::type_name;
+use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 
-use crate::functional::{self, additive_score, dot_product_score, repeat_key_heads};
+use crate::functional::{
+    self, additive_score, dot_product_score, pairwise_score, repeat_key_heads,
+};
 use crate::mask::Mask;
 use crate::position::Positions;
 
@@ -49,6 +56,14 @@ pub enum ScoreKernel {
     Additive {
         /// The weight of each hidden unit, `[num_hiddens]`.
         weight: Tensor<1>,
+    },
+    /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`], where the CPU runs it as fused as the additive attention,
+    /// and else composed of tensor operations.
+    Pairwise {
+        /// The formula `f`.
+        term: Arc<dyn PairwiseFormula>,
+        /// The weight of each hidden unit, `[num_hiddens]`; ones if there is none.
+        weight: Option<Tensor<1>>,
     },
     /// By [`ScoringFunction::score`], composed from tensor operations.
     Custom,
@@ -88,7 +103,8 @@ impl PositionTerm {
 /// Implement one of
 ///
 /// - [`score`](Self::score), for whatever tensors can express;
-/// - [`kernel`](Self::kernel), where the score is a dot product or an additive one once queries and keys are projected.
+/// - [`kernel`](Self::kernel), where the score is a dot product, an additive one or a sum of pairwise terms of your own
+///   once queries and keys are projected.
 ///
 /// Override the projections for work on one side only: it is done once per key, however many queries come.
 ///
@@ -215,6 +231,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
                 (bias, dot_product_score(queries, keys, mask, scale))
             }
             ScoreKernel::Additive { weight } => (None, additive_score(queries, keys, weight, mask)),
+            ScoreKernel::Pairwise { term, weight } => {
+                (None, pairwise_score(queries, keys, &*term, weight, mask))
+            }
             ScoreKernel::Custom => panic!(
                 "{}: expected a ScoringFunction with `score`, or with a `kernel` other than Custom",
                 type_name::<Self>()

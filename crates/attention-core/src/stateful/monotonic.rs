@@ -266,7 +266,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         // Products of half precision are f32, as in `Attention`.
         let [query, keys] = match kernel {
             ScoreKernel::Dot { .. } => [query, keys].map(widened),
-            ScoreKernel::Additive { .. } | ScoreKernel::Custom => [query, keys],
+            _ => [query, keys],
         };
         let scores = widened(self.score.score(query, keys, memory.mask()));
         let offset = value(&self.offset).cast(scores.dtype());

@@ -37,6 +37,7 @@ mod normalized_attention;
 mod normalizers;
 mod options;
 mod padding;
+mod pairwise;
 mod position_errors;
 mod positions;
 mod precision;

@@ -21,6 +21,10 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> Fl
         scale,
         ..
     } = inputs;
+    assert!(
+        inputs.pairwise.is_none(),
+        "pairwise_attention: a device with kernels expected, as for `has_pairwise_kernels`"
+    );
     let scores = match inputs.weight.into_option() {
         Some(weight) => B::additive_score(AdditiveScoreInputs {
             queries,

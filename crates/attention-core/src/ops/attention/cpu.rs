@@ -30,6 +30,10 @@ fn kernel<'a, B: CpuBackend, E: AttentionElement>(
         keys: rows::<B, E>(&inputs.keys),
         values: rows::<B, E>(&inputs.values),
         score: match inputs.weight.as_option() {
+            weight if let Some(kernel) = &inputs.pairwise => Score::Pairwise {
+                kernel: &**kernel,
+                weight: weight.map(elements::<B, E>),
+            },
             Some(weight) => Score::Additive {
                 weight: elements::<B, E>(weight),
                 packed_keys: inputs.packed_keys.as_option().map(elements::<B, E>),

@@ -5,8 +5,9 @@ pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
 pub(super) mod gpu;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use attention_kernels::PairwiseKernel;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
@@ -19,6 +20,13 @@ use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
 
+/// The kernels of pairwise scores.
+pub(super) type SharedKernel = Arc<dyn PairwiseKernel>;
+
+/// Attention with pairwise scores, to those who choose [paths](burn_fused_layers::paths).
+pub(super) static PAIRWISE: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
+
 inputs! {
     /// Inputs of [`AttentionOps::attention`](super::AttentionOps::attention).
     #[extension_type(fusion: cfg(feature = "fusion"))]
@@ -29,7 +37,8 @@ inputs! {
         tracked keys: FloatTensor<B>,
         /// `[batch, key_heads, keys, value_size]`
         tracked values: FloatTensor<B>,
-        /// The weight of additive scores, `[size]`; without it scores are scaled dot products.
+        /// The weight of additive scores, `[size]`, or of pairwise ones, if they have one. Without it the others are
+        /// scaled dot products.
         #[extension_type]
         tracked_option weight: OptionalTensor<B>,
         /// For additive scores, the keys as
@@ -42,6 +51,8 @@ inputs! {
         /// Which keys each query attends to.
         #[extension_type]
         on mask: ResolvedMask<B>,
+        /// The kernels of pairwise scores.
+        same pairwise: Option<SharedKernel>,
         /// The factor on dot products.
         same scale: f64,
         /// The probability to drop a weight, after softmax; `0.0` when not training.
@@ -60,9 +71,10 @@ impl<B: Backend> AttentionInputs<B> {
             LazyLock::new(|| OPERATIONS.named("additive_attention"));
         static DOT_PRODUCT: LazyLock<Operation> =
             LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
-        match self.weight {
-            OptionalTensor::Present { .. } => *ADDITIVE,
-            OptionalTensor::Absent => *DOT_PRODUCT,
+        match (&self.pairwise, &self.weight) {
+            (Some(_), _) => *PAIRWISE,
+            (None, OptionalTensor::Present { .. }) => *ADDITIVE,
+            (None, OptionalTensor::Absent) => *DOT_PRODUCT,
         }
     }
 

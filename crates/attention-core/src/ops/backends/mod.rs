@@ -13,14 +13,12 @@
 #[cfg(feature = "fusion")]
 mod fusion;
 
-use burn::backend::Dispatch;
-#[cfg(feature = "cubecl-backend")]
-use burn::backend::DispatchDevice;
 #[cfg(any(feature = "autodiff", feature = "cubecl-backend", feature = "fusion"))]
 use burn::backend::tensor::Device as BackendDevice;
-#[cfg(feature = "cubecl-backend")]
-use burn::tensor::Device;
+use burn::backend::{Dispatch, DispatchDevice};
+use burn::tensor::{DType, Device};
 
+use super::attention::PAIRWISE;
 use super::attention_ops::AttentionBackend;
 
 #[cfg(feature = "flex")]
@@ -84,6 +82,25 @@ impl super::AttentionOps for burn_cubecl::CubeBackend {}
 
 #[cfg(feature = "remote")]
 impl<C: burn_router::RouterChannel> super::AttentionOps for burn_router::BackendRouter<C> {}
+
+/// Whether attention with pairwise scores has kernels on a device, with a type. Where it has none its definition is no
+/// matter of a backend: the formula is known on tensors alone.
+pub(crate) fn has_pairwise_kernels(device: &Device, dtype: DType) -> bool {
+    fn is_host(device: &DispatchDevice) -> bool {
+        match device {
+            #[cfg(feature = "flex")]
+            DispatchDevice::Flex(_) => true,
+            #[cfg(feature = "ndarray")]
+            DispatchDevice::NdArray(_) => true,
+            #[cfg(feature = "autodiff")]
+            DispatchDevice::Autodiff(device) => is_host(device),
+            #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
+            _ => false,
+        }
+    }
+    let has_type = cfg!(feature = "f64") || dtype != DType::F64;
+    has_type && PAIRWISE.is_on() && is_host(device.as_dispatch())
+}
 
 /// The device of CubeCL that `device` is.
 #[cfg(feature = "cubecl-backend")]

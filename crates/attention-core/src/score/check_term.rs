@@ -1,0 +1,192 @@
+//! A check of a term of one's own.
+
+use std::error::Error;
+use std::fmt;
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use cpu_kernels::Level;
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+use super::PairwiseFormula;
+
+/// A part of a term that differs from the others, where it does so most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TermError {
+    /// `value`, `derivative by the query`, `derivative by the key` or `definition`.
+    pub part: &'static str,
+    /// The query and the key.
+    pub at: [f64; 2],
+    /// What the other parts make of them.
+    pub expected: f64,
+    /// What this part does.
+    pub found: f64,
+}
+
+impl fmt::Display for TermError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (
+            [query, key],
+            Self {
+                part,
+                expected,
+                found,
+                ..
+            },
+        ) = (self.at, self);
+        write!(
+            formatter,
+            "{part} at query {query} and key {key}: expected {expected}, got {found}"
+        )
+    }
+}
+
+impl Error for TermError {}
+
+/// Checks that the three parts of a term agree: its value for lanes and its definition of tensors, and its derivatives
+/// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and large ones are tried, on each
+/// instruction set of the machine. At a kink, a derivative may be anything between those of its two sides.
+///
+/// # Errors
+/// The part that the other two contradict.
+///
+/// # Panics
+/// If `device` has no `f64`, in which the differences of the definition are computed.
+pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), TermError> {
+    let pairs = pairs();
+    for level in Level::available() {
+        let evaluate = |pairs: &[[f64; 2]]| {
+            let [queries, keys]: [Vec<f32>; 2] =
+                [0, 1].map(|side| pairs.iter().map(|pair| pair[side] as f32).collect());
+            let results = term.evaluate(level, &queries, &keys);
+            let wide = results.into_iter().map(|result| result.map(f64::from));
+            wide.collect::<Vec<_>>()
+        };
+        let lanes = evaluate(&pairs);
+        let by_lanes =
+            |pairs: &[[f64; 2]]| evaluate(pairs).iter().map(|result| result[0]).collect();
+        let by_definition = |pairs: &[[f64; 2]]| defined(term, pairs, device);
+        let definition: Vec<f64> = by_definition(&pairs);
+        let values = lanes
+            .iter()
+            .zip(&definition)
+            .map(|(lanes, &defined)| [lanes[0], defined, defined]);
+        let differs = worst("value", &pairs, values, 1e-4);
+        // The lanes are in f32, and their differences coarse.
+        let of_lanes = derivatives(&pairs, &lanes, by_lanes, [2e-2, 8e-2]);
+        let of_definition = derivatives(&pairs, &lanes, by_definition, [1e-4, 4e-3]);
+        match (differs, of_lanes, of_definition) {
+            (None, _, None) => {}
+            // The derivatives are the value's, and not the definition's.
+            (Some(error), None, Some(_)) => {
+                let (expected, found) = (error.found, error.expected);
+                return Err(TermError {
+                    part: "definition",
+                    expected,
+                    found,
+                    ..error
+                });
+            }
+            (Some(error), ..) | (None, _, Some(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Random and hostile pairs of a query and a key.
+fn pairs() -> Vec<[f64; 2]> {
+    let special = [0.0, 1e-3, -1e-3, 0.5, -0.5, 1.0, -1.0, 3.0, -20.0, 20.0];
+    let grid = special
+        .into_iter()
+        .flat_map(|query| special.map(|key| [query, key]));
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let random = [0.1, 1.0, 8.0]
+        .map(|size| [(); 40].map(|()| [(); 2].map(|()| random.random_range(-size..size))));
+    let pairs = grid.chain(random.into_iter().flatten());
+    // As the lanes have them.
+    pairs
+        .map(|pair| pair.map(|x: f64| f64::from(x as f32)))
+        .collect()
+}
+
+/// The definition of each pair, in f64.
+fn defined(term: &dyn PairwiseFormula, pairs: &[[f64; 2]], device: &Device) -> Vec<f64> {
+    let [queries, keys] = [0, 1].map(|side| {
+        let elements: Vec<f64> = pairs.iter().map(|pair| pair[side]).collect();
+        let data = TensorData::new(elements, [1, 1, 1, 1, pairs.len()]);
+        Tensor::<5>::from_data(data, (device, DType::F64))
+    });
+    let defined = term.compose(queries, keys).into_data().convert::<f64>();
+    defined.iter::<f64>().collect()
+}
+
+/// The derivative that is farthest from the differences of `values`, of steps and up to an error of these sizes.
+fn derivatives(
+    pairs: &[[f64; 2]],
+    lanes: &[[f64; 3]],
+    values: impl Fn(&[[f64; 2]]) -> Vec<f64>,
+    [step, tolerance]: [f64; 2],
+) -> Option<TermError> {
+    let parts = ["derivative by the query", "derivative by the key"];
+    parts.into_iter().enumerate().find_map(|(side, part)| {
+        let steps = |sign: f64| -> Vec<[f64; 2]> {
+            let moved = pairs.iter().map(|pair| {
+                let mut moved = *pair;
+                moved[side] += sign * step * pair[side].abs().max(1.0);
+                moved
+            });
+            moved.collect()
+        };
+        let [below, above] = [-1.0, 1.0].map(steps);
+        let (low, middle, high) = (values(&below), values(pairs), values(&above));
+        let slopes = (0..pairs.len()).map(|at| {
+            let slope = |from: f64, to: f64, x: f64, y: f64| (to - from) / (y - x);
+            let x = [below[at][side], pairs[at][side], above[at][side]];
+            let sides = [
+                slope(low[at], middle[at], x[0], x[1]),
+                slope(middle[at], high[at], x[1], x[2]),
+            ];
+            [
+                lanes[at][1 + side],
+                sides[0].min(sides[1]),
+                sides[0].max(sides[1]),
+            ]
+        });
+        worst(part, pairs, slopes, tolerance)
+    })
+}
+
+/// The pair whose number is farthest outside of its bounds, if that is more than `tolerance` of them.
+fn worst(
+    part: &'static str,
+    pairs: &[[f64; 2]],
+    found_and_bounds: impl Iterator<Item = [f64; 3]>,
+    tolerance: f64,
+) -> Option<TermError> {
+    let errors = pairs
+        .iter()
+        .zip(found_and_bounds)
+        .map(|(&at, [found, low, high])| {
+            let expected = if found.is_nan() {
+                low
+            } else {
+                found.max(low).min(high)
+            };
+            let error = (found - expected).abs() / expected.abs().max(1.0);
+            (
+                if error.is_nan() && !expected.is_nan() {
+                    f64::INFINITY
+                } else {
+                    error
+                },
+                TermError {
+                    part,
+                    at,
+                    expected,
+                    found,
+                },
+            )
+        });
+    let (error, worst) = errors.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (error > tolerance).then_some(worst)
+}

@@ -1,0 +1,271 @@
+//! Scores of a user's own term, fused.
+
+use std::sync::Arc;
+
+use attention_core::functional::{AttentionOptions, pairwise_attention, pairwise_score};
+use attention_core::position::Positions;
+use attention_core::score::{
+    PairwiseFormula, PairwiseTerm, Real, ScoreKernel, Simd, TermError, check_term,
+};
+use attention_core::{Attention, Mask, ScoringFunction};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, contract, device, masks,
+};
+use burn::module::{Module, Param};
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::{DType, Device, Tensor, activation};
+
+/// `-|q - k|`
+#[derive(Debug)]
+struct Distance;
+
+impl PairwiseTerm for Distance {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        simd.min(simd.sub(query, key), simd.sub(key, query))
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let [one, minus_one] = [simd.splat(E::ONE), simd.splat(-E::ONE)];
+        let falls = simd.select(simd.less(key, query), minus_one, simd.zero());
+        let by_query = simd.select(simd.less(query, key), one, falls);
+        [by_query, simd.sub(simd.zero(), by_query)]
+    }
+}
+
+impl PairwiseFormula for Distance {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        -(queries - keys).abs()
+    }
+}
+
+/// `LeakyReLU(q + k)`: Brody et al. 2022, "How Attentive are Graph Attention Networks?"
+#[derive(Debug)]
+struct LeakyRelu;
+
+const SLOPE: f64 = 0.2;
+
+impl PairwiseTerm for LeakyRelu {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        let sum = simd.add(query, key);
+        simd.max(simd.mul(sum, simd.splat(E::from_f64(SLOPE))), sum)
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let is_negative = simd.less(simd.add(query, key), simd.zero());
+        [simd.select(
+            is_negative,
+            simd.splat(E::from_f64(SLOPE)),
+            simd.splat(E::ONE),
+        ); 2]
+    }
+}
+
+impl PairwiseFormula for LeakyRelu {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        activation::leaky_relu(queries + keys, SLOPE)
+    }
+}
+
+const SIZES: Sizes = Sizes::new([2, 2, 3, 5], [4, 4, 0, 3]);
+const UNEQUAL: Sizes = SIZES.with_query_size(3).with_key_size(5);
+
+/// A term of the projected queries and keys, and a weight that learns, or none.
+#[derive(Module, Debug)]
+struct PairwiseScore {
+    query: Linear,
+    key: Linear,
+    weight: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    term: Arc<dyn PairwiseFormula>,
+}
+
+impl PairwiseScore {
+    fn new(
+        term: impl PairwiseFormula + 'static,
+        [query, key]: [usize; 2],
+        has_weight: bool,
+        device: &Device,
+    ) -> Self {
+        const HIDDENS: usize = 21;
+        let linear = |size| {
+            LinearConfig::new(size, HIDDENS)
+                .with_bias(false)
+                .init(device)
+        };
+        let normal = Initializer::Normal {
+            mean: 0.0,
+            std: 0.3,
+        };
+        Self {
+            query: linear(query),
+            key: linear(key),
+            weight: has_weight.then(|| normal.init([HIDDENS], device)),
+            term: Arc::new(term),
+        }
+    }
+}
+
+impl ScoringFunction for PairwiseScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
+        self.query.forward(queries)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
+        self.key.forward(keys)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Pairwise {
+            term: self.term.clone(),
+            weight: self.weight.as_ref().map(Param::val),
+        }
+    }
+}
+
+#[test]
+fn attention_by_a_term_keeps_the_contract() {
+    device::each_training(|device| {
+        let sizes = [SIZES.query_size, SIZES.key_size];
+        let distance = PairwiseScore::new(Distance, sizes, false, device);
+        contract::check("distance", &Attention::new(distance, 0.0), SIZES, device);
+        let sizes = [UNEQUAL.query_size, UNEQUAL.key_size];
+        let leaky = PairwiseScore::new(LeakyRelu, sizes, true, device);
+        contract::check("leaky relu", &Attention::new(leaky, 0.0), UNEQUAL, device);
+    });
+}
+
+/// A term and its definition agree with attention of a user's own tensors, with every mask and option.
+#[test]
+fn options_and_masks_go_with_terms() {
+    device::each(|device| {
+        let draw = |seed, shape: [usize; 4]| Array::draw(seed, &shape).f32::<4>(device);
+        let (queries, keys) = (draw(1, [2, 4, 9, 5]), draw(2, [2, 2, 11, 5]));
+        let values = draw(3, [2, 2, 11, 3]);
+        let weight = Array::draw(4, &[5]).f32::<1>(device);
+        for (name, mask) in masks([2, 4, 9, 11]) {
+            let mut options = AttentionOptions {
+                mask: mask.mask(device),
+                bias: Some(draw(5, [1, 4, 9, 11])),
+                relative_bias: Some(draw(6, [1, 4, 1, 19])),
+                soft_cap: Some(2.0),
+                sinks: Some(Array::draw(7, &[4]).f32(device)),
+                ..Default::default()
+            };
+            let scores = pairwise_score(
+                queries.clone(),
+                keys.clone(),
+                &LeakyRelu,
+                Some(weight.clone()),
+                &Mask::none(),
+            );
+            let attend = |options: &AttentionOptions| {
+                let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
+                pairwise_attention(
+                    queries,
+                    keys,
+                    values,
+                    Arc::new(LeakyRelu),
+                    Some(weight.clone()),
+                    options,
+                )
+            };
+            let context = attend(&options);
+            // The same by a dot product of nothing with the scores as its bias.
+            let capped = (scores / 2.0).tanh() * 2.0;
+            options.bias = options.bias.map(|bias| bias + capped);
+            options.soft_cap = None;
+            let nothing = [queries.zeros_like(), keys.zeros_like(), values.clone()];
+            let [nothing, of_keys, of_values] = nothing;
+            let expected = attention_core::functional::dot_product_attention(
+                nothing, of_keys, of_values, &options,
+            );
+            assert_close(name, context, &Array::read(expected), 2e-5);
+        }
+    });
+}
+
+/// Each part of a term may be wrong.
+#[derive(Debug)]
+struct Planted<const WRONG: usize>;
+
+impl<const WRONG: usize> PairwiseTerm for Planted<WRONG> {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        let product = simd.mul(query, key);
+        if WRONG == 1 {
+            simd.add(product, query)
+        } else {
+            product
+        }
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        match WRONG {
+            2 => [query, query],
+            3 => [key, simd.sub(simd.zero(), query)],
+            _ => [key, query],
+        }
+    }
+}
+
+impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        if WRONG == 4 {
+            queries * keys * 1.01
+        } else {
+            queries * keys
+        }
+    }
+}
+
+#[test]
+fn a_wrong_part_of_a_term_is_named() {
+    let device = Device::flex();
+    for term in [&Distance as &dyn PairwiseFormula, &LeakyRelu, &Planted::<0>] {
+        assert_eq!(check_term(term, &device), Ok(()), "{term:?}");
+    }
+    let wrong: [(&dyn PairwiseFormula, &str); 4] = [
+        (&Planted::<1>, "value"),
+        (&Planted::<2>, "derivative by the query"),
+        (&Planted::<3>, "derivative by the key"),
+        (&Planted::<4>, "definition"),
+    ];
+    for (term, part) in wrong {
+        let error = check_term(term, &device).unwrap_err();
+        assert_eq!(error.part, part, "{error}");
+        let TermError {
+            at: [query, key],
+            expected,
+            found,
+            ..
+        } = error;
+        let text =
+            format!("{part} at query {query} and key {key}: expected {expected}, got {found}");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+/// The gradient of a term at a step of decoding is that of the same row among others.
+#[test]
+fn a_single_query_is_a_row_of_many() {
+    device::each_training(|device| {
+        let attention =
+            PairwiseScore::new(LeakyRelu, [SIZES.query_size, SIZES.key_size], true, device);
+        let attention = Attention::new(attention, 0.0);
+        let problem = Problem::dot_product(SIZES, MaskSpec::None);
+        let all = problem.run_with(&attention, device, DType::F32, Path::Forward);
+        let queries = problem.inputs["queries"].f32::<4>(device);
+        let [keys, values] = ["keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+        let steps = (0..SIZES.queries).map(|at| {
+            let query = queries.clone().narrow(2, at, 1);
+            attention.forward(query, keys.clone(), values.clone(), Mask::none())
+        });
+        let steps = Tensor::cat(steps.collect(), 2);
+        assert_close("steps", steps, &all["context"], 1e-6);
+    });
+}
