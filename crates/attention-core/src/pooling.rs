@@ -57,14 +57,16 @@ impl<S: ScoringFunction> Attention<S> {
                 call.assert_no_scale();
                 FusedScore::Additive { weight }
             }
-            ScoreKernel::Pairwise { term, weight }
-                if extra_keys.is_none() && FusedScore::has_kernels(&queries) =>
-            {
+            ScoreKernel::Pairwise { term, weight } if extra_keys.is_none() => {
                 call.assert_no_scale();
                 FusedScore::Pairwise { term, weight }
             }
             kernel => return self.pool(queries, memory, sizes, kernel, call).context,
         };
+        if !score.runs(&modifiers, &queries) {
+            let kernel = self.score.kernel();
+            return self.pool(queries, memory, sizes, kernel, call).context;
+        }
         let (memory, sizes, modifiers) = match extra_keys {
             None => (Cow::Borrowed(memory), sizes, modifiers),
             Some(extra @ [keys, _]) => {

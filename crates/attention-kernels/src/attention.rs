@@ -40,6 +40,8 @@ impl<'a, E: Real> AttentionInputs<'a, E> {
     /// it, no size is 0, and, for additive scores, there are no modifiers.
     pub fn is_decode(&self) -> bool {
         let most = match self.score {
+            // The streaming kernels alone have rows of neighbouring keys.
+            _ if self.modifiers.score_mod.is_some() => return false,
             Score::DotProduct { .. } => DOT_PRODUCT_DECODE_QUERIES,
             Score::Additive { .. } if self.modifiers.is_none() => ADDITIVE_DECODE_QUERIES,
             Score::Additive { .. } | Score::Pairwise { .. } => return false,

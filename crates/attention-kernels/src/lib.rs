@@ -13,6 +13,7 @@ mod attention;
 mod dot;
 mod inputs;
 mod rotate;
+mod score_mod;
 mod softmax;
 
 mod compiled;
@@ -39,6 +40,7 @@ pub use inputs::{AttentionInputs, Score};
 pub use modifiers::{ModifierGradients, ScoreModifiers};
 pub use pairwise::{PairwiseKernel, PairwiseTerm};
 pub use rotate::{PairLayout, Rotation};
+pub use score_mod::{RowOfScores, ScoreMod};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, LogSumExp};
 

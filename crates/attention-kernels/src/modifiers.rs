@@ -7,13 +7,14 @@ use cpu_kernels::checks::{check_len, check_shape};
 use cpu_kernels::simd::{Job, Simd};
 
 use crate::rows::Row;
+use crate::score_mod::modify;
 use crate::soft_cap::soft_cap;
 use crate::stream::Sizes;
 use crate::tiles::KEY_STRIDE;
-use crate::{HeadIndex, Rows};
+use crate::{HeadIndex, RowOfScores, Rows, ScoreMod};
 
 /// Changes to the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias + relative_bias`,
-/// and a sink beside the keys.
+/// then a function of the user's own, and a sink beside the keys.
 ///
 /// Soft-cap: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2. Sinks: Xiao et
 /// al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; a sink of 0 is the denominator
@@ -29,6 +30,8 @@ pub struct ScoreModifiers<'a, E> {
     pub relative_bias: Option<Rows<'a, E>>,
     /// A logit of each head, `[heads]`, whose weight goes to no value; minus infinity is no sink.
     pub sinks: Option<&'a [E]>,
+    /// A change to the sum, of scores in `f32`.
+    pub score_mod: Option<&'a dyn ScoreMod>,
 }
 
 /// Where the gradients of modifiers are added, each of the shape of the modifier, contiguous; those that are wanted.
@@ -49,6 +52,7 @@ impl<E> ScoreModifiers<'_, E> {
         bias: None,
         relative_bias: None,
         sinks: None,
+        score_mod: None,
     };
 }
 
@@ -79,7 +83,8 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     /// Whether the score of each pair stays as it is.
     #[inline(always)]
     pub(crate) fn keeps_scores(&self) -> bool {
-        self.soft_cap.is_none() && self.bias.is_none() && self.relative_bias.is_none()
+        let has_biases = self.bias.is_some() || self.relative_bias.is_some();
+        self.soft_cap.is_none() && !has_biases && self.score_mod.is_none()
     }
 
     /// # Panics
@@ -189,6 +194,8 @@ pub(crate) struct Modification<'a, E> {
     pub scores: &'a mut [E],
     /// Where the derivatives of the soft-cap go, of the same layout, unless it is empty.
     pub slopes: &'a mut [E],
+    /// Where the scores go that the user's function changes, of the same layout, unless it is empty.
+    pub before: &'a mut [E],
 }
 
 impl<E: Real> Job<E> for Modification<'_, E> {
@@ -199,6 +206,7 @@ impl<E: Real> Job<E> for Modification<'_, E> {
         let (modifiers, keys) = (self.modifiers, self.keys);
         let whole = keys.len().next_multiple_of(S::LANES);
         let mut slopes = self.slopes.chunks_mut(KEY_STRIDE);
+        let mut before = self.before.chunks_mut(KEY_STRIDE);
         let [mut wide, mut wide_relative] = [Vec::new(), Vec::new()];
         for (row, query) in self.scores.chunks_mut(KEY_STRIDE).zip(self.queries) {
             let mut factor = self.natural;
@@ -216,7 +224,21 @@ impl<E: Real> Job<E> for Modification<'_, E> {
                 [Some(bias), None] | [None, Some(bias)] => {
                     add_bias(factor, bias.read(&mut wide), row);
                 }
+                [None, None] if modifiers.score_mod.is_some() => {
+                    row.iter_mut().for_each(|score| *score = *score * factor);
+                }
                 [None, None] => {}
+            }
+            if let Some(score_mod) = modifiers.score_mod {
+                if let Some(before) = before.next() {
+                    before.copy_from_slice(row);
+                }
+                modify(
+                    score_mod,
+                    row,
+                    RowOfScores::new(self.at, query, &keys),
+                    keys.len(),
+                );
             }
         }
     }

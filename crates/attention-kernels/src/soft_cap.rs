@@ -3,6 +3,8 @@
 use cpu_kernels::Real;
 use cpu_kernels::simd::{MAX_LANES, Simd};
 
+use crate::tiles::KEY_STRIDE;
+
 /// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, unless that is empty. Where the
 /// score is NaN the derivative is 0: if the pair is masked, so is its gradient, and must stay 0.
 #[inline(always)]
@@ -23,6 +25,24 @@ pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
         if let Some(slopes) = slopes.next() {
             let slope = simd.neg_mul_add(tanh, tanh, one);
             simd.store_partial(simd.max(slope, zero), slopes);
+        }
+    }
+}
+
+/// Multiplies the gradients of some rows of a tile with the derivatives, up to whole vectors.
+#[inline(always)]
+pub(crate) fn through_soft_cap<E: Real, S: Simd<E>>(
+    simd: S,
+    [rows, width]: [usize; 2],
+    slopes: &[E],
+    gradients: &mut [E],
+) {
+    let whole = width.next_multiple_of(S::LANES);
+    let gradients = gradients.chunks_exact_mut(KEY_STRIDE);
+    for (gradients, slopes) in gradients.zip(slopes.chunks_exact(KEY_STRIDE)).take(rows) {
+        let gradients = gradients[..whole].chunks_exact_mut(S::LANES);
+        for (gradient, slope) in gradients.zip(slopes.chunks_exact(S::LANES)) {
+            simd.store(simd.mul(simd.load(gradient), simd.load(slope)), gradient);
         }
     }
 }

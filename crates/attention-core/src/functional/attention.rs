@@ -80,6 +80,11 @@ pub fn dot_product_attention<const D: usize>(
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
     let dropout = options.dropout.unwrap_or(0.0);
     let score = FusedScore::DotProduct { scale };
+    if !score.runs(&modifiers, &queries) {
+        let [queries, keys] = [queries, memory.keys()].map(widened);
+        let score = |mask: &Mask| dot_product_score(queries.clone(), keys.clone(), mask, scale);
+        return steps(NAME, score, &memory, &modifiers, options).context;
+    }
     from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
@@ -132,7 +137,15 @@ pub fn additive_attention<const D: usize>(
     assert_no_scale(NAME, options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
     let dropout = options.dropout.unwrap_or(0.0);
-    let score = FusedScore::Additive { weight };
+    let score = FusedScore::Additive {
+        weight: weight.clone(),
+    };
+    if !score.runs(&modifiers, &queries) {
+        let keys = memory.keys();
+        let score =
+            |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
+        return steps(NAME, score, &memory, &modifiers, options).context;
+    }
     from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 
@@ -189,7 +202,11 @@ pub fn pairwise_attention<const D: usize>(
     let options = &options.into();
     assert_no_scale(NAME, options);
     let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    if !FusedScore::has_kernels(&queries) {
+    let score = FusedScore::Pairwise {
+        term: term.clone(),
+        weight: weight.clone(),
+    };
+    if !score.runs(&modifiers, &queries) {
         let keys = memory.keys();
         let score = |mask: &Mask| {
             pairwise_score(queries.clone(), keys.clone(), &*term, weight.clone(), mask)
@@ -197,7 +214,6 @@ pub fn pairwise_attention<const D: usize>(
         return steps(NAME, score, &memory, &modifiers, options).context;
     }
     let dropout = options.dropout.unwrap_or(0.0);
-    let score = FusedScore::Pairwise { term, weight };
     from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
 }
 

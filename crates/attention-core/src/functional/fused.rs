@@ -11,7 +11,7 @@ use super::modifiers::Modifiers;
 use super::sizes::Sizes;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::ops::{AttentionInputs, AttentionOps, PackAdditiveKeysInputs, has_pairwise_kernels};
+use crate::ops::{AttentionInputs, AttentionOps, PackAdditiveKeysInputs, runs_on_host};
 use crate::score::{PairwiseFormula, PairwiseKernel};
 
 /// A score that kernels compute.
@@ -24,7 +24,7 @@ pub(crate) enum FusedScore {
     DotProduct { scale: f64 },
     /// `sum_h weight[h] tanh(queries[h] + keys[h])`, the weight `[num_hiddens]`.
     Additive { weight: Tensor<1> },
-    /// `sum_h weight[h] f(queries[h], keys[h])`, the weight `[num_hiddens]`; where it [has kernels](Self::has_kernels).
+    /// `sum_h weight[h] f(queries[h], keys[h])`, the weight `[num_hiddens]`.
     Pairwise {
         term: Arc<dyn PairwiseFormula>,
         weight: Option<Tensor<1>>,
@@ -41,9 +41,19 @@ impl FusedScore {
         }
     }
 
-    /// Whether pairwise scores have kernels, with queries like these.
-    pub(crate) fn has_kernels(queries: &Tensor<4>) -> bool {
-        has_pairwise_kernels(&queries.device(), queries.dtype())
+    /// Its operation.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::DotProduct { .. } => "dot_product_attention",
+            Self::Additive { .. } => "additive_attention",
+            Self::Pairwise { .. } => "pairwise_attention",
+        }
+    }
+
+    /// Whether functions of the user's own, if there are any, are known to what runs attention of queries like these.
+    pub(crate) fn runs(&self, modifiers: &Modifiers, queries: &Tensor<4>) -> bool {
+        let is_own = matches!(self, Self::Pairwise { .. }) || modifiers.score_mod.is_some();
+        !is_own || runs_on_host(self.name(), &queries.device(), queries.dtype())
     }
 }
 
@@ -64,10 +74,11 @@ pub(crate) fn attend(
     modifiers: Modifiers,
     dropout: f64,
 ) -> Tensor<4> {
-    let (name, weight, scale, pairwise) = match score {
-        FusedScore::DotProduct { scale } => ("dot_product_attention", None, scale, None),
-        FusedScore::Additive { weight } => ("additive_attention", Some(weight), 1.0, None),
-        FusedScore::Pairwise { term, weight } => ("pairwise_attention", weight, 1.0, Some(term)),
+    let name = score.name();
+    let (weight, scale, pairwise) = match score {
+        FusedScore::DotProduct { scale } => (None, scale, None),
+        FusedScore::Additive { weight } => (Some(weight), 1.0, None),
+        FusedScore::Pairwise { term, weight } => (weight, 1.0, Some(term)),
     };
     assert!(
         scale.is_finite(),

@@ -25,6 +25,7 @@ mod padding;
 mod project;
 mod rotate;
 mod score;
+mod score_mod;
 mod shared;
 mod sizes;
 mod weights;
@@ -33,6 +34,7 @@ pub use attention::{
     AttentionSteps, additive_attention, additive_attention_steps, dot_product_attention,
     dot_product_attention_steps, pairwise_attention,
 };
+pub use attention_kernels::{RowOfScores, ScoreMod};
 pub use options::AttentionOptions;
 pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score, pairwise_score};

@@ -6,8 +6,9 @@ use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::wide;
 
+use super::score_mod;
 use crate::mask::Mask;
-use crate::ops::{self, ScoreModifiers};
+use crate::ops::{self, ScoreModifiers, SharedScoreMod};
 use crate::score::sum_of_biases;
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are named as in
@@ -19,6 +20,7 @@ pub(crate) struct Modifiers {
     pub(crate) relative_bias: Option<Tensor<4>>,
     pub(crate) sinks: Option<Tensor<1>>,
     pub(crate) zero_key: bool,
+    pub(crate) score_mod: Option<SharedScoreMod>,
 }
 
 impl Modifiers {
@@ -42,6 +44,7 @@ impl Modifiers {
         self.soft_cap.is_none()
             && self.bias.is_none()
             && self.relative_bias.is_none()
+            && self.score_mod.is_none()
             && !self.has_sinks()
     }
 
@@ -163,6 +166,7 @@ impl Modifiers {
             relative_bias: OptionalTensor::of(self.relative_bias.map(fit)),
             sinks: OptionalTensor::of(sinks),
             soft_cap: self.soft_cap,
+            score_mod: self.score_mod,
         }
     }
 }
@@ -187,7 +191,11 @@ pub(crate) fn modify(operation: &str, scores: Tensor<4>, modifiers: &Modifiers) 
         return scores;
     }
     let modifiers = modifiers.clone().checked(operation, scores.dims(), &scores);
-    Tensor::from_dispatch(modifiers.modify(scores.into_dispatch()))
+    let modified = Tensor::from_dispatch(modifiers.modify(scores.into_dispatch()));
+    match modifiers.score_mod {
+        Some(score_mod) => score_mod::apply(operation, modified, &*score_mod),
+        None => modified,
+    }
 }
 
 /// Softmax over the keys that `mask` leaves and the sink of each head, if there is one.

@@ -1,5 +1,8 @@
 //! The options of attention on tensors.
 
+use std::sync::Arc;
+
+use attention_kernels::ScoreMod;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
@@ -10,7 +13,8 @@ use crate::memory::Memory;
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///
-/// A score goes through them in this order: `scale`, `soft_cap`, the biases, mask, softmax with the sinks, dropout.
+/// A score goes through them in this order: `scale`, `soft_cap`, the biases, `score_mod`, mask, softmax with the sinks,
+/// dropout.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionOptions {
     /// Which keys each query attends to.
@@ -28,6 +32,11 @@ pub struct AttentionOptions {
     /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
     /// `j - i + queries - 1` to the score of query `i` and key `j`.
     pub relative_bias: Option<Tensor<4>>,
+    /// A function of your own from a score and its place to another, on a CPU within the kernels; elsewhere, and with
+    /// weights asked for or another normalizer than softmax, the scores go through the host, at most 16 million of them.
+    ///
+    /// PyTorch's `flex_attention` takes a `score_mod`, too.
+    pub score_mod: Option<Arc<dyn ScoreMod>>,
     /// A logit of each head whose weight goes to no value, `[heads]`: the weights of the keys sum to less than 1.
     ///
     /// Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; OpenAI 2025,
@@ -45,6 +54,14 @@ pub struct AttentionOptions {
 }
 
 impl AttentionOptions {
+    /// The same with a change of your own to the scores; see [`score_mod`](Self::score_mod).
+    pub fn with_score_mod(self, score_mod: impl ScoreMod + 'static) -> Self {
+        Self {
+            score_mod: Some(Arc::new(score_mod)),
+            ..self
+        }
+    }
+
     /// # Panics
     /// If an option does not fit these queries and this memory.
     pub(crate) fn check(
@@ -70,6 +87,10 @@ impl AttentionOptions {
         let Some([extra_keys, extra_values]) = &self.extra_keys else {
             return;
         };
+        assert!(
+            self.score_mod.is_none(),
+            "{operation}: score_mod expected without extra keys, which have no place among the others"
+        );
         let Sizes {
             batch,
             key_heads,
@@ -108,6 +129,7 @@ impl AttentionOptions {
             relative_bias: self.relative_bias.clone(),
             sinks: self.sinks.clone(),
             zero_key: self.zero_key,
+            score_mod: self.score_mod.clone(),
         }
     }
 }

@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::{assert_divides, repeat_key_heads};
-use super::padding::{fill_masked, fill_padding};
+use super::padding::fill_masked;
 use crate::mask::Mask;
 use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
 use crate::score::{PairwiseFormula, widened};
@@ -88,6 +88,7 @@ pub fn dot_product_score(
 
 /// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])`, composed, and 0 where masked; in `f32` at
 /// least. It stores a term for each hidden unit of a pair: [`pairwise_attention`](super::pairwise_attention) does not.
+/// Queries and keys of masked pairs are 0 to the term.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight
@@ -115,9 +116,18 @@ pub fn pairwise_score(
     if shape.contains(&0) || num_hiddens == 0 {
         return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
     }
-    let keys = fill_padding(keys, mask, [heads, num_queries]);
-    let keys = repeat_key_heads(widened(keys), heads).unsqueeze_dim(2);
-    let mut terms = term.compose(queries.unsqueeze_dim(3), keys);
+    let keys = repeat_key_heads(widened(keys), heads);
+    let mut rows = [queries.unsqueeze_dim(3), keys.unsqueeze_dim(2)];
+    if !mask.is_none() {
+        // A gradient of 0 is multiplied by what a masked pair holds.
+        let zeros = Tensor::zeros(shape, &rows[0].device());
+        let masked = fill_masked(zeros, mask, 1.0).greater_elem(0.5);
+        let all = [batch, heads, num_queries, num_keys, num_hiddens];
+        let masked = masked.unsqueeze_dim::<5>(4).expand(all);
+        rows = rows.map(|rows| rows.expand(all).mask_fill(masked.clone(), 0.0));
+    }
+    let [queries, keys]: [Tensor<5>; 2] = rows;
+    let mut terms = term.compose(queries, keys);
     if let Some(weight) = weight {
         assert_shape!(weight, [num_hiddens]);
         terms = terms * widened(weight.reshape([1, 1, 1, 1, num_hiddens]));

@@ -59,10 +59,10 @@ pub use score_modifiers::ScoreModifiers;
 
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
-pub(crate) use backends::has_pairwise_kernels;
+pub(crate) use backends::runs_on_host;
 pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};
-pub(crate) use score_modifiers::along_diagonals;
+pub(crate) use score_modifiers::{SharedScoreMod, along_diagonals};
 pub(crate) use score_weights::softmax_with_sinks;

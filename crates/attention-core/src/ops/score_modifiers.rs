@@ -1,10 +1,16 @@
 //! Changes to scores on their way to the softmax.
 
+use std::sync::Arc;
+
+use attention_kernels::ScoreMod;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
+
+/// A user's change to scores.
+pub(crate) type SharedScoreMod = Arc<dyn ScoreMod>;
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 #[derive(Clone, Debug, ExtensionType)]
@@ -22,6 +28,8 @@ pub struct ScoreModifiers<B: Backend> {
     pub sinks: OptionalTensor<B>,
     /// The cap, positive and finite.
     pub soft_cap: Option<f64>,
+    /// A user's change to the sum, where a kernel of the CPU computes it.
+    pub score_mod: Option<SharedScoreMod>,
 }
 
 impl<B: Backend> ScoreModifiers<B> {
@@ -31,6 +39,7 @@ impl<B: Backend> ScoreModifiers<B> {
         relative_bias: OptionalTensor::Absent,
         sinks: OptionalTensor::Absent,
         soft_cap: None,
+        score_mod: None,
     };
 
     /// The same for another backend.
@@ -43,6 +52,7 @@ impl<B: Backend> ScoreModifiers<B> {
             relative_bias: tensors.tracked_option(self.relative_bias),
             sinks: tensors.tracked_option(self.sinks),
             soft_cap: self.soft_cap,
+            score_mod: self.score_mod,
         }
     }
 

@@ -40,6 +40,32 @@ impl PairwiseFormula for Distance {
     }
 }
 
+/// `-(q - k)^2 / 8`: smooth, so that rounding moves its derivatives little.
+#[derive(Debug)]
+struct SquaredDistance;
+
+impl PairwiseTerm for SquaredDistance {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        let difference = simd.sub(query, key);
+        let factor = simd.splat(E::from_f64(-0.125));
+        simd.mul(simd.mul(difference, difference), factor)
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let by_key = simd.mul(simd.sub(query, key), simd.splat(E::from_f64(0.25)));
+        [simd.sub(simd.zero(), by_key), by_key]
+    }
+}
+
+impl PairwiseFormula for SquaredDistance {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        let difference = queries - keys;
+        difference.clone() * difference * -0.125
+    }
+}
+
 /// `LeakyReLU(q + k)`: Brody et al. 2022, "How Attentive are Graph Attention Networks?"
 #[derive(Debug)]
 struct LeakyRelu;
@@ -130,11 +156,11 @@ impl ScoringFunction for PairwiseScore {
 fn attention_by_a_term_keeps_the_contract() {
     device::each_training(|device| {
         let sizes = [SIZES.query_size, SIZES.key_size];
-        let distance = PairwiseScore::new(Distance, sizes, false, device);
-        contract::check("distance", &Attention::new(distance, 0.0), SIZES, device);
+        let plain = PairwiseScore::new(SquaredDistance, sizes, false, device);
+        contract::check("plain", &Attention::new(plain, 0.0), SIZES, device);
         let sizes = [UNEQUAL.query_size, UNEQUAL.key_size];
-        let leaky = PairwiseScore::new(LeakyRelu, sizes, true, device);
-        contract::check("leaky relu", &Attention::new(leaky, 0.0), UNEQUAL, device);
+        let weighted = PairwiseScore::new(SquaredDistance, sizes, true, device);
+        contract::check("weighted", &Attention::new(weighted, 0.0), UNEQUAL, device);
     });
 }
 
@@ -226,7 +252,12 @@ impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
 #[test]
 fn a_wrong_part_of_a_term_is_named() {
     let device = Device::flex();
-    for term in [&Distance as &dyn PairwiseFormula, &LeakyRelu, &Planted::<0>] {
+    for term in [
+        &Distance as &dyn PairwiseFormula,
+        &LeakyRelu,
+        &SquaredDistance,
+        &Planted::<0>,
+    ] {
         assert_eq!(check_term(term, &device), Ok(()), "{term:?}");
     }
     let wrong: [(&dyn PairwiseFormula, &str); 4] = [

@@ -231,6 +231,7 @@ fn dot_product(num_queries: usize, modifier: Option<Modifier>, backward: bool) {
             relative_bias: has(Modifier::RelativeBias)
                 .then(|| Rows::contiguous(&relative_bias, relative_shape)),
             sinks: has(Modifier::Sinks).then_some(&sinks),
+            score_mod: None,
         },
         mask: mask(),
         score: Score::DotProduct { scale: 0.2 },

@@ -164,7 +164,13 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                 }
                 let keys = tile.keys.clone();
                 score.scores(simd, queries, &packed.keys, keys.clone(), &mut softmax.tile);
-                tile.complete(simd, attention, coverage, &mut softmax.tile, &mut []);
+                tile.complete(
+                    simd,
+                    attention,
+                    coverage,
+                    &mut softmax.tile,
+                    [&mut [], &mut []],
+                );
                 let non_finite = tile.non_finite_columns(&packed.values);
                 let attended = tile.attended_columns(&non_finite, &softmax.tile);
                 softmax.weights(simd, block.len(), keys.len());

@@ -15,7 +15,9 @@ use super::pool::Pool;
 use super::score::{Phase, TileScore, Wanted};
 use super::tile::{Coverage, Tile, tiles};
 use crate::heads::{HeadIndex, HeadPair};
+use crate::score_mod::through;
 use crate::slices::add_multiple;
+use crate::soft_cap::through_soft_cap;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
 /// Where a task adds its gradients, those that are wanted.
@@ -62,6 +64,8 @@ pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     gradient: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: the derivatives of the soft-cap, if there is one.
     slopes: Buffer<E>,
+    /// `[QUERY_BLOCK, KEY_STRIDE]`: the scores that a user's function changes, if there is one.
+    before: Buffer<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
 }
@@ -77,6 +81,7 @@ impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
             weights: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             gradient: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             slopes: Buffer::default(),
+            before: Buffer::default(),
             kept: vec![E::ONE; KEY_TILE + MAX_LANES],
         }
     }
@@ -240,10 +245,11 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             keys.clone(),
             &mut self.weights,
         );
-        let has_cap = attention.modifiers.soft_cap.is_some();
-        let slopes = if has_cap { self.weights.len() } else { 0 };
-        let slopes = self.slopes.of_len(slopes);
-        tile.complete(simd, attention, coverage, &mut self.weights, slopes);
+        let modifiers = &attention.modifiers;
+        let len_if = |is_there| if is_there { self.weights.len() } else { 0 };
+        let lens = [modifiers.soft_cap.is_some(), modifiers.score_mod.is_some()].map(len_if);
+        let beside = [self.slopes.of_len(lens[0]), self.before.of_len(lens[1])];
+        tile.complete(simd, attention, coverage, &mut self.weights, beside);
         let from_above = &self.context_gradient.rows;
         let attended = tile.attended_rows(&from_above.non_finite, &self.weights);
         let first = keys.start - range.start;
@@ -253,6 +259,10 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
                 .multiply(simd, from_above, within, &mut self.gradient);
         }
         self.weights_and_score_gradient(simd, attention, tile);
+        if let Some(score_mod) = attention.modifiers.score_mod {
+            let rows = (tile.head.query, tile.queries.clone(), tile.keys.clone());
+            through(score_mod, rows, &mut self.before, &mut self.gradient);
+        }
         if wanted.values {
             let [.., value_size] = attention.values.shape();
             self.sum_value_gradient(simd, tile, first, value_size, &attended);
@@ -269,15 +279,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         tile: &Tile,
     ) {
         if attention.modifiers.soft_cap.is_some() {
-            let whole = tile.keys.len().next_multiple_of(S::LANES);
-            let gradients = self.gradient.chunks_exact_mut(KEY_STRIDE);
-            let rows = gradients.zip(self.slopes.chunks_exact(KEY_STRIDE));
-            for (gradients, slopes) in rows.take(tile.queries.len()) {
-                let gradients = gradients[..whole].chunks_exact_mut(S::LANES);
-                for (gradient, slope) in gradients.zip(slopes.chunks_exact(S::LANES)) {
-                    simd.store(simd.mul(simd.load(gradient), simd.load(slope)), gradient);
-                }
-            }
+            let (rows, width) = (tile.queries.len(), tile.keys.len());
+            through_soft_cap(simd, [rows, width], &self.slopes, &mut self.gradient);
         }
         attention.score.backward(
             simd,

@@ -52,7 +52,8 @@ impl Tile {
     }
 
     /// Completes the scores: modifies them, and sets masked keys, and what fills the last vector, to minus infinity.
-    /// The derivatives of a soft-cap go to `slopes`, unless that is empty.
+    /// The derivatives of a soft-cap go to `slopes`, and what a user's function changes to `before`, unless these are
+    /// empty.
     #[inline(always)]
     pub(super) fn complete<E: Real, S: Simd<E>, T: TileScore<E>>(
         &self,
@@ -60,7 +61,7 @@ impl Tile {
         attention: &Attention<E, T>,
         coverage: Coverage,
         scores: &mut [E],
-        slopes: &mut [E],
+        [slopes, before]: [&mut [E]; 2],
     ) {
         let count = self.keys.len();
         let whole = count.next_multiple_of(S::LANES);
@@ -76,6 +77,7 @@ impl Tile {
                 keys: self.keys.clone(),
                 scores: &mut *scores,
                 slopes,
+                before,
             });
         }
         if count < whole {

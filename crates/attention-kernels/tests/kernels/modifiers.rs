@@ -144,6 +144,7 @@ impl<E: AttentionReal> OwnedModifiers<E> {
             bias: self.bias.as_ref().map(Bias::rows),
             relative_bias: self.relative_bias.as_ref().map(Bias::rows),
             sinks: self.sinks.as_deref(),
+            score_mod: None,
         }
     }
 

@@ -22,8 +22,8 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> Fl
         ..
     } = inputs;
     assert!(
-        inputs.pairwise.is_none(),
-        "pairwise_attention: a device with kernels expected, as for `has_pairwise_kernels`"
+        inputs.pairwise.is_none() && inputs.modifiers.score_mod.is_none(),
+        "attention: a device expected that runs functions of a user's own"
     );
     let scores = match inputs.weight.into_option() {
         Some(weight) => B::additive_score(AdditiveScoreInputs {

@@ -47,6 +47,7 @@ fn kernel<'a, B: CpuBackend, E: AttentionElement>(
             bias: modifiers.bias.as_option().map(rows::<B, E>),
             relative_bias: modifiers.relative_bias.as_option().map(rows::<B, E>),
             sinks: modifiers.sinks.as_option().map(elements::<B, E>),
+            score_mod: modifiers.score_mod.as_deref(),
         },
         mask: on_host(&inputs.mask),
         // Drawn from the backend's generator: four elements in `[0, 1)`.

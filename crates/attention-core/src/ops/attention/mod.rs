@@ -23,10 +23,6 @@ use super::score_modifiers::ScoreModifiers;
 /// The kernels of pairwise scores.
 pub(super) type SharedKernel = Arc<dyn PairwiseKernel>;
 
-/// Attention with pairwise scores, to those who choose [paths](burn_fused_layers::paths).
-pub(super) static PAIRWISE: LazyLock<Operation> =
-    LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
-
 inputs! {
     /// Inputs of [`AttentionOps::attention`](super::AttentionOps::attention).
     #[extension_type(fusion: cfg(feature = "fusion"))]
@@ -71,6 +67,8 @@ impl<B: Backend> AttentionInputs<B> {
             LazyLock::new(|| OPERATIONS.named("additive_attention"));
         static DOT_PRODUCT: LazyLock<Operation> =
             LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
+        static PAIRWISE: LazyLock<Operation> =
+            LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
         match (&self.pairwise, &self.weight) {
             (Some(_), _) => *PAIRWISE,
             (None, OptionalTensor::Present { .. }) => *ADDITIVE,

@@ -18,8 +18,8 @@ use burn::backend::tensor::Device as BackendDevice;
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::{DType, Device};
 
-use super::attention::PAIRWISE;
 use super::attention_ops::AttentionBackend;
+use super::attention_ops::OPERATIONS;
 
 #[cfg(feature = "flex")]
 impl AttentionBackend for burn::backend::Flex {
@@ -83,9 +83,9 @@ impl super::AttentionOps for burn_cubecl::CubeBackend {}
 #[cfg(feature = "remote")]
 impl<C: burn_router::RouterChannel> super::AttentionOps for burn_router::BackendRouter<C> {}
 
-/// Whether attention with pairwise scores has kernels on a device, with a type. Where it has none its definition is no
-/// matter of a backend: the formula is known on tensors alone.
-pub(crate) fn has_pairwise_kernels(device: &Device, dtype: DType) -> bool {
+/// Whether an operation runs by the kernels of the CPU on a device, with a type. Functions of a user's own are known to
+/// these alone: elsewhere they are composed before they come to a backend.
+pub(crate) fn runs_on_host(operation: &str, device: &Device, dtype: DType) -> bool {
     fn is_host(device: &DispatchDevice) -> bool {
         match device {
             #[cfg(feature = "flex")]
@@ -99,7 +99,7 @@ pub(crate) fn has_pairwise_kernels(device: &Device, dtype: DType) -> bool {
         }
     }
     let has_type = cfg!(feature = "f64") || dtype != DType::F64;
-    has_type && PAIRWISE.is_on() && is_host(device.as_dispatch())
+    has_type && OPERATIONS.named(operation).is_on() && is_host(device.as_dispatch())
 }
 
 /// The device of CubeCL that `device` is.

@@ -3,6 +3,7 @@
 mod case;
 mod limits;
 mod module;
+mod score_mod;
 
 use attention_core::functional::{
     AttentionOptions, additive_attention, additive_attention_steps, dot_product_attention,

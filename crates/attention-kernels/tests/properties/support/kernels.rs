@@ -74,6 +74,7 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
             bias: bias.map(|(tensor, elements)| tensor.view(elements)),
             relative_bias: relative_bias.map(|(tensor, elements)| tensor.view(elements)),
             sinks: self.sinks.as_deref(),
+            score_mod: None,
         }
     }
 

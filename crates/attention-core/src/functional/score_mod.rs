@@ -1,0 +1,58 @@
+//! Changes of the user's own to scores that no kernel computes.
+
+use attention_kernels::{RowOfScores, ScoreMod};
+use burn::tensor::{Tensor, TensorData};
+
+/// The most scores that go through the host.
+const MOST_SCORES: usize = 1 << 24;
+
+/// The scores `[batch, heads, queries, keys]`, changed on the host in f32; minus infinity stays.
+///
+/// # Panics
+/// If there are too many.
+pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod) -> Tensor<4> {
+    let shape @ [_, heads, num_queries, num_keys] = scores.dims();
+    let count = shape.iter().product::<usize>();
+    assert!(
+        count <= MOST_SCORES,
+        "{operation}: score_mod expected on a CPU, with softmax and no weights asked for, or with at most \
+         {MOST_SCORES} scores, got {count}"
+    );
+    let (device, dtype) = (scores.device(), scores.dtype());
+    let data = scores.clone().detach().into_data().convert::<f32>();
+    let before: Vec<f32> = data.iter().collect();
+    let (mut after, mut slopes) = (before.clone(), vec![1.0; count]);
+    let rows = after.chunks_mut(num_keys).zip(slopes.chunks_mut(num_keys));
+    for (row, ((after, slopes), before)) in rows.zip(before.chunks(num_keys)).enumerate() {
+        let at = RowOfScores {
+            batch: row / num_queries / heads,
+            head: row / num_queries % heads,
+            query: row % num_queries,
+            first_key: 0,
+        };
+        score_mod.modify(after, at);
+        if device.is_autodiff() {
+            score_mod.gradient(before, slopes, at);
+        }
+        for ((after, slope), &before) in after.iter_mut().zip(slopes).zip(before) {
+            if before == f32::NEG_INFINITY {
+                *after = before;
+            }
+            // Of a masked pair it may be anything, and its gradient must stay 0.
+            *slope = if slope.is_finite() && before.is_finite() {
+                *slope
+            } else {
+                0.0
+            };
+        }
+    }
+    let tensor = |elements| Tensor::from_data(TensorData::new(elements, shape), (&device, dtype));
+    let modified = tensor(after);
+    if !device.is_autodiff() {
+        return modified;
+    }
+    // 0, with the derivatives of the change.
+    let is_finite = scores.clone().detach().is_finite();
+    let difference = scores.clone() - scores.detach();
+    modified + difference.mask_fill(is_finite.bool_not(), 0.0) * tensor(slopes)
+}

@@ -1,0 +1,101 @@
+//! Changes of the user's own to the scores of attention.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+
+use cpu_kernels::Real;
+
+use crate::HeadIndex;
+use crate::tiles::KEY_STRIDE;
+
+/// A function of one's own from a score, and the place that it has, to another: what PyTorch's `flex_attention` calls
+/// `score_mod`. It sees scaled, capped and biased scores before the mask, and changes each by itself.
+///
+/// What scores of masked pairs become does not matter, nor do their gradients. A score that a bias of minus infinity
+/// masks stays masked.
+pub trait ScoreMod: Debug + Send + Sync {
+    /// Changes scores of one query and neighbouring keys.
+    fn modify(&self, scores: &mut [f32], at: RowOfScores);
+
+    /// From the scores as [`modify`](Self::modify) was given them and the gradients of what it made of them, in
+    /// `gradients`, to their own gradients.
+    fn gradient(&self, scores: &[f32], gradients: &mut [f32], at: RowOfScores);
+}
+
+/// The place of some scores of one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowOfScores {
+    /// The example.
+    pub batch: usize,
+    /// The head of the queries.
+    pub head: usize,
+    /// The query among those of the call.
+    pub query: usize,
+    /// The key of the first score, among those of the call; the others follow.
+    pub first_key: usize,
+}
+
+impl RowOfScores {
+    pub(crate) fn new(at: HeadIndex, query: usize, keys: &Range<usize>) -> Self {
+        let HeadIndex { batch, head } = at;
+        let first_key = keys.start;
+        Self {
+            batch,
+            head,
+            query,
+            first_key,
+        }
+    }
+}
+
+/// Changes the first `len` scores of a row of a tile; minus infinity stays.
+pub(crate) fn modify<E: Real>(
+    score_mod: &dyn ScoreMod,
+    row: &mut [E],
+    at: RowOfScores,
+    len: usize,
+) {
+    let scores = &mut row_of_f32(row)[..len];
+    let masks = scores.contains(&f32::NEG_INFINITY);
+    let before = if masks { scores.to_vec() } else { Vec::new() };
+    score_mod.modify(scores, at);
+    for (score, before) in scores.iter_mut().zip(before) {
+        if before == f32::NEG_INFINITY {
+            *score = before;
+        }
+    }
+}
+
+/// Leads the gradients of a tile of modified scores back to those of the scores `before`; those of 0 stay 0.
+pub(crate) fn through<E: Real>(
+    score_mod: &dyn ScoreMod,
+    (head, queries, keys): (HeadIndex, Range<usize>, Range<usize>),
+    before: &mut [E],
+    gradients: &mut [E],
+) {
+    let rows = gradients
+        .chunks_exact_mut(KEY_STRIDE)
+        .zip(before.chunks_exact_mut(KEY_STRIDE));
+    for ((gradients, before), query) in rows.zip(queries) {
+        let [gradients, before] = [gradients, before].map(row_of_f32);
+        let above = *gradients;
+        let at = RowOfScores::new(head, query, &keys);
+        score_mod.gradient(&before[..keys.len()], &mut gradients[..keys.len()], at);
+        for (gradient, above) in gradients.iter_mut().zip(above) {
+            if above == 0.0 {
+                *gradient = 0.0;
+            }
+        }
+    }
+}
+
+/// A row of a tile.
+///
+/// # Panics
+/// If it is of another type than `f32`.
+fn row_of_f32<E: Real>(row: &mut [E]) -> &mut [f32; KEY_STRIDE] {
+    let row: Option<&mut [E; KEY_STRIDE]> = row.try_into().ok();
+    let row = row.and_then(|row| (row as &mut dyn Any).downcast_mut());
+    row.expect("scores for a ScoreMod expected in rows of tiles, in f32")
+}
