@@ -1,11 +1,12 @@
-//! A scoring function of your own, in a few lines: used with masks, memory and heads, and trained inside a
-//! sequence-to-sequence model that learns to write words backwards.
+//! A scoring function of your own, by tensor operations and as a term of the fused kernels: used with masks, memory
+//! and heads, and trained inside a sequence-to-sequence model that learns to write words backwards.
 //!
 //! ```text
 //! cargo run -p attention-examples --example own_score [folder for the heatmap]
 //! ```
 
 use attention_core::position::Positions;
+use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, ScoreKernel, Simd, check_term};
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use attention_seq2seq::data::Source;
@@ -16,6 +17,7 @@ use burn::optim::AdamConfig;
 use burn::prelude::*;
 use burn::tensor::Distribution;
 use std::error::Error;
+use std::sync::Arc;
 
 mod common;
 use common::{println, scalar, show_grid};
@@ -26,16 +28,6 @@ use common::{println, scalar, show_grid};
 struct DistanceScore {
     query: Linear,
     key: Linear,
-}
-
-impl DistanceScore {
-    fn new(query_size: usize, key_size: usize, num_hiddens: usize, device: &Device) -> Self {
-        let linear = |size| LinearConfig::new(size, num_hiddens).with_bias(false);
-        Self {
-            query: linear(query_size).init(device),
-            key: linear(key_size).init(device),
-        }
-    }
 }
 
 // All that attention needs of a score.
@@ -57,6 +49,76 @@ impl ScoringFunction for DistanceScore {
 }
 // ANCHOR_END: score
 
+// ANCHOR: term
+/// The term of one hidden unit, `f(q, k) = -|q - k|`, and its derivatives: `df/dq` is 1 below the key and -1 above it,
+/// and `df/dk` the opposite.
+#[derive(Debug)]
+struct Distance;
+
+impl PairwiseTerm for Distance {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        simd.min(simd.sub(query, key), simd.sub(key, query))
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let [one, minus_one] = [simd.splat(E::ONE), simd.splat(-E::ONE)];
+        let is_below = simd.less(query, key);
+        let by_query = simd.select(is_below, one, minus_one);
+        let by_key = simd.select(is_below, minus_one, one);
+        [by_query, by_key]
+    }
+}
+
+// The same of tensors, for devices and calls without a kernel.
+impl PairwiseFormula for Distance {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        -(queries - keys).abs()
+    }
+}
+
+/// The same score, which stores no term of a pair.
+#[derive(Module, Debug)]
+struct FusedDistanceScore {
+    query: Linear,
+    key: Linear,
+}
+
+impl ScoringFunction for FusedDistanceScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
+        self.query.forward(queries)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
+        self.key.forward(keys)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        let [_, num_hiddens] = self.key.weight.dims();
+        let scale = 1.0 / (num_hiddens as f64).sqrt();
+        ScoreKernel::Pairwise {
+            term: Arc::new(Distance),
+            weight: Some(Tensor::full(
+                [num_hiddens],
+                scale,
+                &self.key.weight.device(),
+            )),
+        }
+    }
+}
+// ANCHOR_END: term
+
+impl FusedDistanceScore {
+    fn new(query_size: usize, key_size: usize, num_hiddens: usize, device: &Device) -> Self {
+        let linear = |size| LinearConfig::new(size, num_hiddens).with_bias(false);
+        Self {
+            query: linear(query_size).init(device),
+            key: linear(key_size).init(device),
+        }
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     device.seed(5);
@@ -67,7 +129,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 // ANCHOR: use
 /// Masks, memory and heads come with [`Attention`].
 fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
-    let attention = Attention::new(DistanceScore::new(6, 3, 8, device), 0.0);
+    let attention = Attention::new(FusedDistanceScore::new(6, 3, 8, device), 0.0);
     let random = |len, size| Tensor::<3>::random([2, len, size], Distribution::Default, device);
     let (queries, keys, values) = (random(4, 6), random(5, 3), random(5, 2));
 
@@ -91,9 +153,24 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let context = attention.forward(heads(queries), heads(keys), heads(values), Mask::causal());
     assert_eq!(context.dims(), [2, 3, 4, 2]);
     println!("masks, memory and heads: as with any scoring function");
+    // ANCHOR_END: use
+    compare(attention, device)
+}
+
+/// The term is right, and the score the one of tensor operations.
+fn compare(fused: Attention<FusedDistanceScore>, device: &Device) -> Result<(), Box<dyn Error>> {
+    // ANCHOR: check
+    check_term(&Distance, &Device::flex())?;
+    // ANCHOR_END: check
+    let FusedDistanceScore { query, key } = fused.score.clone();
+    let by_tensors = Attention::new(DistanceScore { query, key }, 0.0);
+    let random = |len, size| Tensor::<3>::random([2, len, size], Distribution::Default, device);
+    let (queries, keys, values) = (random(4, 6), random(5, 3), random(5, 2));
+    let context = fused.forward(queries.clone(), keys.clone(), values.clone(), Mask::none());
+    let difference = context - by_tensors.forward(queries, keys, values, Mask::none());
+    assert!(scalar(difference.abs().max())? < 1e-6);
     Ok(())
 }
-// ANCHOR_END: use
 
 const LETTERS: usize = 6; // a ..= f
 const HIDDENS: usize = 32;
@@ -121,7 +198,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let training = device.clone().autodiff();
     let tokens = Vocab::SPECIAL_TOKENS + LETTERS;
     // ANCHOR: train
-    let score = DistanceScore::new(HIDDENS, HIDDENS, HIDDENS, &training);
+    let score = FusedDistanceScore::new(HIDDENS, HIDDENS, HIDDENS, &training);
     let model = Seq2SeqConfig::new(tokens, tokens)
         .with_embedding_size(16)
         .with_hidden_size(HIDDENS)
@@ -147,7 +224,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
 
 /// The share of 100 new words that the model writes backwards without an error.
 fn accuracy(
-    model: &Seq2Seq<Attention<DistanceScore>>,
+    model: &Seq2Seq<Attention<FusedDistanceScore>>,
     device: &Device,
 ) -> Result<f32, Box<dyn Error>> {
     let words = words(100, device)?;
@@ -159,7 +236,7 @@ fn accuracy(
 }
 
 fn show_one_word(
-    model: &Seq2Seq<Attention<DistanceScore>>,
+    model: &Seq2Seq<Attention<FusedDistanceScore>>,
     device: &Device,
 ) -> Result<(), Box<dyn Error>> {
     let letter = |token: &u32| match token.checked_sub(Vocab::SPECIAL_TOKENS as u32) {

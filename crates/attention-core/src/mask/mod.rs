@@ -1,6 +1,7 @@
 //! Which keys a query attends to.
 
 mod dense;
+mod from_fn;
 mod intervals;
 mod lengths;
 mod positions;

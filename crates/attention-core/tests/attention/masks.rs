@@ -48,6 +48,30 @@ fn lengths_are_clamped_and_broadcast() {
 }
 
 #[test]
+fn a_function_says_what_is_kept() {
+    type Attends = fn(usize, usize, usize, usize) -> bool;
+    let functions: [(&str, [usize; 4], Attends); 4] = [
+        ("intervals", [2, 3, 5, 7], |b, _, i, j| {
+            j >= i && j < i + 2 + b
+        }),
+        ("one example", [1, 1, 5, 7], |_, _, i, j| j < 2 || j <= i),
+        ("of heads", [2, 3, 5, 7], |_, h, i, j| j % (h + 2) == i % 2),
+        ("gaps", [1, 3, 5, 7], |_, h, i, j| (h + i + j) % 3 > 0),
+    ];
+    device::each_both_ways(|device| {
+        for (what, of, attends) in functions {
+            let shape = [2, 3, 5, 7];
+            let kept = kept(&Mask::from_fn(of, device, attends), shape, device);
+            let expected = Array::from_fn(&shape, |at| {
+                let [b, h] = [0, 1].map(|axis| at[axis].min(of[axis] - 1));
+                f64::from(attends(b, h, at[2], at[3]))
+            });
+            assert_same(what, &kept, &expected);
+        }
+    });
+}
+
+#[test]
 fn dense_masks_broadcast_over_every_axis() {
     let shape = [2, 3, 5, 7];
     for axes in 0..16 {

@@ -1,0 +1,250 @@
+//! Scores of the user's own in the fused kernels: `sum_u w_u f(q_u, k_u)` for a distance and for GATv2's term, beside
+//! additive attention, the same composed from Burn's operations, and PyTorch, eager and compiled; and a soft-cap as a
+//! change of scores, beside the option that does the same and PyTorch's `flex_attention`.
+//!
+//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench own_score`; see benches/README.md.
+
+use std::io;
+use std::sync::Arc;
+
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local};
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::Report;
+use attention_benches::tensors::{Call, call, random};
+use attention_core::Mask;
+use attention_core::functional::{
+    AttentionOptions, RowOfScores, ScoreMod, additive_attention, dot_product_attention,
+    pairwise_attention, pairwise_score,
+};
+use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, Simd};
+use burn::tensor::activation::{leaky_relu, softmax};
+use burn::tensor::{Device, Tensor};
+use serde_json::json;
+
+const SLOPE: f64 = 0.2;
+const CAP: f32 = 20.0;
+
+/// `-|q - k|`
+#[derive(Debug)]
+struct Distance;
+
+impl PairwiseTerm for Distance {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        simd.min(simd.sub(query, key), simd.sub(key, query))
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let [one, minus_one] = [simd.splat(E::ONE), simd.splat(-E::ONE)];
+        let is_less = simd.less(query, key);
+        [
+            simd.select(is_less, one, minus_one),
+            simd.select(is_less, minus_one, one),
+        ]
+    }
+}
+
+impl PairwiseFormula for Distance {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        -(queries - keys).abs()
+    }
+}
+
+/// `LeakyReLU(q + k)`
+#[derive(Debug)]
+struct LeakyRelu;
+
+impl PairwiseTerm for LeakyRelu {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        let sum = simd.add(query, key);
+        simd.max(simd.mul(sum, simd.splat(E::from_f64(SLOPE))), sum)
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let is_negative = simd.less(simd.add(query, key), simd.zero());
+        [simd.select(
+            is_negative,
+            simd.splat(E::from_f64(SLOPE)),
+            simd.splat(E::ONE),
+        ); 2]
+    }
+}
+
+impl PairwiseFormula for LeakyRelu {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        leaky_relu(queries + keys, SLOPE)
+    }
+}
+
+/// `cap tanh(score / cap)`, as a loop that vectorizes: `tanh` by powers of `e`.
+#[derive(Debug)]
+struct SoftCap;
+
+impl SoftCap {
+    /// `tanh(x)` within 2e-7, by the quotient that is its continued fraction.
+    fn tanh(x: f32) -> f32 {
+        let x = x.clamp(-7.9, 7.9);
+        let square = x * x;
+        let numerator = 1.0
+            + square
+                * (1.345_031_3e-1
+                    + square
+                        * (3.578_620_5e-3 + square * (2.201_677e-5 + square * 1.541_798_5e-8)));
+        let denominator = 1.0
+            + square
+                * (4.678_364e-1
+                    + square * (2.619_084_2e-2 + square * (3.423_029e-4 + square * 8.594_93e-7)));
+        x * numerator / denominator
+    }
+}
+
+impl ScoreMod for SoftCap {
+    fn modify(&self, scores: &mut [f32], _at: RowOfScores) {
+        scores
+            .iter_mut()
+            .for_each(|score| *score = CAP * Self::tanh(*score / CAP));
+    }
+
+    fn gradient(&self, scores: &[f32], gradients: &mut [f32], _at: RowOfScores) {
+        for (gradient, score) in gradients.iter_mut().zip(scores) {
+            let tanh = Self::tanh(score / CAP);
+            *gradient *= 1.0 - tanh * tanh;
+        }
+    }
+}
+
+/// Attention to time: its score, `[batch, heads, queries, keys]` and the size of a query.
+struct Work {
+    score: &'static str,
+    shape: [usize; 4],
+    size: usize,
+}
+
+impl Work {
+    fn title(&self) -> String {
+        let [batch, heads, queries, keys] = self.shape;
+        let Self { score, size, .. } = self;
+        format!("{score} b{batch} h{heads} q{queries} k{keys} size {size}")
+    }
+
+    fn baselines(&self) -> &'static [&'static str] {
+        match self.score {
+            "soft-cap" => &["PyTorch eager", "torch.compile", "flex_attention, compiled"],
+            _ => &["PyTorch eager", "torch.compile"],
+        }
+    }
+}
+
+fn works() -> Vec<Work> {
+    let pairwise = ["distance", "leaky relu"].into_iter().flat_map(|score| {
+        [([8, 1, 128, 128], 256), ([4, 1, 300, 500], 320)].map(|(shape, size)| Work {
+            score,
+            shape,
+            size,
+        })
+    });
+    let soft_cap = Work {
+        score: "soft-cap",
+        shape: [2, 8, 1024, 1024],
+        size: 64,
+    };
+    pairwise.chain([soft_cap]).collect()
+}
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let options = Options::from_command_line();
+    let mut baselines = Baselines::start("own_score.py", threads);
+    let mut report = Report::start(threads);
+    report.add_baselines(&baselines);
+    for work in works() {
+        for pass in ["forward", "forward + backward"] {
+            let title = format!("{}, {pass}", work.title());
+            if !options.wants(&title) {
+                continue;
+            }
+            println!("{title}");
+            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+            for (backend, device) in options.devices() {
+                let device = match pass {
+                    "forward" => device,
+                    _ => device.autodiff(),
+                };
+                for (name, call) in calls(&work, &device) {
+                    let local = Local::new(format!("{name}, {backend}"), call);
+                    candidates.push(Box::new(local.on(&device)));
+                }
+            }
+            if let Ok(baselines) = &mut baselines {
+                for candidate in work.baselines() {
+                    let setup = json!({
+                        "candidate": candidate,
+                        "score": work.score,
+                        "pass": pass,
+                        "shape": work.shape,
+                        "size": work.size,
+                        "slope": SLOPE,
+                        "cap": CAP,
+                    });
+                    baselines.add_to(&mut candidates, candidate, setup);
+                }
+            }
+            let work = [title.as_str(), pass];
+            report.measure(work, candidates, &mut baselines, options.rounds)?;
+        }
+    }
+    report.write(options.json.as_deref())
+}
+
+/// Ours and its peers; on a device that trains, with the gradients of inputs and weights.
+fn calls(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
+    let [batch, heads, queries, keys] = work.shape;
+    let size = work.size;
+    let inputs = [queries, keys, keys].map(|rows| random([batch, heads, rows, size], device));
+    if work.score == "soft-cap" {
+        let by_option = AttentionOptions {
+            soft_cap: Some(f64::from(CAP)),
+            ..Default::default()
+        };
+        let own = AttentionOptions::default().with_score_mod(SoftCap);
+        return [("ours", own), ("soft_cap", by_option)]
+            .map(|(name, options)| {
+                let attend =
+                    move |[q, k, v]: [Tensor<4>; 3]| dot_product_attention(q, k, v, &options);
+                (name, call(inputs.clone(), &[], attend))
+            })
+            .into();
+    }
+    let term: Arc<dyn PairwiseFormula> = match work.score {
+        "distance" => Arc::new(Distance),
+        _ => Arc::new(LeakyRelu),
+    };
+    let weight = random::<2>([1, size], device);
+    let parameters = [weight.clone()];
+    let weight = move || weight.clone().reshape([size]);
+    let (of_ours, of_additive, of_composed) = (weight.clone(), weight.clone(), weight);
+    let composed = term.clone();
+    let ours = move |[q, k, v]: [Tensor<4>; 3]| {
+        pairwise_attention(q, k, v, term.clone(), Some(of_ours()), Mask::none())
+    };
+    let additive =
+        move |[q, k, v]: [Tensor<4>; 3]| additive_attention(q, k, v, of_additive(), Mask::none());
+    let composed = move |[q, k, v]: [Tensor<4>; 3]| {
+        let scores = pairwise_score(q, k, &*composed, Some(of_composed()), &Mask::none());
+        softmax(scores, 3).matmul(v)
+    };
+    vec![
+        ("ours", call(inputs.clone(), &parameters, ours)),
+        ("additive", call(inputs.clone(), &parameters, additive)),
+        ("composed", call(inputs, &parameters, composed)),
+    ]
+}
