@@ -1,5 +1,7 @@
 //! The steps of a beam search.
 
+use std::cell::OnceCell;
+
 use super::decoding::Decoding;
 use super::extensions::{Allowed, best_extension_of, best_extensions};
 use super::hypotheses::{Columns, Hypotheses};
@@ -32,7 +34,11 @@ impl BeamSearchConfig {
         should_stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Vec<BeamOutput>>, SearchError> {
         self.check()?;
-        let (config, rules) = (self, Rules::Bounded);
+        let rules = match self.ends_with_top_beam {
+            true => Rules::TopBeam,
+            false => Rules::Bounded,
+        };
+        let config = self;
         Search { config, rules }.run(decoding, should_stop)
     }
 
@@ -122,12 +128,27 @@ impl Search<'_> {
                 return Err(SearchError::Stopped);
             }
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
-            let next = decoding.step(&previous);
+            let mut next = decoding.step(&previous);
             let columns = columns.get_or_insert_with(|| Columns::new(decoding));
+            let width = columns.tokens.len();
+            let mut rows = next.log_probabilities.chunks_exact(width);
+            // A row without probabilities is NaN in all of its elements.
+            if rows.any(|row| row[0].is_nan()) {
+                return Err(SearchError::NoProbabilities { position: len + 1 });
+            }
+            if config.repetition().is_on() && len >= prefix.len() {
+                let rows = next.log_probabilities.chunks_exact_mut(width);
+                let texts = examples.iter().flat_map(Hypotheses::texts);
+                for (index, (row, text)) in rows.zip(texts).enumerate() {
+                    let text = [decoding.context(index), &text].concat();
+                    let column = |token| columns.place(token);
+                    config.repetition().apply(&text, column, row);
+                }
+            }
             let allowed = Allowed {
                 columns: match prefix.get(len) {
                     Some(&column) => column..column + 1,
-                    None => 0..columns.tokens.len(),
+                    None => 0..width,
                 },
                 without: match len < config.min_len && len >= prefix.len() {
                     true => &columns.ends,
@@ -136,16 +157,12 @@ impl Search<'_> {
             };
             let weights = config.coverage_weights(next.weights)?;
             let count = self.extensions(columns.ends.len());
-            let mut rows = next.log_probabilities.chunks_exact(columns.tokens.len());
+            let mut rows = next.log_probabilities.chunks_exact(width);
             let mut first = 0;
             let mut kept = Vec::new();
             for example in &mut *examples {
                 let live = example.live();
                 let rows: Vec<&[f64]> = rows.by_ref().take(live).collect();
-                // A row without probabilities is NaN in all of its elements.
-                if rows.iter().any(|row| row[0].is_nan()) {
-                    return Err(SearchError::NoProbabilities { position: len + 1 });
-                }
                 let sums = example.log_probabilities();
                 let in_beam = &rows[..example.in_beam()];
                 let extensions = best_extensions(in_beam, &sums, &allowed, count);
@@ -175,7 +192,16 @@ impl Columns {
         let ends = (0..tokens.len()).filter(|&column| decoding.is_end(tokens[column]));
         Self {
             ends: ends.collect(),
+            places: OnceCell::new(),
             tokens,
         }
+    }
+
+    /// The column of a token, if it is a candidate.
+    fn place(&self, token: u32) -> Option<usize> {
+        let places = self
+            .places
+            .get_or_init(|| self.tokens.iter().copied().zip(0..).collect());
+        places.get(&token).copied()
     }
 }

@@ -16,13 +16,13 @@ fn it_answers_as_the_program_does() {
     let server = Server::start("");
     let body = json!({
         "texts": TEXTS,
-        "search": { "beam": 4, "n_best": 2, "length_penalty": 0.6, "min_length": 1, "prefix": "a" },
+        "search": { "beam": 4, "n_best": 2, "length_penalty": "gnmt:0.6", "min_length": 1, "prefix": "a" },
     });
     let (status, answer) = server.ask(TRANSLATE, &body);
     assert_eq!(status, 200, "{answer}");
     let args = [&["translate", "--model", ".", "--threads", "1"][..], &TEXTS].concat();
     let search =
-        "--format jsonl --beam 4 --n-best 2 --length-penalty 0.6 --min-length 1 --prefix a";
+        "--format jsonl --beam 4 --n-best 2 --length-penalty gnmt:0.6 --min-length 1 --prefix a";
     let search: Vec<&str> = search.split(' ').collect();
     let lines = succeed(&trained().0, &[&args[..], &search].concat());
     let results = answer["results"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn it_answers_as_the_program_does() {
     assert!(server.translate(&TEXTS).iter().eq(greedy.lines()));
 
     // A field that is null is left out.
-    let search = "beam n_best mass length_penalty coverage_penalty min_length max_length prefix";
+    let search = "beam n_best mass length_penalty coverage_penalty repetition_penalty no_repeat_ngram_size min_length max_length prefix";
     let fields = search.split(' ').map(|name| (name.into(), Value::Null));
     let search: serde_json::Map<String, Value> = fields.collect();
     for search in [Value::Null, search.into()] {
