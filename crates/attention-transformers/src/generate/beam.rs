@@ -10,7 +10,7 @@ use super::search::{
     BeamOutput, BeamSearchConfig, EarlyStopping, LengthPenalty, Rules, Search, TextDecoding,
     log_softmax,
 };
-use super::{CausalModel, check_prompts, check_repetition};
+use super::{CausalModel, check_min_tokens, check_prompts, check_repetition};
 
 /// The state of several texts, of which a search keeps some. A clone goes on by itself.
 pub trait SelectTexts: Clone {
@@ -56,6 +56,10 @@ pub struct BeamConfig {
     pub beams: usize,
     /// The number of tokens after which a text ends, those of its prompt not counted.
     pub max_tokens: usize,
+    /// The least number of tokens with which a text ends, its stop token counted. (`min_new_tokens` of `transformers`
+    /// is one less: it does not count the stop token.)
+    #[config(default = 0)]
+    pub min_tokens: usize,
     /// The tokens with which a text ends.
     #[config(default = "Vec::new()")]
     pub stop_tokens: Vec<u32>,
@@ -90,7 +94,7 @@ impl BeamConfig {
     ///
     /// # Panics
     /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is not
-    /// finite, `repetition_penalty` is not above 0, `last_token` is none of the model's tokens, the model panics, or it gives a text no finite logit of a token that
+    /// finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is none of the model's tokens, the model panics, or it gives a text no finite logit of a token that
     /// is possible.
     pub fn generate<M: CausalModel<State: SelectTexts>>(
         &self,
@@ -104,6 +108,7 @@ impl BeamConfig {
         assert_positive(NAME, &sizes);
         assert_finite(NAME, "length_penalty", self.length_penalty.exponent());
         check_repetition(NAME, self.repetition_penalty);
+        check_min_tokens(NAME, self.min_tokens, self.max_tokens);
         let seen = model.lengths(&state);
         let room = |(b, prompt): (usize, &_)| {
             let len = seen.get(b).unwrap_or(&0) + AsRef::<[u32]>::as_ref(prompt).len();
@@ -143,6 +148,7 @@ impl BeamConfig {
         let config = BeamSearchConfig::new(max_tokens)
             .with_beam(self.beams)
             .with_n_best(self.beams)
+            .with_min_len(self.min_tokens.saturating_sub(1))
             .with_length_penalty(self.length_penalty)
             .with_repetition_penalty(self.repetition_penalty)
             .with_no_repeat_ngram_size(self.no_repeat_ngram_size);

@@ -58,7 +58,7 @@ pub struct GenerateConfig {
     /// The number of tokens after which a text ends, its prompt not counted.
     pub max_tokens: usize,
     /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
-    /// are ignored.
+    /// are ignored. (`min_new_tokens` of `transformers` is one less: it does not count the stop token.)
     #[config(default = 0)]
     pub min_tokens: usize,
     /// The tokens with which a text ends.
@@ -102,12 +102,7 @@ impl GenerateConfig {
             "{NAME}: stop_sequences of at least one token expected, got {:?}",
             self.stop_sequences
         );
-        assert!(
-            self.min_tokens <= self.max_tokens,
-            "{NAME}: min_tokens of at most max_tokens, {}, expected, got {}",
-            self.max_tokens,
-            self.min_tokens
-        );
+        check_min_tokens(NAME, self.min_tokens, self.max_tokens);
         check_repetition(NAME, self.repetition_penalty);
         self.sampling.check();
         let text = |b: usize| {
@@ -280,6 +275,15 @@ fn check_prompts(name: &str, prompts: &[impl AsRef<[u32]>]) {
             "{name}: at least one token expected in each prompt, got none in prompt {b}"
         );
     }
+}
+
+/// # Panics
+/// If `min` is above `max`.
+fn check_min_tokens(name: &str, min: usize, max: usize) {
+    assert!(
+        min <= max,
+        "{name}: min_tokens of at most max_tokens, {max}, expected, got {min}"
+    );
 }
 
 /// # Panics

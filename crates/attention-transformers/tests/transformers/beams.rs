@@ -100,6 +100,16 @@ fn a_search_that_cannot_be_is_refused() {
             vec![0],
         ),
         (
+            "repetition_penalty expected above 0, got 0",
+            config().with_repetition_penalty(0.0),
+            vec![0],
+        ),
+        (
+            "min_tokens of at most max_tokens, 3, expected, got 4",
+            config().with_min_tokens(4),
+            vec![0],
+        ),
+        (
             "last_token expected in 0..5, got 5",
             config().with_last_token(Some(5)),
             vec![0],

@@ -74,19 +74,30 @@ pub struct BeamSearchConfig {
     /// The size of the n-grams that no output has twice; 0 for any. They count as those of the penalty do.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
-    /// Whether the search of an example ends, as OpenNMT-py's, with the first step whose most likely extension is an
-    /// end, once `n_best` outputs are there. It then keeps no greedy output, and hypotheses that reach `max_len` are
-    /// outputs among the others. By default it ends when no other output can be better.
+    /// Whether to search as OpenNMT-py 3.5.1. The search of an example then ends with the first step whose most likely
+    /// extension is an end, once there are `n_best` outputs; by default it ends when no other output can be better. It
+    /// keeps no greedy output. A hypothesis that reaches `max_len` is an output among the others, and the length penalty
+    /// counts a token more, the one with which OpenNMT-py begins.
     #[config(default = false)]
-    pub ends_with_top_beam: bool,
+    pub as_opennmt: bool,
 }
 
 impl BeamSearchConfig {
     /// The score of an output of `len` tokens, its end included, that was found in another way; `coverage` has the sum
     /// of the attention weights of each source token, none where they do not count.
     pub fn score(&self, log_probability: f64, len: usize, coverage: &[f64]) -> f64 {
-        let (config, rules) = (self, Rules::Bounded);
-        Search { config, rules }.score(log_probability, len, coverage)
+        self.by_rules().score(log_probability, len, coverage)
+    }
+
+    pub(super) fn by_rules(&self) -> Search<'_> {
+        let rules = match self.as_opennmt {
+            true => Rules::OpenNmt,
+            false => Rules::Bounded,
+        };
+        Search {
+            config: self,
+            rules,
+        }
     }
 
     pub(super) fn repetition(&self) -> Repetition {

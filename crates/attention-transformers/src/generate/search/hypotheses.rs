@@ -1,10 +1,8 @@
 //! The hypotheses of one example: those that go on, and the outputs.
 
-use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::iter::repeat;
 
-use super::extensions::Extension;
+use super::extensions::{Columns, Extension};
 use super::{BeamOutput, EarlyStopping, Rules, Search};
 
 /// The beginning of an output.
@@ -69,15 +67,6 @@ struct Greedy {
     tokens: Vec<u32>,
     /// The highest score that any other extension of its beginning of each length can reach.
     others: Vec<f64>,
-}
-
-/// The candidates of a decoding, by column.
-pub(super) struct Columns {
-    pub(super) tokens: Vec<u32>,
-    /// The columns of the tokens that end an output.
-    pub(super) ends: Vec<usize>,
-    /// The column of each token, once one was asked for.
-    pub(super) places: OnceCell<HashMap<u32, usize>>,
 }
 
 /// Which extensions go on.
@@ -287,7 +276,7 @@ impl Hypotheses {
             .unzip();
         self.live = live;
         let is_enough = self.ended.len() == search.config.n_best;
-        let ends_with_top = search.rules == Rules::TopBeam && is_top_ended && is_enough;
+        let ends_with_top = search.rules == Rules::OpenNmt && is_top_ended && is_enough;
         if ends_with_top || self.is_done(search) {
             self.live.clear();
             return Vec::new();
@@ -399,11 +388,7 @@ mod tests {
             config: &config,
             rules: Rules::Bounded,
         };
-        let columns = Columns {
-            tokens: vec![2, 4],
-            ends: vec![0],
-            places: OnceCell::new(),
-        };
+        let columns = Columns::new(vec![2, 4], |token| token == 2);
         let mut hypotheses = Hypotheses::new();
         for _ in 0..3 {
             let parents = hypotheses.extend(&[], None, &columns, None, &search);

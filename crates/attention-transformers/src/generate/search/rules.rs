@@ -32,9 +32,9 @@ pub(in crate::generate) enum Rules {
     /// The rules of [`BeamSearchConfig`]: an output takes the place of a hypothesis in the beam, and what cannot pass
     /// the outputs that are kept is dropped.
     Bounded,
-    /// As [`BeamSearchConfig::ends_with_top_beam`] tells: an output takes the place of a hypothesis in the beam, nothing is
-    /// dropped, and at the greatest length all hypotheses are outputs.
-    TopBeam,
+    /// The rules of OpenNMT-py, as [`BeamSearchConfig::as_opennmt`] tells: an output takes the place of a hypothesis in
+    /// the beam, and nothing is dropped.
+    OpenNmt,
     /// The rules of `transformers`, as [`BeamConfig`](crate::BeamConfig) tells: as long as a search goes on, `beam`
     /// hypotheses do, and at the greatest length all of them end. An output has the token that ended it.
     Transformers { early_stopping: EarlyStopping },
@@ -49,7 +49,7 @@ impl Search<'_> {
     /// The number of extensions that a step looks at, where `ends` tokens end an output.
     pub(super) fn extensions(&self, ends: usize) -> usize {
         match self.rules {
-            Rules::Bounded | Rules::TopBeam => self.config.beam,
+            Rules::Bounded | Rules::OpenNmt => self.config.beam,
             // Enough for a full beam, however many of them end.
             Rules::Transformers { .. } => self.config.beam * (1 + ends).max(2),
         }
@@ -72,12 +72,13 @@ impl Search<'_> {
     pub(super) fn reach(&self, log_probability: f64) -> f64 {
         match self.rules {
             Rules::Bounded => self.normalized(log_probability, self.config.max_len),
-            Rules::TopBeam | Rules::Transformers { .. } => f64::INFINITY,
+            Rules::OpenNmt | Rules::Transformers { .. } => f64::INFINITY,
         }
     }
 
     /// The log-probability, with the length penalty.
     pub(super) fn normalized(&self, log_probability: f64, len: usize) -> f64 {
-        log_probability / self.config.length_penalty.divisor(len)
+        let with_begin = len + usize::from(self.rules == Rules::OpenNmt);
+        log_probability / self.config.length_penalty.divisor(with_begin)
     }
 }

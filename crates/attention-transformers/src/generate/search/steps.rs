@@ -1,10 +1,8 @@
 //! The steps of a beam search.
 
-use std::cell::OnceCell;
-
 use super::decoding::Decoding;
-use super::extensions::{Allowed, best_extension_of, best_extensions};
-use super::hypotheses::{Columns, Hypotheses};
+use super::extensions::{Allowed, Columns, best_extension_of, best_extensions};
+use super::hypotheses::Hypotheses;
 use super::{BeamOutput, BeamSearchConfig, Rules, Search, SearchError};
 
 impl BeamSearchConfig {
@@ -34,12 +32,7 @@ impl BeamSearchConfig {
         should_stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Vec<BeamOutput>>, SearchError> {
         self.check()?;
-        let rules = match self.ends_with_top_beam {
-            true => Rules::TopBeam,
-            false => Rules::Bounded,
-        };
-        let config = self;
-        Search { config, rules }.run(decoding, should_stop)
+        self.by_rules().run(decoding, should_stop)
     }
 
     fn columns_of_prefix(&self, decoding: &dyn Decoding) -> Result<Vec<usize>, SearchError> {
@@ -129,7 +122,11 @@ impl Search<'_> {
             }
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
             let mut next = decoding.step(&previous);
-            let columns = columns.get_or_insert_with(|| Columns::new(decoding));
+            let columns = columns.get_or_insert_with(|| {
+                Columns::new(decoding.candidates().to_vec(), |token| {
+                    decoding.is_end(token)
+                })
+            });
             let width = columns.tokens.len();
             let mut rows = next.log_probabilities.chunks_exact(width);
             // A row without probabilities is NaN in all of its elements.
@@ -183,25 +180,5 @@ impl Search<'_> {
             decoding.select(&kept);
         }
         Ok(())
-    }
-}
-
-impl Columns {
-    fn new(decoding: &dyn Decoding) -> Self {
-        let tokens = decoding.candidates().to_vec();
-        let ends = (0..tokens.len()).filter(|&column| decoding.is_end(tokens[column]));
-        Self {
-            ends: ends.collect(),
-            places: OnceCell::new(),
-            tokens,
-        }
-    }
-
-    /// The column of a token, if it is a candidate.
-    fn place(&self, token: u32) -> Option<usize> {
-        let places = self
-            .places
-            .get_or_init(|| self.tokens.iter().copied().zip(0..).collect());
-        places.get(&token).copied()
     }
 }
