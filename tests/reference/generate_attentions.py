@@ -2,6 +2,8 @@
 
     pip install torch==2.15.0 numpy safetensors; pip install --no-deps tacotron2-model==0.2.4 pytorch-nlp==0.5.0
     python tests/reference/generate_attentions.py torch
+    pip install einops einx loguru; pip install --no-deps x-transformers==2.31.10 torch-einops-utils
+    python tests/reference/generate_attentions.py recipes
     pip install tensorflow==2.15.1 safetensors; pip install --no-deps keras-self-attention==0.51.0 attention==5.0.0
     python tests/reference/generate_attentions.py tensorflow
     pip install mxnet==1.9.1 numpy==1.23.5 safetensors; pip install --no-deps gluonnlp==0.10.0
@@ -41,7 +43,6 @@ def padded(weights):
 
 def torch_cases():
     import torch
-    torch.set_default_dtype(torch.float64)
     sys.meta_path.append(Stubs())  # for what Tacotron 2 reads sounds with
     tacotron2 = alone("tacotron2_model.model")
     torchnlp = alone("torchnlp.nn.attention")
@@ -83,6 +84,21 @@ def torch_cases():
     found = {"weights": padded([weights[0].detach().numpy() for _, weights in each]),
              "context": np.concatenate([context.detach().numpy() for context, _ in each])}
     yield encoded(name, prefix, given, found, {})
+
+
+def recipe_cases():
+    """Grouped heads of x-transformers, a recipe in docs/recipes.md."""
+    import torch
+    from x_transformers.x_transformers import Attention
+
+    name = "recipe_x_transformers"
+    module = Attention(dim=D, dim_head=A, heads=6, kv_heads=2).eval()
+    own = {n: torch.tensor(drawn(f"{name}/{n}", *p.shape, std=0.5)) for n, p in module.state_dict().items()}
+    module.load_state_dict(own)
+    save(name, {f"layers.0.1.{n}": p.numpy() for n, p in own.items()})
+    keys = drawn(f"{name}/keys", BATCH, KEYS, D)
+    output = module.double()(torch.tensor(keys)).detach().numpy()
+    yield encoded(name, "layers.0.1.", {"keys": keys}, {"output": output}, {}) | {"mask": {"kind": "none"}}
 
 
 def tensorflow_cases():
@@ -195,12 +211,11 @@ def onnxruntime_cases():
 
 if __name__ == "__main__":
     framework, = sys.argv[1:]
-    cases = {"torch": torch_cases, "tensorflow": tensorflow_cases, "mxnet": mxnet_cases,
-             "onnxruntime": onnxruntime_cases}[framework]
-    Path(HERE / "packages").mkdir(exist_ok=True)
-    if framework != "torch":
-        write(f"attentions_{framework}.json", framework, list(cases()))
-    else:
+    if framework in ("torch", "recipes"):
         import torch
         torch.set_num_threads(1)
-        write("attentions_torch.json", f"torch {torch.__version__}", list(cases()))
+        torch.set_default_dtype(torch.float64)
+    cases = {"torch": torch_cases, "recipes": recipe_cases, "tensorflow": tensorflow_cases, "mxnet": mxnet_cases,
+             "onnxruntime": onnxruntime_cases}[framework]
+    Path(HERE / "packages").mkdir(exist_ok=True)
+    write(f"attentions_{framework}.json", framework, list(cases()))
