@@ -289,13 +289,8 @@ fn check_min_tokens(name: &str, min: usize, max: usize) {
 /// # Panics
 /// If a repetition penalty is out of its range.
 fn check_repetition(name: &str, penalty: f64) {
-    let ngram_size = 0;
     assert!(
-        Repetition {
-            penalty,
-            ngram_size
-        }
-        .is_valid(),
+        penalty > 0.0 && penalty.is_finite(),
         "{name}: repetition_penalty expected above 0, got {penalty}"
     );
 }

@@ -16,11 +16,6 @@ impl Repetition {
         self.penalty != 1.0 || self.ngram_size > 0
     }
 
-    /// Whether the penalty is in its range.
-    pub(super) fn is_valid(self) -> bool {
-        self.penalty > 0.0 && self.penalty.is_finite()
-    }
-
     /// Changes `scores`, logits or log-probabilities of the token after `tokens`; `column` is the place of a token.
     pub(super) fn apply(
         self,

@@ -258,6 +258,16 @@ fn settings_of_a_search_are_checked_before_the_input_is_read() {
     let prefixed = translate(run, "abc --prefix zz --min-length 4");
     let is_long = prefixed.trim_end().len() >= 4;
     assert!(is_long && prefixed.starts_with("zz"), "{prefixed}");
+    let unlike = translate(run, "abcabcabc --no-repeat-ngram-size 1 --min-length 4");
+    let mut letters: Vec<char> = unlike.trim_end().chars().collect();
+    letters.sort_unstable();
+    assert!(
+        letters.array_windows().all(|[one, next]| one != next),
+        "{unlike}"
+    );
+    let free = translate(run, "abcabcabc --min-length 4");
+    let penalized = translate(run, "abcabcabc --min-length 4 --repetition-penalty 50");
+    assert_ne!(penalized, free);
     let few = translate(run, "abc --mass 1e-300");
     assert_eq!(few.split('\t').count(), 1);
     // Outputs of a mass come by their probability.

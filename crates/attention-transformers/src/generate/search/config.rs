@@ -126,7 +126,7 @@ impl BeamSearchConfig {
             self.length_penalty.exponent(),
         )?;
         check_factor("the coverage penalty", self.coverage_penalty)?;
-        if !self.repetition().is_valid() {
+        if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
             let (what, expected) = ("the repetition penalty", "a number above 0");
             return Err(SearchError::setting(
                 what,

@@ -36,7 +36,11 @@ pub enum LengthPenalty {
 
 /// A penalty in JSON; a number is there to be refused.
 #[derive(Deserialize)]
-#[serde(crate = "burn::serde", untagged)]
+#[serde(
+    crate = "burn::serde",
+    untagged,
+    expecting = "expected average:A or gnmt:A"
+)]
 enum Spelling {
     Text(String),
     Number(f64),
