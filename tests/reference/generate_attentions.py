@@ -11,7 +11,8 @@
     pip install onnxruntime==1.32.0 onnx==1.23.2 safetensors
     python tests/reference/generate_attentions.py onnxruntime
 
-As in generate_packages.py, whose helpers these are. A package without a mask runs each example by itself, without padding.
+As in generate_packages.py, whose helpers these are. A package without a mask runs each example by itself, without
+padding.
 """
 
 import os
@@ -33,7 +34,8 @@ def save(name, tensors):
 
 
 def inputs(name, query_size=Q, steps=STEPS):
-    return {"keys": drawn(f"{name}/keys", BATCH, KEYS, D), "queries": drawn(f"{name}/queries", BATCH, steps, query_size)}
+    return {"keys": drawn(f"{name}/keys", BATCH, KEYS, D),
+            "queries": drawn(f"{name}/queries", BATCH, steps, query_size)}
 
 
 def padded(weights):
@@ -128,7 +130,8 @@ def tensorflow_cases():
             if score == "luong":
                 energies = tf.einsum("bd,btd->bt", last, layer.luong_w(states))
             else:
-                energies = layer.bahdanau_v(tf.tanh(layer.bahdanau_w1(last)[:, None] + layer.bahdanau_w2(states)))[..., 0]
+                hidden = tf.tanh(layer.bahdanau_w1(last)[:, None] + layer.bahdanau_w2(states))
+                energies = layer.bahdanau_v(hidden)[..., 0]
             weights.append(tf.nn.softmax(energies).numpy())
         found = {"weights": padded(weights), "context": np.stack(contexts)}
         yield encoded(name, "attention/", {"keys": keys, "queries": queries}, found, {})

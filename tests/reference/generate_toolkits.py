@@ -4,8 +4,8 @@
     pip install --no-deps OpenNMT-py==3.5.1
     python tests/reference/generate_toolkits.py
 
-A logit of the next token is the sum of two tables: by the last token, and by the number of tokens before (so that no two
-texts are equally likely). Each text begins with token 0, and token 2 ends it. The searches
+A logit of the next token is the sum of two tables: by the last token, and by the number of tokens before (so that no
+two texts are equally likely). Each text begins with token 0, and token 2 ends it. The searches
 are the packages' own: `generate` of a model that looks up the tables (transformers), a decoder whose layers add nothing
 and whose output layer is the tables (CTranslate2), and `BeamSearch` (OpenNMT-py). See README.md for the file.
 """
@@ -113,9 +113,10 @@ def sampling_rows():
     ties = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5, -1.0]
     shares = np.log([0.5, 0.4, 0.1]).tolist() + [-40.0] * 4
     drawn = [TABLE[0][3].tolist(), TABLE[1][4].tolist(), ties, shares]
-    settings = [{"temperature": 0.7}, {"top_k": 2}, {"top_k": 5}, {"top_k": 0, "top_p": 0.9}, {"top_k": 0, "top_p": 0.55},
-                {"top_k": 0, "min_p": 0.15}, {"top_k": 0, "min_p": 0.5}, {"temperature": 2.0, "top_k": 4, "top_p": 0.7,
-                "min_p": 0.3}, {"temperature": 0.5, "top_k": 0, "min_p": 0.3}]
+    settings = [{"temperature": 0.7}, {"top_k": 2}, {"top_k": 5}, {"top_k": 0, "top_p": 0.9},
+                {"top_k": 0, "top_p": 0.55}, {"top_k": 0, "min_p": 0.15}, {"top_k": 0, "min_p": 0.5},
+                {"temperature": 2.0, "top_k": 4, "top_p": 0.7, "min_p": 0.3},
+                {"temperature": 0.5, "top_k": 0, "min_p": 0.3}]
     for logits in drawn:
         for row in settings:
             yield {"logits": logits, "settings": row, "probabilities": distribution(logits, row)}
@@ -246,7 +247,8 @@ if __name__ == "__main__":
     generator = ("tests/reference/generate_toolkits.py, transformers {}, ctranslate2 {}, OpenNMT-py 3.5.1, torch {}"
                  .format(transformers.__version__, ctranslate2.__version__, torch.__version__))
     found = {"rows": list(rows()), "sampling": list(sampling_rows())}
-    lists = {"tables": [of.tolist() for of in TABLE], "positions": [of.tolist() for of in POSITIONS], "attention": [ATTENTION.tolist()], **found}
+    lists = {"tables": [of.tolist() for of in TABLE], "positions": [of.tolist() for of in POSITIONS],
+             "attention": [ATTENTION.tolist()], **found}
     lines = [f'"{name}":[\n' + ",\n".join(json.dumps(of, separators=(",", ":")) for of in lists[name]) + "\n]"
              for name in lists]
     path = HERE / "toolkits.json"

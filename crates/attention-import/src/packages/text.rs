@@ -180,7 +180,7 @@ pub mod pytorch_nlp {
         });
 }
 
-/// `attention` 5.0.0 (`keras-attention`), whose query is the last of the states, in a safetensors file with the names of
+/// `attention` 5.0.0, on Keras, whose query is the last of the states, in a safetensors file with the names of
 /// `weights`; the prefix is the layer's name, `"attention/"`.
 pub mod keras_attention {
     use super::*;

@@ -93,9 +93,10 @@ impl BeamConfig {
     /// positions of the model do, as with `max_tokens`, and has the stop token that ended it.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is not
-    /// finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is none of the model's tokens, the model panics, or it gives a text no finite logit of a token that
-    /// is possible.
+    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is
+    /// not finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is
+    /// none of the model's tokens, the model panics, or it gives a text no finite logit of a token that is
+    /// possible.
     pub fn generate<M: CausalModel<State: SelectTexts>>(
         &self,
         model: &M,

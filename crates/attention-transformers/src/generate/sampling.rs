@@ -41,8 +41,8 @@ pub struct RandomSamplingConfig {
     /// Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     #[config(default = "None")]
     pub top_p: Option<f64>,
-    /// The least probability of a token that is left, as a part of the greatest one: Nguyen et al. 2024, "Turning Up the
-    /// Heat: Min-p Sampling for Creative and Coherent LLM Outputs", section 3.
+    /// The least probability of a token that is left, as a part of the greatest one: Nguyen et al. 2024, "Turning Up
+    /// the Heat: Min-p Sampling for Creative and Coherent LLM Outputs", section 3.
     #[config(default = "None")]
     pub min_p: Option<f64>,
 }

@@ -340,8 +340,8 @@ fn a_length_penalty_says_which_it_is() {
             penalty
         );
     }
-    let refused = "expected none, average:0.6 (log p / n^0.6, as transformers, CTranslate2, OpenNMT-py and Sockeye have \
-                   it) or gnmt:0.6 (log p / ((5 + n) / 6)^0.6, as JoeyNMT and opennmt-tf), found 0.6";
+    let refused = "expected none, average:0.6 (log p / n^0.6, as transformers, CTranslate2, OpenNMT-py and Sockeye \
+                   have it) or gnmt:0.6 (log p / ((5 + n) / 6)^0.6, as JoeyNMT and opennmt-tf), found 0.6";
     let number = serde_json::from_str::<LengthPenalty>("0.6").unwrap_err();
     assert_says(number.to_string(), refused);
     assert_says(

@@ -16,8 +16,8 @@ pub(crate) struct SearchArgs {
     /// pronunciations. They come by their probability, whatever the penalties are.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     mass: Option<f64>,
-    /// The length penalty, for beams: outputs of n tokens, the end included, come by log p / n^A (average:A) or by log p
-    /// / ((5 + n) / 6)^A (gnmt:A: Wu et al. 2016, section 7). gnmt:0.6 to gnmt:1 is for whole sentences [default: none].
+    /// The length penalty, for beams: outputs of n tokens, the end included, come by log p / n^A (average:A) or by
+    /// log p / ((5 + n) / 6)^A (gnmt:A, Wu et al. 2016, section 7). For sentences gnmt:0.6 to gnmt:1 [default: none].
     #[arg(
         long,
         value_name = "none|average:A|gnmt:A",

@@ -76,8 +76,8 @@ pub struct BeamSearchConfig {
     pub no_repeat_ngram_size: usize,
     /// Whether to search as OpenNMT-py 3.5.1. The search of an example then ends with the first step whose most likely
     /// extension is an end, once there are `n_best` outputs; by default it ends when no other output can be better. It
-    /// keeps no greedy output. A hypothesis that reaches `max_len` is an output among the others, and the length penalty
-    /// counts a token more, the one with which OpenNMT-py begins.
+    /// keeps no greedy output. A hypothesis that reaches `max_len` is an output among the others, and the length
+    /// penalty counts a token more, the one with which OpenNMT-py begins.
     #[config(default = false)]
     pub as_opennmt: bool,
 }

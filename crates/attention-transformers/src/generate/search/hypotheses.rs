@@ -284,8 +284,9 @@ impl Hypotheses {
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, or that is cut off where that is an output like others, behind hypotheses of its score that are no longer; the greedy
-    /// output comes before others of its score and length, as it does in a search for one, which finds it first.
+    /// Takes up a hypothesis that the end has extended, or that is cut off where that is an output like others,
+    /// behind hypotheses of its score that are no longer; the greedy output comes before others of its score and
+    /// length, as it does in a search for one, which finds it first.
     fn end(&mut self, hypothesis: &Hypothesis, ended: bool, search: &Search<'_>) {
         let found = self.found(hypothesis, ended, search);
         let is_as_short =

@@ -10,9 +10,8 @@ use super::SearchError;
 /// The divisor of an output's log-probability, by the number `n` of its tokens, the end included. Above an exponent of
 /// 0, long outputs gain.
 ///
-/// It is written `none`, `average:A` or `gnmt:A`, on command lines and in JSON. A number alone is refused: transformers,
-/// CTranslate2, OpenNMT-py and Sockeye call the exponent of one form `length_penalty`, JoeyNMT and opennmt-tf that of
-/// the other.
+/// It is written `none`, `average:A` or `gnmt:A`, on command lines and in JSON. A number alone is refused: it is the
+/// exponent of one form in transformers, CTranslate2, OpenNMT-py and Sockeye, of the other in JoeyNMT and opennmt-tf.
 ///
 /// ```
 /// use attention_transformers::search::LengthPenalty;
