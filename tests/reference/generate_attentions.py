@@ -47,6 +47,7 @@ def torch_cases():
     import torch
     sys.meta_path.append(Stubs())  # for what Tacotron 2 reads sounds with
     tacotron2 = alone("tacotron2_model.model")
+    sys.meta_path.pop()
     torchnlp = alone("torchnlp.nn.attention")
 
     def drawn_module(name, module, prefix):

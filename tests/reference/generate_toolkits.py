@@ -1,13 +1,13 @@
 """Searches tables of probabilities with other toolkits, for the tests of the book's "Your toolkit's settings here".
 
     pip install torch==2.15.0 transformers==5.24.0 ctranslate2==4.8.5 numpy safetensors
-    pip install --no-deps OpenNMT-py==3.5.1
+    pip install --no-deps OpenNMT-py==3.5.1 joeynmt==2.3.0
     python tests/reference/generate_toolkits.py
 
 A logit of the next token is the sum of two tables: by the last token, and by the number of tokens before (so that no
-two texts are equally likely). Each text begins with token 0, and token 2 ends it. The searches
-are the packages' own: `generate` of a model that looks up the tables (transformers), a decoder whose layers add nothing
-and whose output layer is the tables (CTranslate2), and `BeamSearch` (OpenNMT-py). See README.md for the file.
+two texts are equally likely). Each text begins with token 0, and token 2 ends it. The searches are the
+packages' own: `generate` of a model that looks up the tables (transformers), a decoder whose layers add nothing and
+whose output layer is the tables (CTranslate2), `BeamSearch` (OpenNMT-py) and `beam_search` (JoeyNMT). See README.md.
 """
 
 import functools
@@ -226,6 +226,38 @@ def opennmt_rows():
     yield {"block_ngram_repeat": 2}
 
 
+# ---- JoeyNMT
+
+class JoeyModel:
+    bos_index, eos_index, pad_index, unk_index, sep_index, specials, lang_tags = START, END, VOCAB, 1, None, [], []
+    decoder = types.SimpleNamespace(output_size=VOCAB, _init_hidden=lambda hidden: hidden)
+
+    def __init__(self, index):
+        self.logits, self.positions = (torch.tensor(of[index], dtype=torch.float32) for of in (TABLE, POSITIONS))
+        self.step = -1
+
+    def __call__(self, trg_input, decoder_hidden, **_):
+        self.step += 1
+        return (self.logits[trg_input[:, -1:]] + self.positions[self.step]), decoder_hidden, None, None
+
+
+@functools.cache
+def joeynmt():
+    from generate_packages import Stubs, alone
+    sys.meta_path.append(Stubs())  # for what JoeyNMT reads texts with
+    search = alone("joeynmt.search")
+    sys.meta_path.pop()
+    return search
+
+
+def of_joeynmt(index, alpha, n_best=3, **settings):
+    encoded, mask = torch.zeros(1, SOURCE, 1), torch.ones(1, 1, SOURCE)
+    tokens, scores, _ = joeynmt().beam_search(JoeyModel(index), 3, encoded, torch.zeros(1, 1, 1), mask, MOST, alpha,
+                                              n_best, return_prob="hyp", **settings)
+    outputs = [[token for token in of if token != VOCAB] for of in tokens.tolist()]
+    return [{"tokens": tokens, "score": score} for tokens, (score,) in zip(outputs, scores.tolist()) if tokens != [1]]
+
+
 def rows():
     for settings in transformers_rows():
         for index in range(TABLES):
@@ -240,11 +272,14 @@ def rows():
     for settings in opennmt_rows():
         for index in range(TABLES):
             yield {"toolkit": "opennmt", "table": index, "settings": settings, "outputs": of_opennmt(index, **settings)}
+    for settings in ({"alpha": -1}, {"alpha": 0.6}, {"alpha": 1.5}, {"alpha": 1.0, "repetition_penalty": 1.6}):
+        for index in range(TABLES):
+            yield {"toolkit": "joeynmt", "table": index, "settings": settings, "outputs": of_joeynmt(index, **settings)}
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    generator = ("tests/reference/generate_toolkits.py, transformers {}, ctranslate2 {}, OpenNMT-py 3.5.1, torch {}"
+    generator = ("tests/reference/generate_toolkits.py, transformers {}, ctranslate2 {}, OpenNMT-py 3.5.1, joeynmt 2.3.0, torch {}"
                  .format(transformers.__version__, ctranslate2.__version__, torch.__version__))
     found = {"rows": list(rows()), "sampling": list(sampling_rows())}
     lists = {"tables": [of.tolist() for of in TABLE], "positions": [of.tolist() for of in POSITIONS],

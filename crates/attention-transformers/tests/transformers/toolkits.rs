@@ -325,6 +325,31 @@ fn beams_and_penalties_are_those_of_opennmt() {
     }
 }
 
+/// Its beam ends otherwise: the scores of its outputs are compared.
+#[test]
+fn penalties_are_those_of_joeynmt() {
+    let toolkits = Toolkits::read();
+    for row in toolkits.rows("joeynmt") {
+        let exponent = row.number("alpha").unwrap().max(0.0);
+        let factor = row.number("repetition_penalty").unwrap_or(1.0);
+        let config = BeamSearchConfig::new(MOST).with_length_penalty(LengthPenalty::Gnmt(exponent));
+        for (tokens, score) in &row.outputs {
+            let of_tokens = row.log_probabilities(tokens);
+            let penalized = |at: usize| match tokens[..at].contains(&tokens[at]) {
+                true => factor * of_tokens[at],
+                false => of_tokens[at],
+            };
+            let sum: f64 = (0..tokens.len()).map(penalized).sum();
+            let found = config.score(sum, tokens.len(), &[]);
+            assert!(
+                (found - score.unwrap()).abs() < 1e-5,
+                "{}: {tokens:?}",
+                row.settings
+            );
+        }
+    }
+}
+
 #[test]
 fn a_length_penalty_says_which_it_is() {
     for (text, penalty) in [
