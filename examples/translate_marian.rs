@@ -25,8 +25,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use attention_core::NewRows;
-use attention_transformers::BeamConfig;
 use attention_transformers::hub::load_bart;
+use attention_transformers::search::LengthPenalty;
+use attention_transformers::{BeamConfig, EarlyStopping};
 use burn::prelude::*;
 use serde_json::{Map, Value};
 
@@ -139,8 +140,12 @@ impl Settings {
                     .map(|_| token("forced_eos_token_id"))
                     .transpose()?,
             )
-            .with_length_penalty(penalty.unwrap_or(1.0))
-            .with_early_stopping(flag("early_stopping")?);
+            .with_length_penalty(LengthPenalty::Average(penalty.unwrap_or(1.0)))
+            .with_early_stopping(match value("early_stopping") {
+                Some(Value::String(word)) if word == "never" => EarlyStopping::Never,
+                _ if flag("early_stopping")? => EarlyStopping::AtOnce,
+                _ => EarlyStopping::Likely,
+            });
         let max_positions = config
             .get("max_position_embeddings")
             .and_then(Value::as_u64);

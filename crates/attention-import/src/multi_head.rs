@@ -18,6 +18,9 @@ use crate::{ImportError, read_file};
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
 ///
+/// Where heads are grouped, the queries of one head of the keys are neighbours, as in PyTorch's `enable_gqa` and in
+/// `transformers`; x-transformers' order is a recipe in docs/recipes.md.
+///
 /// No state dict says whether PyTorch's module has `add_zero_attn=True`: such a file loads as any other, and each call
 /// needs [`AttentionOptions::zero_key`](attention_core::functional::AttentionOptions::zero_key).
 ///

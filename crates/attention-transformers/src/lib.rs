@@ -81,7 +81,7 @@ pub use embedding::{
 };
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
 pub use generate::{
-    BeamConfig, CausalModel, FinishReason, GenerateConfig, Generated, Generation,
+    BeamConfig, CausalModel, EarlyStopping, FinishReason, GenerateConfig, Generated, Generation,
     RandomSamplingConfig, Sampling, SelectTexts, search,
 };
 pub use language_model::{LanguageModel, LanguageModelConfig};

@@ -38,9 +38,10 @@ mod speech;
 mod text;
 
 pub use output::{OutputLayer, WithOutput};
-pub use speech::{coqui, espnet, speechbrain};
+pub use speech::{coqui, espnet, nvidia, speechbrain};
 pub use text::{
-    allennlp, fairseq, joeynmt, keras, opennmt, sockeye, tensorflow_addons, texar, yoyodyne,
+    allennlp, fairseq, gluonnlp, joeynmt, keras, keras_attention, keras_self_attention,
+    onnx_runtime, opennmt, pytorch_nlp, sockeye, tensorflow_addons, texar, yoyodyne,
 };
 
 use std::path::Path;
@@ -98,7 +99,7 @@ enum Role {
 
 /// The classes, for an error that says whose a file is.
 #[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 31] = [
+const CLASSES: [Names; 41] = [
     espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
     espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
     speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
@@ -106,7 +107,10 @@ const CLASSES: [Names; 31] = [
     opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
     allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
     tensorflow_addons::BAHDANAU.names, tensorflow_addons::LUONG.names, texar::BAHDANAU.names, texar::LUONG.names,
-    sockeye::MLP.names, keras::ADDITIVE.names,
+    sockeye::MLP.names, keras::ADDITIVE.names, nvidia::TACOTRON2.names, gluonnlp::MLP.names,
+    gluonnlp::NORMALIZED_MLP.names, pytorch_nlp::GENERAL.names, keras_attention::BAHDANAU.names,
+    keras_attention::LUONG.names, keras_self_attention::ADDITIVE.names, keras_self_attention::MULTIPLICATIVE.names,
+    onnx_runtime::ATTN_LSTM.names, onnx_runtime::ATTN_LSTM_WITH_AW.names,
 ];
 
 /// Tensors of classes that are a recipe, and the least size of their third axis.

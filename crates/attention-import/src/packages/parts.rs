@@ -40,10 +40,13 @@ impl Parts {
         let dtype = device.settings().float_dtype.into();
         let mut tensors = Vec::new();
         for &(name, role, shape) in entries.filter(|(name, ..)| file.contains(name)) {
-            let rows = file.rows(name, &file.shape(name)?, (device, wide(dtype)))?;
-            let matrix = match role.is_transposed(shape) {
-                true => rows.transpose(),
-                false => rows,
+            let of_file = file.shape(name)?;
+            let rows = file.rows(name, &of_file, (device, wide(dtype)))?;
+            let matrix = match of_file[..] {
+                // Of one direction.
+                [1, from, to] if shape.starts_with("1 ") => rows.reshape([from, to]),
+                _ if role.is_transposed(shape) => rows.transpose(),
+                _ => rows,
             };
             tensors.push((role, matrix));
         }
@@ -165,13 +168,33 @@ impl Parts {
         reads_query: bool,
         tanh: bool,
     ) -> WithOutput<A> {
-        let linear = self.layer(Role::Output, Role::OutputBias);
+        self.with_output_of(attention, self.tensor(Role::Output), reads_query, tanh)
+    }
+
+    /// The same with another weight of the layer.
+    pub(super) fn with_output_of<A: StatefulAttention>(
+        &self,
+        attention: A,
+        weight: Tensor<2>,
+        reads_query: bool,
+        tanh: bool,
+    ) -> WithOutput<A> {
         let output = OutputLayer {
-            linear,
+            linear: self.linear(weight, self.bias(Role::OutputBias)),
             reads_query,
             tanh,
         };
         WithOutput { attention, output }
+    }
+
+    /// The rows of the layer behind the context, those of the two sizes.
+    pub(super) fn output_parts(&self, letters: [char; 2]) -> [Tensor<2>; 2] {
+        let weight = self.tensor(Role::Output);
+        let [first, second] = letters.map(|letter| self.sizes.of(letter));
+        [
+            weight.clone().narrow(0, 0, first),
+            weight.narrow(0, first, second),
+        ]
     }
 
     /// The layers of query and key, or the parts of the one layer of both; the identity where there is none.
@@ -196,7 +219,7 @@ impl Parts {
         tensors.reduce(Tensor::add)
     }
 
-    fn tensor(&self, role: Role) -> Tensor<2> {
+    pub(super) fn tensor(&self, role: Role) -> Tensor<2> {
         let tensor = self.find(role);
         tensor.unwrap_or_else(|| panic!("expected a family with a tensor for {role:?}"))
     }

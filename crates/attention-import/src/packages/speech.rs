@@ -170,3 +170,19 @@ pub mod coqui {
     pub const FORWARD_AGENT_SIGMOID: Package<ForwardAttention<LocationAttention>> =
         package(WITH_AGENT, &[LAYERS, FILTERS, AGENT], 1.0, |file| forward(file, sigmoid(file)));
 }
+
+/// NVIDIA's Tacotron 2, `model.Attention`, also as `tacotron2-model` 0.2.4; the prefix of a checkpoint is
+/// `"state_dict.decoder.attention_layer."`.
+pub mod nvidia {
+    use super::*;
+
+    const ENTRIES: Entries = &[
+        ("query_layer.linear_layer.weight", Query, "A Q"), ("memory_layer.linear_layer.weight", Key, "A D"),
+        ("v.linear_layer.weight", Energy, "1 A"), ("location_layer.location_conv.conv.weight", Filters, "C 2 W"),
+        ("location_layer.location_dense.linear_layer.weight", Location, "A C"),
+    ];
+
+    /// `Attention`: location-sensitive attention over the weights of the step before and their sum.
+    pub const TACOTRON2: Package<LocationAttention> =
+        package("NVIDIA's Tacotron 2", &[ENTRIES], 1.0, |file| file.location(Both, Start::Zeros));
+}

@@ -2,6 +2,7 @@
 
 use attention_core::score::BilinearScore;
 use attention_core::{AdditiveAttention, Attention, DotProductAttention};
+use burn::tensor::Tensor;
 
 use super::Role::*;
 use super::{Entries, Package, Parts, WithOutput, package};
@@ -143,4 +144,96 @@ pub mod sockeye {
     pub const MLP: Package<AdditiveAttention> = package("Sockeye's MlpAttention", &[&[
         ("e2h_weight", Key, "A D"), ("q2h_weight", Query, "A Q"), ("h2s_weight", Energy, "1 A")]],
         1.0, Parts::additive);
+}
+
+/// gluonnlp 0.10.0, `gluonnlp.model.attention_cell`, in a safetensors file of what `save_parameters` writes.
+pub mod gluonnlp {
+    use super::*;
+
+    const LAYERS: Entries = &[
+        ("_query_mid_layer.weight", Query, "A Q"), ("_query_mid_layer.bias", Bias, "A"),
+        ("_key_mid_layer.weight", Key, "A D"),
+    ];
+
+    /// `MLPAttentionCell`: additive attention.
+    pub const MLP: Package<AdditiveAttention> = package("gluonnlp's MLPAttentionCell",
+        &[LAYERS, &[("_attention_score.weight", Energy, "1 A")]], 1.0, Parts::additive);
+
+    /// `MLPAttentionCell` with `normalized=True`.
+    pub const NORMALIZED_MLP: Package<AdditiveAttention> = package("gluonnlp's MLPAttentionCell with normalized",
+        &[LAYERS, &[("_attention_score.v", Energy, "1 A"), ("_attention_score.g", Gain, "1")]], 1.0, Parts::additive);
+}
+
+/// pytorch-nlp 0.5.0, `torchnlp.nn.Attention`. The layer behind the context reads the projected query there; here its
+/// weight is multiplied by the projection's. The other `attention_type`, "dot", is [`opennmt::DOT`].
+pub mod pytorch_nlp {
+    use super::*;
+
+    const ENTRIES: Entries = &[("linear_in.weight", Bilinear, "D Q"), ("linear_out.weight", Output, "O D+D")];
+
+    /// `"general"`: bilinear attention; tanh follows the layer behind it.
+    pub const GENERAL: Package<WithOutput<Attention<BilinearScore>>> =
+        package("pytorch-nlp's Attention", &[ENTRIES], 1.0, |file| {
+            let [context, query] = file.output_parts(['D', 'D']);
+            let weight = vec![context, file.tensor(Bilinear).matmul(query)];
+            file.with_output_of(file.bilinear(), Tensor::cat(weight, 0), true, true)
+        });
+}
+
+/// `attention` 5.0.0, on Keras, whose query is the last of the states, in a safetensors file with the names of
+/// `weights`; the prefix is the layer's name, `"attention/"`.
+pub mod keras_attention {
+    use super::*;
+
+    const LAYER: Entries = &[("attention_vector/kernel", Output, "D+Q O")];
+    const OF_BAHDANAU: Entries = &[
+        ("bahdanau_w1/kernel", Query, "Q A"), ("bahdanau_w2/kernel", Key, "D A"),
+        ("bahdanau_v/kernel", Energy, "A 1"),
+    ];
+
+    /// `score="bahdanau"`: additive attention; tanh follows the layer behind it.
+    pub const BAHDANAU: Package<WithOutput<AdditiveAttention>> = package("attention's bahdanau", &[OF_BAHDANAU, LAYER],
+        1.0, |file| file.with_output(file.additive(), true, true));
+
+    /// `score="luong"`, the default: bilinear attention; tanh follows the layer behind it.
+    pub const LUONG: Package<WithOutput<Attention<BilinearScore>>> = package("attention's luong",
+        &[&[("luong_w/kernel", Bilinear, "D Q")], LAYER], 1.0, |file| file.with_output(file.bilinear(), true, true));
+}
+
+/// keras-self-attention 0.51.0, `SeqSelfAttention`, whose queries are the keys, in a safetensors file with the names of
+/// `weights`; the prefix is the layer's path and name, `"seq_self_attention/seq_self_attention_"`.
+pub mod keras_self_attention {
+    use super::*;
+
+    const OF_ADDITIVE: Entries = &[
+        ("Add_Wt", Query, "Q A"), ("Add_Wx", Key, "D A"), ("Add_bh", Bias, "A?"), ("Add_Wa", Energy, "A 1"),
+        ("Add_ba", EnergyBias, "1?"),
+    ];
+    const OF_MULTIPLICATIVE: Entries = &[("Mul_Wa", Bilinear, "Q D"), ("Mul_ba", EnergyBias, "1?")];
+
+    /// `"additive"`: additive attention.
+    pub const ADDITIVE: Package<AdditiveAttention> =
+        package("keras-self-attention's additive", &[OF_ADDITIVE], 1.0, Parts::additive);
+
+    /// `"multiplicative"`: bilinear attention.
+    pub const MULTIPLICATIVE: Package<Attention<BilinearScore>> =
+        package("keras-self-attention's multiplicative", &[OF_MULTIPLICATIVE], 1.0, Parts::bilinear);
+}
+
+/// ONNX Runtime 1.32.0's operator `com.microsoft.AttnLSTM`, in a safetensors file of its inputs of one direction.
+pub mod onnx_runtime {
+    use super::*;
+
+    const LAYERS: Entries = &[("QW", Query, "1 Q A"), ("MW", Key, "1 D A"), ("V", Energy, "1 A")];
+
+    /// The attention without `AW`: additive attention, whose query is the state of the LSTM.
+    pub const ATTN_LSTM: Package<AdditiveAttention> =
+        package("ONNX Runtime's AttnLSTM", &[LAYERS], 1.0, Parts::additive);
+
+    /// With `AW`, a layer behind the context, which reads the query, too.
+    pub const ATTN_LSTM_WITH_AW: Package<WithOutput<AdditiveAttention>> =
+        package("ONNX Runtime's AttnLSTM with AW", &[LAYERS, &[("AW", Output, "1 Q+D O")]], 1.0, |file| {
+            let [query, context] = file.output_parts(['Q', 'D']);
+            file.with_output_of(file.additive(), Tensor::cat(vec![context, query], 0), true, false)
+        });
 }

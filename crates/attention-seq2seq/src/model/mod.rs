@@ -16,7 +16,7 @@ mod transformer;
 pub use any::AnyModel;
 /// The search of every model.
 pub use attention_transformers::search::{
-    BeamOutput, BeamSearchConfig, Decoding, NextTokens, SearchError,
+    BeamOutput, BeamSearchConfig, Decoding, LengthPenalty, NextTokens, SearchError,
 };
 /// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
 pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};

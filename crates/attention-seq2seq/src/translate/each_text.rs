@@ -38,6 +38,7 @@ pub(super) fn each_text_once(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LengthPenalty;
 
     fn output(tokens: &[&str], ended: bool, probability: f64) -> ScoredHypothesis {
         ScoredHypothesis {
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(found[0].score, found[0].log_probability);
         assert_eq!(found[1..3], [outputs[0].clone(), outputs[3].clone()]);
         // Three tokens with the end: the sum is divided as the output was.
-        let search = search.with_length_penalty(0.5);
+        let search = search.with_length_penalty(LengthPenalty::Gnmt(0.5));
         let mut low = outputs[1..3].to_vec();
         low[0].score = search.score(low[0].log_probability, 3, &[]);
         let found = each_text_once(low.into_iter(), &search);

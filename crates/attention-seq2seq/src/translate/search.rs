@@ -6,7 +6,7 @@ use super::batches::{BATCH_TOKENS, check_sources, of_one_length};
 use super::each_text::each_text_once;
 use super::{ScoredHypothesis, Translator};
 use crate::error::{self, Error};
-use crate::model::{BeamOutput, BeamSearchConfig};
+use crate::model::{BeamOutput, BeamSearchConfig, LengthPenalty};
 use crate::run::check_max_len;
 use crate::stop::StopSignal;
 
@@ -21,8 +21,8 @@ const BEAM_OF_MASS: usize = 10;
 
 /// Configuration of [`Translator::n_best`], a beam search. [`BeamSearchConfig`] says how outputs are found and ordered.
 ///
-/// The penalties are 0 by default, so that outputs come in the order of their probability. Translations of whole
-/// sentences gain by a length penalty of 0.6 to 1; pronunciations of words do not.
+/// There are no penalties by default, so that outputs come in the order of their probability. Translations of whole
+/// sentences gain by a length penalty, `gnmt:0.6` to `gnmt:1`; pronunciations of words do not.
 ///
 /// ```
 /// use attention_seq2seq::SearchConfig;
@@ -50,12 +50,18 @@ pub struct SearchConfig {
     /// for nothing then.
     #[config(default = "None")]
     pub mass: Option<f64>,
-    /// The exponent of the length penalty, from 0.
-    #[config(default = 0.0)]
-    pub length_penalty: f64,
-    /// The factor of the coverage penalty, from 0; above it, for recurrent models.
+    /// The length penalty, whose exponent is from 0; with one, the beam is of two or more.
+    #[config(default = "LengthPenalty::None")]
+    pub length_penalty: LengthPenalty,
+    /// The factor of the coverage penalty, from 0; above it, for recurrent models and a beam of two or more.
     #[config(default = 0.0)]
     pub coverage_penalty: f64,
+    /// The factor on the log-probability of a token that the output has already, above 0; see [`BeamSearchConfig`].
+    #[config(default = 1.0)]
+    pub repetition_penalty: f64,
+    /// The size of the n-grams that no output has twice; 0 for any.
+    #[config(default = 0)]
+    pub no_repeat_ngram_size: usize,
     /// The fewest tokens of an output.
     #[config(default = 0)]
     pub min_len: usize,
@@ -85,7 +91,17 @@ impl SearchConfig {
             coverage_penalty: self.coverage_penalty,
             ..self.beam_search(max_len, Vec::new())
         };
-        Ok(search.check()?)
+        search.check()?;
+        let has_penalty = search.length_penalty.exponent() > 0.0 || search.coverage_penalty > 0.0;
+        if has_penalty && self.width() == 1 {
+            let expected = "a beam of two or more, whose outputs they order";
+            return Err(Error::config(
+                "the length and coverage penalty",
+                expected,
+                "a beam of 1",
+            ));
+        }
+        Ok(())
     }
 
     /// The most outputs that a source has by these settings.
@@ -106,12 +122,17 @@ impl SearchConfig {
 
     /// The search, without penalties where there is a mass: an output that a penalty favours may have next to none.
     pub(super) fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
-        let penalty = |penalty| if self.mass.is_some() { 0.0 } else { penalty };
+        let (length_penalty, coverage_penalty) = match self.mass {
+            Some(_) => (LengthPenalty::None, 0.0),
+            None => (self.length_penalty, self.coverage_penalty),
+        };
         BeamSearchConfig::new(self.max_len.unwrap_or(max_len))
             .with_beam(self.width())
             .with_n_best(self.most_outputs())
-            .with_length_penalty(penalty(self.length_penalty))
-            .with_coverage_penalty(penalty(self.coverage_penalty))
+            .with_length_penalty(length_penalty)
+            .with_coverage_penalty(coverage_penalty)
+            .with_repetition_penalty(self.repetition_penalty)
+            .with_no_repeat_ngram_size(self.no_repeat_ngram_size)
             .with_min_len(self.min_len)
             .with_prefix(prefix)
     }

@@ -2,7 +2,7 @@
 
 use attention_seq2seq::attention::AnyScore;
 use attention_seq2seq::data::Source;
-use attention_seq2seq::model::{BeamOutput, BeamSearchConfig, SearchError};
+use attention_seq2seq::model::{BeamOutput, BeamSearchConfig, LengthPenalty, SearchError};
 use attention_seq2seq::{
     AttentionKind, Batch, Example, Seq2SeqConfig, Seq2SeqModel, Transformer, TransformerConfig,
     Vocab,
@@ -95,7 +95,8 @@ fn check_greedy(what: &str, model: &impl Seq2SeqModel) {
     for max_len in [1, 6] {
         let greedy = model.greedy(&source(&all), max_len, false);
         for penalty in [0.0, 1.5] {
-            let config = BeamSearchConfig::new(max_len).with_length_penalty(penalty);
+            let config =
+                BeamSearchConfig::new(max_len).with_length_penalty(LengthPenalty::Gnmt(penalty));
             let outputs = search(&config, model, &all);
             for (index, output) in outputs.iter().enumerate() {
                 let [output] = &output[..] else {

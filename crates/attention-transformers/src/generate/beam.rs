@@ -6,8 +6,11 @@ use burn::config::Config;
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 
-use super::search::{BeamOutput, BeamSearchConfig, Rules, Search, TextDecoding, log_softmax};
-use super::{CausalModel, check_prompts};
+use super::search::{
+    BeamOutput, BeamSearchConfig, EarlyStopping, LengthPenalty, Rules, Search, TextDecoding,
+    log_softmax,
+};
+use super::{CausalModel, check_min_tokens, check_prompts, check_repetition};
 
 /// The state of several texts, of which a search keeps some. A clone goes on by itself.
 pub trait SelectTexts: Clone {
@@ -26,9 +29,10 @@ pub trait SelectTexts: Clone {
 
 /// Configuration of a beam search, which keeps the `beams` most likely beginnings of each text, step by step.
 ///
-/// A text that ends has the score `log p / n^length_penalty`, where `log p` is the sum of the log-probabilities of its
-/// `n` tokens. The search of a text ends once it has `beams` that ended, and the best beginning, were it to end now,
-/// would not score above the worst of them.
+/// A text that ends has the score `log p / n^A` by [`LengthPenalty::Average`], where `log p` is the sum of the
+/// log-probabilities of its `n` tokens. The search of a text ends once it has `beams` that ended, and by
+/// [`EarlyStopping`] none of these is to be replaced. A step looks at `beams * max(2, 1 + stop_tokens)` extensions, so
+/// that `beams` go on however many end.
 ///
 /// Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks", section 3.2. With the same settings it
 /// finds what `generate(num_beams=beams)` of Hugging Face's `transformers` 5.24 does.
@@ -52,6 +56,10 @@ pub struct BeamConfig {
     pub beams: usize,
     /// The number of tokens after which a text ends, those of its prompt not counted.
     pub max_tokens: usize,
+    /// The least number of tokens with which a text ends, its stop token counted. (`min_new_tokens` of `transformers`
+    /// is one less: it does not count the stop token.)
+    #[config(default = 0)]
+    pub min_tokens: usize,
     /// The tokens with which a text ends.
     #[config(default = "Vec::new()")]
     pub stop_tokens: Vec<u32>,
@@ -64,12 +72,19 @@ pub struct BeamConfig {
     /// The token, of probability 1, that a text of `max_tokens` ends with.
     #[config(default = "None")]
     pub last_token: Option<u32>,
-    /// The exponent of the number of tokens in a score: above 0, long texts gain.
+    /// The divisor of a score by the number of tokens: by default the mean log-probability counts.
+    #[config(default = "LengthPenalty::Average(1.0)")]
+    pub length_penalty: LengthPenalty,
+    /// When the search of a text ends.
+    #[config(default = "EarlyStopping::Likely")]
+    pub early_stopping: EarlyStopping,
+    /// The factor on the log-probability, after the softmax, of a token that the prompt or the text has already. (The
+    /// penalty of [`GenerateConfig`](crate::GenerateConfig) is on logits, as in `transformers`.)
     #[config(default = 1.0)]
-    pub length_penalty: f64,
-    /// Whether the search of a text ends as soon as `beams` have ended.
-    #[config(default = false)]
-    pub early_stopping: bool,
+    pub repetition_penalty: f64,
+    /// The size of the n-grams that no prompt with its text has twice; 0 for any.
+    #[config(default = 0)]
+    pub no_repeat_ngram_size: usize,
 }
 
 impl BeamConfig {
@@ -78,9 +93,10 @@ impl BeamConfig {
     /// positions of the model do, as with `max_tokens`, and has the stop token that ended it.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, `length_penalty` is not finite,
-    /// `last_token` is none of the model's tokens, the model panics, or it gives a text no finite logit of a token that
-    /// is possible.
+    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is
+    /// not finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is
+    /// none of the model's tokens, the model panics, or it gives a text no finite logit of a token that is
+    /// possible.
     pub fn generate<M: CausalModel<State: SelectTexts>>(
         &self,
         model: &M,
@@ -91,7 +107,9 @@ impl BeamConfig {
         check_prompts(NAME, prompts);
         let sizes = [("beams", self.beams), ("max_tokens", self.max_tokens)];
         assert_positive(NAME, &sizes);
-        assert_finite(NAME, "length_penalty", self.length_penalty);
+        assert_finite(NAME, "length_penalty", self.length_penalty.exponent());
+        check_repetition(NAME, self.repetition_penalty);
+        check_min_tokens(NAME, self.min_tokens, self.max_tokens);
         let seen = model.lengths(&state);
         let room = |(b, prompt): (usize, &_)| {
             let len = seen.get(b).unwrap_or(&0) + AsRef::<[u32]>::as_ref(prompt).len();
@@ -131,7 +149,10 @@ impl BeamConfig {
         let config = BeamSearchConfig::new(max_tokens)
             .with_beam(self.beams)
             .with_n_best(self.beams)
-            .with_length_penalty(self.length_penalty);
+            .with_min_len(self.min_tokens.saturating_sub(1))
+            .with_length_penalty(self.length_penalty)
+            .with_repetition_penalty(self.repetition_penalty)
+            .with_no_repeat_ngram_size(self.no_repeat_ngram_size);
         let search = Search {
             config: &config,
             rules: Rules::Transformers {

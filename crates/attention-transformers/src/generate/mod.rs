@@ -1,6 +1,7 @@
 //! Texts that a model goes on with, token by token.
 
 mod beam;
+mod repetition;
 mod sampling;
 pub mod search;
 
@@ -11,8 +12,10 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 pub use sampling::{RandomSamplingConfig, Sampling};
+pub use search::EarlyStopping;
 
 use crate::embedding::PositionLimit;
+use repetition::Repetition;
 
 /// A model of the token that follows, as generation asks it.
 pub trait CausalModel {
@@ -55,7 +58,7 @@ pub struct GenerateConfig {
     /// The number of tokens after which a text ends, its prompt not counted.
     pub max_tokens: usize,
     /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
-    /// are ignored.
+    /// are ignored. (`min_new_tokens` of `transformers` is one less: it does not count the stop token.)
     #[config(default = 0)]
     pub min_tokens: usize,
     /// The tokens with which a text ends.
@@ -70,6 +73,13 @@ pub struct GenerateConfig {
     /// The seed of random choices: text `b` of a batch draws the same numbers, whatever the others do.
     #[config(default = 0)]
     pub seed: u64,
+    /// The divisor of the logit of a token that the prompt or the text has already, where the logit is above 0, and the
+    /// factor elsewhere: Keskar et al. 2019, "CTRL", section 4.1. Above 1, tokens come again less often.
+    #[config(default = 1.0)]
+    pub repetition_penalty: f64,
+    /// The size of the n-grams that no prompt with its text has twice; 0 for any.
+    #[config(default = 0)]
+    pub no_repeat_ngram_size: usize,
 }
 
 impl GenerateConfig {
@@ -77,8 +87,8 @@ impl GenerateConfig {
     /// other tokens of the same texts before.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`, or a number of
-    /// the sampling is out of range.
+    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`,
+    /// `repetition_penalty` is not above 0, or a number of the sampling is out of range.
     pub fn generate<'a, M: CausalModel>(
         &self,
         model: &'a M,
@@ -92,17 +102,14 @@ impl GenerateConfig {
             "{NAME}: stop_sequences of at least one token expected, got {:?}",
             self.stop_sequences
         );
-        assert!(
-            self.min_tokens <= self.max_tokens,
-            "{NAME}: min_tokens of at most max_tokens, {}, expected, got {}",
-            self.max_tokens,
-            self.min_tokens
-        );
+        check_min_tokens(NAME, self.min_tokens, self.max_tokens);
+        check_repetition(NAME, self.repetition_penalty);
         self.sampling.check();
         let text = |b: usize| {
             let mut random = ChaCha8Rng::seed_from_u64(self.seed);
             random.set_stream(b as u64);
             Text {
+                prompt: prompts[b].as_ref().to_vec(),
                 new: prompts[b].as_ref().to_vec(),
                 generated: Generated {
                     tokens: Vec::new(),
@@ -199,6 +206,7 @@ pub struct Generation<'a, M: CausalModel> {
 
 #[derive(Debug)]
 struct Text {
+    prompt: Vec<u32>,
     /// The tokens that the model has not seen.
     new: Vec<u32>,
     generated: Generated,
@@ -269,6 +277,24 @@ fn check_prompts(name: &str, prompts: &[impl AsRef<[u32]>]) {
     }
 }
 
+/// # Panics
+/// If `min` is above `max`.
+fn check_min_tokens(name: &str, min: usize, max: usize) {
+    assert!(
+        min <= max,
+        "{name}: min_tokens of at most max_tokens, {max}, expected, got {min}"
+    );
+}
+
+/// # Panics
+/// If a repetition penalty is out of its range.
+fn check_repetition(name: &str, penalty: f64) {
+    assert!(
+        penalty > 0.0 && penalty.is_finite(),
+        "{name}: repetition_penalty expected above 0, got {penalty}"
+    );
+}
+
 /// The logits of the token that follows each text, `[batch, vocab_size]`, by a model of which `next` takes the `new`
 /// tokens; and what comes with them.
 fn next_logits<W>(
@@ -311,14 +337,25 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
         }
         let all = self.logits();
         let config = &self.config;
+        let repetition = Repetition {
+            penalty: config.repetition_penalty,
+            ngram_size: config.no_repeat_ngram_size,
+        };
         let step = |(b, (text, mut logits)): (usize, (&mut Text, Vec<f64>))| {
             let Text {
+                prompt,
                 new,
                 generated,
                 random,
             } = text;
             if generated.finish_reason.is_some() {
                 return None;
+            }
+            if repetition.is_on() {
+                let vocab_size = logits.len();
+                let column = |token: u32| Some(token as usize).filter(|it| *it < vocab_size);
+                let text = [&prompt[..], &generated.tokens].concat();
+                repetition.apply(&text, column, &mut logits);
             }
             if generated.tokens.len() + 1 < config.min_tokens {
                 let tokens = config.stop_tokens.iter();

@@ -27,20 +27,24 @@ pub enum Sampling {
 }
 
 /// Configuration of [`Sampling::Random`]: a token `t` is drawn by `softmax(logit_t / temperature)` from those that are
-/// left by `top_k` and, after it, by `top_p`.
+/// left by `top_k`, after it by `top_p`, and by `min_p`: the order of `transformers`.
 #[derive(Config, Debug, PartialEq)]
 pub struct RandomSamplingConfig {
     /// Below 1, likely tokens get more likely.
     #[config(default = 1.0)]
     pub temperature: f64,
-    /// The number of tokens that are left, the most likely ones: Fan et al. 2018, "Hierarchical Neural Story
-    /// Generation", section 5.4.
+    /// The number of tokens that are left, the most likely ones, and all that are as likely as the last of them: Fan et
+    /// al. 2018, "Hierarchical Neural Story Generation", section 5.4.
     #[config(default = "None")]
     pub top_k: Option<usize>,
     /// The probability that the tokens that are left, the most likely ones, have at least together (nucleus sampling):
     /// Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     #[config(default = "None")]
     pub top_p: Option<f64>,
+    /// The least probability of a token that is left, as a part of the greatest one: Nguyen et al. 2024, "Turning Up
+    /// the Heat: Min-p Sampling for Creative and Coherent LLM Outputs", section 3.
+    #[config(default = "None")]
+    pub min_p: Option<f64>,
 }
 
 impl Sampling {
@@ -48,20 +52,24 @@ impl Sampling {
     /// of the logit `-inf` or NaN is none; it is empty if there is no other.
     ///
     /// # Panics
-    /// If `temperature` is not a positive number, `top_k` is 0, or `top_p` is not in `(0, 1]`.
+    /// If `temperature` is not a positive number, `top_k` is 0, `top_p` is not in `(0, 1]`, or `min_p` not in `[0, 1]`.
     pub fn distribution(&self, logits: &[f64]) -> Vec<(usize, f64)> {
         self.check();
         let all = logits.iter().copied().enumerate();
         let mut tokens: Vec<(usize, f64)> = all.filter(|(_, of)| *of > f64::NEG_INFINITY).collect();
-        let (temperature, top_k, top_p) = match self {
-            Self::Greedy => (1.0, Some(1), None),
-            Self::Random(config) => (config.temperature, config.top_k, config.top_p),
+        let greedy = RandomSamplingConfig::new().with_top_k(Some(1));
+        let config = match self {
+            Self::Greedy => &greedy,
+            Self::Random(config) => config,
         };
-        if let Some(k) = top_k.filter(|k| *k < tokens.len()) {
-            tokens.select_nth_unstable_by(k, by_likelihood);
-            tokens.truncate(k);
+        if let Some(k) = config.top_k.filter(|k| *k < tokens.len()) {
+            let (_, &mut (_, least), _) = tokens.select_nth_unstable_by(k - 1, by_likelihood);
+            tokens.retain(|(_, logit)| *logit >= least);
         }
         tokens.sort_unstable_by(by_likelihood);
+        if *self == Self::Greedy {
+            tokens.truncate(1);
+        }
         let largest = tokens.first().map_or(0.0, |(_, logit)| *logit);
         // Infinite logits are as likely as each other, and all others are not.
         let mut total = 0.0;
@@ -69,11 +77,11 @@ impl Sampling {
             *of = if *of == largest {
                 1.0
             } else {
-                ((*of - largest) / temperature).exp()
+                ((*of - largest) / config.temperature).exp()
             };
             total += *of;
         }
-        if let Some(p) = top_p {
+        if let Some(p) = config.top_p {
             let mut sum = 0.0;
             let within = tokens.iter().take_while(|(_, of)| {
                 let is_within = sum < p * total;
@@ -82,8 +90,11 @@ impl Sampling {
             });
             let count = within.count();
             tokens.truncate(count);
-            total = tokens.iter().map(|(_, of)| of).sum();
         }
+        if let Some(p) = config.min_p {
+            tokens.retain(|(_, of)| *of >= p);
+        }
+        total = tokens.iter().map(|(_, of)| of).sum();
         for (_, of) in &mut tokens {
             *of /= total;
         }
@@ -114,6 +125,7 @@ impl Sampling {
             temperature,
             top_k,
             top_p,
+            min_p,
         }) = self
         else {
             return;
@@ -131,6 +143,12 @@ impl Sampling {
             assert!(
                 *p > 0.0 && *p <= 1.0,
                 "{NAME}: top_p expected in (0, 1], got {p}"
+            );
+        }
+        if let Some(p) = min_p {
+            assert!(
+                (0.0..=1.0).contains(p),
+                "{NAME}: min_p expected in [0, 1], got {p}"
             );
         }
     }

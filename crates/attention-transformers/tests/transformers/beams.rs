@@ -1,7 +1,7 @@
 //! Beam search: with beams for all texts that there are it finds them in order.
 
 use attention_tests::{Array, device, refuses};
-use attention_transformers::search::BeamOutput;
+use attention_transformers::search::{BeamOutput, LengthPenalty};
 use attention_transformers::{BeamConfig, SelectTexts};
 use burn::tensor::{Int, Tensor};
 
@@ -41,7 +41,7 @@ fn all(config: &BeamConfig, last: u32, tokens: &[u32], sum: f64, found: &mut Vec
         let sum = sum + f64::from(logits[token as usize]) - total.ln();
         let text = [tokens, &[token]].concat();
         if token == STOP || text.len() == MOST {
-            let score = sum / (text.len() as f64).powf(config.length_penalty);
+            let score = sum / (text.len() as f64).powf(config.length_penalty.exponent());
             found.push(BeamOutput {
                 tokens: text,
                 ended: true,
@@ -61,7 +61,7 @@ fn as_many_beams_as_texts_find_all_of_them() {
             .with_stop_tokens(vec![STOP])
             .with_excluded_tokens(vec![EXCLUDED])
             .with_renormalize(renormalize)
-            .with_length_penalty(length_penalty);
+            .with_length_penalty(LengthPenalty::Average(length_penalty));
         let prompts = [vec![0, 2], vec![1]];
         let found = config.generate(&table(), Given::default(), &prompts);
         for (prompt, mut found) in prompts.iter().zip(found) {
@@ -96,7 +96,17 @@ fn a_search_that_cannot_be_is_refused() {
         ),
         (
             "length_penalty expected a finite number",
-            config().with_length_penalty(f64::NAN),
+            config().with_length_penalty(LengthPenalty::Average(f64::NAN)),
+            vec![0],
+        ),
+        (
+            "repetition_penalty expected above 0, got 0",
+            config().with_repetition_penalty(0.0),
+            vec![0],
+        ),
+        (
+            "min_tokens of at most max_tokens, 3, expected, got 4",
+            config().with_min_tokens(4),
             vec![0],
         ),
         (

@@ -21,6 +21,7 @@ pub(crate) mod references;
 mod refusals;
 mod sampling;
 mod search;
+mod toolkits;
 mod torch;
 mod types;
 mod weights;

@@ -17,10 +17,18 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
     let mut taken: Vec<usize> = Vec::new();
     let weight = |token: usize| (logits[token] / config.temperature).exp();
     let most = config.top_k.unwrap_or(usize::MAX).min(logits.len());
-    while taken.len() < most {
+    while taken.len() < logits.len() {
         let logit = |at: usize| logits[left[at]];
         let better = |best, at| if logit(at) > logit(best) { at } else { best };
-        taken.push(left.remove((1..left.len()).fold(0, better)));
+        let best = left.remove((1..left.len()).fold(0, better));
+        // As likely as the last of `top_k`.
+        let is_equal = taken
+            .last()
+            .is_some_and(|last| logits[*last] == logits[best]);
+        if taken.len() >= most && !is_equal {
+            break;
+        }
+        taken.push(best);
     }
     let all: f64 = taken.iter().map(|token| weight(*token)).sum();
     let mut nucleus = Vec::new();
@@ -32,6 +40,9 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
         sum += weight(token);
         nucleus.push((token, weight(token)));
     }
+    let largest = nucleus.first().map_or(0.0, |(_, weight)| *weight);
+    nucleus.retain(|(_, weight)| config.min_p.is_none_or(|p| *weight >= p * largest));
+    let sum: f64 = nucleus.iter().map(|(_, weight)| weight).sum();
     let nucleus = nucleus.into_iter();
     nucleus
         .map(|(token, weight)| (token, weight / sum))
@@ -50,6 +61,13 @@ fn filters_are_those_of_a_plain_loop() {
         random().with_top_p(Some(0.8)).with_temperature(0.7),
         random().with_top_p(Some(1.0)),
         random().with_top_k(Some(6)).with_top_p(Some(0.6)),
+        random().with_min_p(Some(0.3)),
+        random()
+            .with_min_p(Some(0.2))
+            .with_top_p(Some(0.9))
+            .with_temperature(1.5),
+        random().with_min_p(Some(1.0)),
+        random().with_min_p(Some(0.0)),
     ];
     for seed in 0..20 {
         let logits = logits(seed);
@@ -65,6 +83,17 @@ fn filters_are_those_of_a_plain_loop() {
         let greedy = Sampling::Greedy.distribution(&logits);
         assert_eq!(greedy, by_loop(&logits, &random().with_top_k(Some(1))));
     }
+}
+
+#[test]
+fn all_that_are_as_likely_as_the_last_are_left() {
+    let two = random().with_top_k(Some(2));
+    let equals = [1.0, 3.0, 2.0, 2.0, 2.0];
+    let found = Sampling::Random(two.clone()).distribution(&equals);
+    let tokens: Vec<usize> = found.iter().map(|(token, _)| *token).collect();
+    assert_eq!(tokens, [1, 2, 3, 4]);
+    let greedy = Sampling::Greedy.distribution(&[1.0, 3.0, 3.0]);
+    assert_eq!(greedy, [(1, 1.0)]);
 }
 
 #[test]
@@ -96,4 +125,6 @@ fn numbers_out_of_range_are_refused() {
     let top_p = |it| random().with_top_p(Some(it));
     refuses("top_p expected in (0, 1], got 0", top_p(0.0));
     refuses("top_p expected in (0, 1], got 1.5", top_p(1.5));
+    let min_p = random().with_min_p(Some(-0.1));
+    refuses("min_p expected in [0, 1], got -0.1", min_p);
 }

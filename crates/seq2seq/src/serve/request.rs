@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use attention_seq2seq::SearchConfig;
+use attention_seq2seq::model::LengthPenalty;
 use attention_seq2seq::text::UnknownTokens;
 use attention_seq2seq::translate::explain::ExplainConfig;
 use axum::http::StatusCode;
@@ -31,8 +32,10 @@ pub(super) struct Search {
     beam: Option<f64>,
     n_best: Option<f64>,
     mass: Option<f64>,
-    length_penalty: Option<f64>,
+    length_penalty: Option<LengthPenalty>,
     coverage_penalty: Option<f64>,
+    repetition_penalty: Option<f64>,
+    no_repeat_ngram_size: Option<f64>,
     min_length: Option<f64>,
     max_length: Option<f64>,
     prefix: Option<String>,
@@ -46,12 +49,16 @@ impl Search {
     pub(super) fn config(self, max_len: usize) -> Result<SearchConfig, Failure> {
         let shorter = max_len.saturating_sub(1);
         let min_len = count("search.min_length", self.min_length, 0..=shorter)?;
+        let ngrams = "search.no_repeat_ngram_size";
+        let ngram_size = count(ngrams, self.no_repeat_ngram_size, 0..=max_len)?;
         Ok(SearchConfig::new()
             .with_beam(count("search.beam", self.beam, 1..=MOST_BEAMS)?)
             .with_n_best(count("search.n_best", self.n_best, 1..=MOST_BEAMS)?)
             .with_mass(self.mass)
-            .with_length_penalty(self.length_penalty.unwrap_or(0.0))
+            .with_length_penalty(self.length_penalty.unwrap_or_default())
             .with_coverage_penalty(self.coverage_penalty.unwrap_or(0.0))
+            .with_repetition_penalty(self.repetition_penalty.unwrap_or(1.0))
+            .with_no_repeat_ngram_size(ngram_size.unwrap_or(0))
             .with_min_len(min_len.unwrap_or(0))
             .with_max_len(count("search.max_length", self.max_length, 1..=max_len)?)
             .with_prefix(self.prefix.unwrap_or_default()))

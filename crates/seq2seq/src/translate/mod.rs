@@ -70,7 +70,7 @@ impl TranslateArgs {
         let dictionary = self.dictionary.as_ref();
         let dictionary = dictionary.map(|file| Dictionary::read(file, &translator));
         let answerer = Answerer {
-            search: self.search.config(self.format != Format::Text),
+            search: self.search.config(self.format != Format::Text)?,
             dictionary: dictionary.transpose()?,
             with_alignments: self.alignments.is_some(),
             unknown: self.unknown,

@@ -1,6 +1,7 @@
 //! The arguments of a search.
 
-use attention_seq2seq::SearchConfig;
+use attention_seq2seq::model::LengthPenalty;
+use attention_seq2seq::{Result, SearchConfig};
 use clap::Args;
 
 #[derive(Args)]
@@ -15,14 +16,25 @@ pub(crate) struct SearchArgs {
     /// pronunciations. They come by their probability, whatever the penalties are.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     mass: Option<f64>,
-    /// The exponent of the length penalty, for beams: 0 orders outputs by their probability, 0.6 to 1 favours longer
-    /// ones, for whole sentences (Wu et al. 2016, section 7) [default: 0].
-    #[arg(long, value_name = "A", allow_negative_numbers = true)]
-    length_penalty: Option<f64>,
+    /// The length penalty, for beams: outputs of n tokens, the end included, come by log p / n^A (average:A) or by
+    /// log p / ((5 + n) / 6)^A (gnmt:A, Wu et al. 2016, section 7). For sentences gnmt:0.6 to gnmt:1 [default: none].
+    #[arg(
+        long,
+        value_name = "none|average:A|gnmt:A",
+        allow_negative_numbers = true
+    )]
+    length_penalty: Option<String>,
     /// The factor of the coverage penalty, for beams of recurrent models: above 0, outputs that leave source tokens
     /// unread come later, 0.2 in the paper (ibid.) [default: 0].
     #[arg(long, value_name = "B", allow_negative_numbers = true)]
     coverage_penalty: Option<f64>,
+    /// The factor on the log-probability of a token that the output has already: above 1, tokens come again less often
+    /// [default: 1].
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    repetition_penalty: Option<f64>,
+    /// The size of the n-grams that no output has twice; 0 for any [default: 0].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    no_repeat_ngram_size: Option<usize>,
     /// The fewest tokens of an output [default: 0].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     min_length: Option<usize>,
@@ -42,12 +54,18 @@ impl SearchArgs {
 
     /// Whether a penalty is given that counts for nothing.
     pub(super) fn has_idle_penalty(&self) -> bool {
-        let penalties = [self.length_penalty, self.coverage_penalty];
-        self.mass.is_some() && penalties.into_iter().flatten().any(|penalty| penalty > 0.0)
+        let length = self.length_penalty().map_or(0.0, LengthPenalty::exponent);
+        let penalties = [length, self.coverage_penalty.unwrap_or(0.0)];
+        self.mass.is_some() && penalties.iter().any(|&penalty| penalty > 0.0)
+    }
+
+    fn length_penalty(&self) -> Result<LengthPenalty> {
+        let penalty = self.length_penalty.as_deref().map(str::parse);
+        Ok(penalty.transpose()?.unwrap_or_default())
     }
 
     /// The settings of the search; none for greedy search, unless its probabilities are needed.
-    pub(super) fn config(&self, with_probabilities: bool) -> Option<SearchConfig> {
+    pub(super) fn config(&self, with_probabilities: bool) -> Result<Option<SearchConfig>> {
         let is_greedy = matches!(
             self,
             Self {
@@ -56,19 +74,24 @@ impl SearchArgs {
                 mass: None,
                 length_penalty: None,
                 coverage_penalty: None,
+                repetition_penalty: None,
+                no_repeat_ngram_size: None,
                 min_length: None,
                 prefix: None,
             }
         );
-        (with_probabilities || !is_greedy).then(|| {
+        let length_penalty = self.length_penalty()?;
+        Ok((with_probabilities || !is_greedy).then(|| {
             SearchConfig::new()
                 .with_beam(self.beam)
                 .with_n_best(self.n_best)
                 .with_mass(self.mass)
-                .with_length_penalty(self.length_penalty.unwrap_or(0.0))
+                .with_length_penalty(length_penalty)
                 .with_coverage_penalty(self.coverage_penalty.unwrap_or(0.0))
+                .with_repetition_penalty(self.repetition_penalty.unwrap_or(1.0))
+                .with_no_repeat_ngram_size(self.no_repeat_ngram_size.unwrap_or(0))
                 .with_min_len(self.min_length.unwrap_or(0))
                 .with_prefix(self.prefix.clone().unwrap_or_default())
-        })
+        }))
     }
 }

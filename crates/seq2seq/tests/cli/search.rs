@@ -242,7 +242,13 @@ fn settings_of_a_search_are_checked_before_the_input_is_read() {
 --beam 0 | the beam: expected 1 to 10000, found 0
 --beam 2 --n-best 3 | the number of best outputs: expected 1 to 2,
 --mass 1.5 | the probability of the best outputs: expected above 0 and at most 1, found 1.5
---length-penalty -1 | the length penalty: expected a number from 0, found -1
+--length-penalty 0.6 | expected none, average:0.6 (log p / n^0.6,
+--length-penalty 0.6 | or gnmt:0.6 (log p / ((5 + n) / 6)^0.6, as JoeyNMT and opennmt-tf), found 0.6
+--length-penalty wu:1 | expected none, average:A (log p / n^A,
+--beam 2 --length-penalty gnmt:-1 | the exponent of the length penalty: expected a number from 0, found -1
+--length-penalty gnmt:1 | the length and coverage penalty: expected a beam of two or more, whose outputs they order,
+--beam 1 --coverage-penalty 0.2 | a beam of two or more, whose outputs they order, found a beam of 1
+--repetition-penalty 0 | the repetition penalty: expected a number above 0, found 0
 --min-length 9 --max-length 9 | the minimum length: expected less than 9,
 --prefix a? | unknown token "?" at position 2;
 "#;
@@ -252,12 +258,22 @@ fn settings_of_a_search_are_checked_before_the_input_is_read() {
     let prefixed = translate(run, "abc --prefix zz --min-length 4");
     let is_long = prefixed.trim_end().len() >= 4;
     assert!(is_long && prefixed.starts_with("zz"), "{prefixed}");
+    let unlike = translate(run, "abcabcabc --no-repeat-ngram-size 1 --min-length 4");
+    let mut letters: Vec<char> = unlike.trim_end().chars().collect();
+    letters.sort_unstable();
+    assert!(
+        letters.array_windows().all(|[one, next]| one != next),
+        "{unlike}"
+    );
+    let free = translate(run, "abcabcabc --min-length 4");
+    let penalized = translate(run, "abcabcabc --min-length 4 --repetition-penalty 50");
+    assert_ne!(penalized, free);
     let few = translate(run, "abc --mass 1e-300");
     assert_eq!(few.split('\t').count(), 1);
     // Outputs of a mass come by their probability.
     let mass = "translate --model . abc --beam 8 --mass 0.5";
     let [expected, _] = ended(run, mass, 0);
-    let [found, note] = ended(run, &format!("{mass} --length-penalty 9"), 0);
+    let [found, note] = ended(run, &format!("{mass} --length-penalty gnmt:9"), 0);
     assert_eq!(found, expected);
     assert_says(&note, "--length-penalty and --coverage-penalty are idle");
 }

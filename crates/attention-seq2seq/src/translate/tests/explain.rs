@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::search::lively;
 use super::*;
 use crate::error::Error;
+use crate::model::LengthPenalty;
 use crate::translate::explain::{ExplainConfig, Explanation};
 
 fn config(prefix: &[&str]) -> ExplainConfig {
@@ -85,7 +86,7 @@ fn an_output_that_was_not_searched_for_has_its_penalties() {
         let with_penalties = |config: ExplainConfig| ExplainConfig {
             search: config
                 .search
-                .with_length_penalty(length)
+                .with_length_penalty(LengthPenalty::Gnmt(length))
                 .with_coverage_penalty(coverage),
             ..config
         };

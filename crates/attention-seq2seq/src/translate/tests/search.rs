@@ -3,7 +3,7 @@
 use super::*;
 use crate::data::batch::Source;
 use crate::error::Error;
-use crate::model::{AttentionHead, Seq2SeqModel};
+use crate::model::{AttentionHead, LengthPenalty, Seq2SeqModel};
 
 const WIDE: usize = 8;
 
@@ -48,7 +48,9 @@ fn settings_of_a_search_count() {
     }
     assert_eq!(found(SearchConfig::new().with_mass(Some(1e-9))).len(), 1);
     // Penalties, which favour unlikely outputs, neither order nor choose these.
-    let with_penalties = wide().with_length_penalty(9.0).with_coverage_penalty(9.0);
+    let with_penalties = wide()
+        .with_length_penalty(LengthPenalty::Gnmt(9.0))
+        .with_coverage_penalty(9.0);
     assert_ne!(found(with_penalties.clone())[0], all[0]);
     let found_by_mass = found(with_penalties.with_n_best(None).with_mass(Some(0.5)));
     assert_eq!(found_by_mass, all[..found_by_mass.len()]);

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use burn::config::Config;
 
-use super::{Rules, Search};
+use super::{LengthPenalty, Rules, Search};
+use crate::generate::repetition::Repetition;
 
 /// The most hypotheses of an example.
 const MOST_BEAM: usize = 10_000;
@@ -20,13 +21,14 @@ const MOST_BEAM: usize = 10_000;
 /// unknown token, which no output has, are left out of the softmax. A token that the minimum length or a prefix forbids
 /// keeps its share, so that `log p` is what the model says of the output, however it was found.
 ///
-/// - `lp = ((5 + n) / 6)^length_penalty`, where `n` is the number of tokens, the end included. At 0, the default, the
-///   most likely output is first. Above, long outputs gain.
+/// - `lp` is the divisor of the [`LengthPenalty`] for the number of tokens, the end and a prefix included. Without one,
+///   the default, the most likely output is first.
 /// - `cp = coverage_penalty * sum_i log(min(sum_t a_ti, 1))`, where `a_ti` is the attention weight of source token `i`
 ///   at step `t`; a sum below 1e-6 counts as that. It needs a recurrent model.
 ///
 /// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
-/// beginnings are kept is decided among beginnings of one length.
+/// beginnings are kept is decided among beginnings of one length. A repetition penalty and n-grams that may not come
+/// twice change the log-probabilities themselves, after the softmax, so that `log p` is no longer the model's.
 ///
 /// With a beam of two or more the greedy output is one of the outputs if it ends, so that none is less likely: a search
 /// for one finds it first, and one for several goes on with its beginning even where others crowd it out of the beam,
@@ -53,9 +55,9 @@ pub struct BeamSearchConfig {
     /// The number of outputs of each example, at most `beam`. There are fewer where fewer are possible.
     #[config(default = 1)]
     pub n_best: usize,
-    /// The exponent of the length penalty, from 0.
-    #[config(default = 0.0)]
-    pub length_penalty: f64,
+    /// The length penalty, its exponent from 0.
+    #[config(default = "LengthPenalty::None")]
+    pub length_penalty: LengthPenalty,
     /// The factor of the coverage penalty, from 0.
     #[config(default = 0.0)]
     pub coverage_penalty: f64,
@@ -65,14 +67,44 @@ pub struct BeamSearchConfig {
     /// The tokens with which every output begins; tokens of the data.
     #[config(default = "Vec::new()")]
     pub prefix: Vec<u32>,
+    /// The factor on the log-probability of a token that the output has already (Keskar et al. 2019, "CTRL", section
+    /// 4.1): above 1, tokens come again less often. Tokens of the prefix count, and are not penalized themselves.
+    #[config(default = 1.0)]
+    pub repetition_penalty: f64,
+    /// The size of the n-grams that no output has twice; 0 for any. They count as those of the penalty do.
+    #[config(default = 0)]
+    pub no_repeat_ngram_size: usize,
+    /// Whether to search as OpenNMT-py 3.5.1. The search of an example then ends with the first step whose most likely
+    /// extension is an end, once there are `n_best` outputs; by default it ends when no other output can be better. It
+    /// keeps no greedy output. A hypothesis that reaches `max_len` is an output among the others, and the length
+    /// penalty counts a token more, the one with which OpenNMT-py begins.
+    #[config(default = false)]
+    pub as_opennmt: bool,
 }
 
 impl BeamSearchConfig {
     /// The score of an output of `len` tokens, its end included, that was found in another way; `coverage` has the sum
     /// of the attention weights of each source token, none where they do not count.
     pub fn score(&self, log_probability: f64, len: usize, coverage: &[f64]) -> f64 {
-        let (config, rules) = (self, Rules::Bounded);
-        Search { config, rules }.score(log_probability, len, coverage)
+        self.by_rules().score(log_probability, len, coverage)
+    }
+
+    pub(super) fn by_rules(&self) -> Search<'_> {
+        let rules = match self.as_opennmt {
+            true => Rules::OpenNmt,
+            false => Rules::Bounded,
+        };
+        Search {
+            config: self,
+            rules,
+        }
+    }
+
+    pub(super) fn repetition(&self) -> Repetition {
+        Repetition {
+            penalty: self.repetition_penalty,
+            ngram_size: self.no_repeat_ngram_size,
+        }
     }
 
     /// Checks the settings.
@@ -89,8 +121,19 @@ impl BeamSearchConfig {
             let expected = format!("1 to {}, as many as the beam has hypotheses", self.beam);
             return Err(SearchError::setting(what, expected, self.n_best));
         }
-        check_factor("the length penalty", self.length_penalty)?;
+        check_factor(
+            "the exponent of the length penalty",
+            self.length_penalty.exponent(),
+        )?;
         check_factor("the coverage penalty", self.coverage_penalty)?;
+        if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
+            let (what, expected) = ("the repetition penalty", "a number above 0");
+            return Err(SearchError::setting(
+                what,
+                expected,
+                self.repetition_penalty,
+            ));
+        }
         if self.min_len > 0 && self.min_len >= self.max_len {
             let expected = format!("less than {}, where outputs are cut off", self.max_len);
             return Err(SearchError::setting(

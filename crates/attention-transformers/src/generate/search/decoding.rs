@@ -16,6 +16,12 @@ pub trait Decoding {
     /// The number of rows.
     fn rows(&self) -> usize;
 
+    /// The tokens before the first token of a row, which count as repeated where the row has them again. By default
+    /// there are none.
+    fn context(&self, _row: usize) -> &[u32] {
+        &[]
+    }
+
     /// Goes on by one token: `previous` are the last tokens of the rows, at first none, as the decoding knows with
     /// which tokens its examples begin.
     ///

@@ -1,8 +1,36 @@
 //! The best extensions of an example's hypotheses.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
+
+/// The candidates of a decoding, by column.
+pub(super) struct Columns {
+    pub(super) tokens: Vec<u32>,
+    /// The columns of the tokens that end an output.
+    pub(super) ends: Vec<usize>,
+    /// The column of each token, once one was asked for.
+    places: OnceCell<HashMap<u32, usize>>,
+}
+
+impl Columns {
+    pub(super) fn new(tokens: Vec<u32>, is_end: impl Fn(u32) -> bool) -> Self {
+        let ends = (0..tokens.len()).filter(|&column| is_end(tokens[column]));
+        Self {
+            ends: ends.collect(),
+            places: OnceCell::new(),
+            tokens,
+        }
+    }
+
+    /// The column of a token, if it is a candidate.
+    pub(super) fn place(&self, token: u32) -> Option<usize> {
+        let tokens = || self.tokens.iter().copied();
+        let places = self.places.get_or_init(|| tokens().zip(0..).collect());
+        places.get(&token).copied()
+    }
+}
 
 /// A hypothesis and the token that extends it.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use std::iter::repeat;
 
-use super::extensions::Extension;
-use super::{BeamOutput, Rules, Search};
+use super::extensions::{Columns, Extension};
+use super::{BeamOutput, EarlyStopping, Rules, Search};
 
 /// The beginning of an output.
 #[derive(Clone, Debug)]
@@ -67,13 +67,6 @@ struct Greedy {
     tokens: Vec<u32>,
     /// The highest score that any other extension of its beginning of each length can reach.
     others: Vec<f64>,
-}
-
-/// The candidates of a decoding, by column.
-pub(super) struct Columns {
-    pub(super) tokens: Vec<u32>,
-    /// The columns of the tokens that end an output.
-    pub(super) ends: Vec<usize>,
 }
 
 /// Which extensions go on.
@@ -182,6 +175,13 @@ impl Hypotheses {
         nodes.map(|node| self.nodes[node].token)
     }
 
+    /// The tokens of each hypothesis that goes on.
+    pub(super) fn texts(&self) -> impl Iterator<Item = Vec<u32>> {
+        self.live
+            .iter()
+            .map(|hypothesis| self.tokens(hypothesis.node))
+    }
+
     /// The log-probability of each hypothesis that goes on.
     pub(super) fn log_probabilities(&self) -> Vec<f64> {
         let live = self.live.iter();
@@ -225,11 +225,13 @@ impl Hypotheses {
         };
         let outside = of_greedy.filter(|extension| !extensions.contains(extension));
         let (beam, is_full) = (search.config.beam, search.keeps_beam_full());
-        let mut parents = Vec::with_capacity(extensions.len());
+        let (mut parents, mut is_top_ended) = (Vec::with_capacity(extensions.len()), false);
         for (rank, extension) in extensions.iter().chain(outside).enumerate() {
             let parent = &before[extension.parent];
             let (token, is_end) = (token(extension), columns.ends.contains(&extension.column));
-            let ends = is_end || is_full && self.len == search.config.max_len;
+            let is_cut_off = search.rules != Rules::Bounded && self.len == search.config.max_len;
+            let ends = is_end || is_cut_off;
+            is_top_ended |= ends && rank == 0;
             // Places of outputs and of hypotheses that go on are counted apart.
             if is_full && (if ends { rank } else { parents.len() }) >= beam {
                 continue;
@@ -257,7 +259,7 @@ impl Hypotheses {
             if ends {
                 let is_known = extended.is_greedy && matches!(self.phase, Phase::AfterGreedy(_));
                 if !is_known {
-                    self.end(&extended, search);
+                    self.end(&extended, is_end || is_full, search);
                 }
                 continue;
             }
@@ -273,17 +275,20 @@ impl Hypotheses {
             })
             .unzip();
         self.live = live;
-        if self.is_done(search) {
+        let is_enough = self.ended.len() == search.config.n_best;
+        let ends_with_top = search.rules == Rules::OpenNmt && is_top_ended && is_enough;
+        if ends_with_top || self.is_done(search) {
             self.live.clear();
             return Vec::new();
         }
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, behind hypotheses of its score that are no longer; the greedy
-    /// output comes before others of its score and length, as it does in a search for one, which finds it first.
-    fn end(&mut self, hypothesis: &Hypothesis, search: &Search<'_>) {
-        let found = self.found(hypothesis, true, search);
+    /// Takes up a hypothesis that the end has extended, or that is cut off where that is an output like others,
+    /// behind hypotheses of its score that are no longer; the greedy output comes before others of its score and
+    /// length, as it does in a search for one, which finds it first.
+    fn end(&mut self, hypothesis: &Hypothesis, ended: bool, search: &Search<'_>) {
+        let found = self.found(hypothesis, ended, search);
         let is_as_short =
             |it: &Found| it.len < found.len || it.len == found.len && !found.is_greedy;
         let comes_first =
@@ -301,8 +306,8 @@ impl Hypotheses {
     }
 
     /// Whether nothing that goes on can pass the last of the outputs that are kept. The greedy output is there already,
-    /// so that its beginning goes on for its other extensions alone. Without a bound: whether the best that goes on,
-    /// were it to end now, would not score above the last.
+    /// so that its beginning goes on for its other extensions alone. By the rules of `transformers`: as
+    /// [`EarlyStopping`] tells.
     fn is_done(&self, search: &Search<'_>) -> bool {
         if let Rules::Transformers { early_stopping } = search.rules {
             let worst = self.ended.get(search.config.n_best - 1);
@@ -311,8 +316,14 @@ impl Hypotheses {
                 .first()
                 .zip(worst)
                 .map_or(self.live.is_empty(), |(best, worst)| {
-                    early_stopping
-                        || search.normalized(best.log_probability, self.len) <= worst.score
+                    let len = match early_stopping {
+                        EarlyStopping::AtOnce => return true,
+                        EarlyStopping::Never if search.config.length_penalty.exponent() > 0.0 => {
+                            search.config.max_len
+                        }
+                        _ => self.len,
+                    };
+                    search.normalized(best.log_probability, len) <= worst.score
                 });
         }
         let Phase::AfterGreedy(greedy) = &self.phase else {
@@ -347,12 +358,17 @@ impl Hypotheses {
         best.map(|found| self.output(found)).collect()
     }
 
-    fn output(&self, found: &Found) -> BeamOutput {
-        let up_to = std::iter::successors(found.node, |&node| self.nodes[node].previous);
+    /// The tokens up to a node.
+    fn tokens(&self, node: Option<usize>) -> Vec<u32> {
+        let up_to = std::iter::successors(node, |&node| self.nodes[node].previous);
         let mut tokens: Vec<u32> = up_to.map(|node| self.nodes[node].token).collect();
         tokens.reverse();
+        tokens
+    }
+
+    fn output(&self, found: &Found) -> BeamOutput {
         BeamOutput {
-            tokens,
+            tokens: self.tokens(found.node),
             ended: found.ended,
             log_probability: found.log_probability,
             score: found.score,
@@ -373,10 +389,7 @@ mod tests {
             config: &config,
             rules: Rules::Bounded,
         };
-        let columns = Columns {
-            tokens: vec![2, 4],
-            ends: vec![0],
-        };
+        let columns = Columns::new(vec![2, 4], |token| token == 2);
         let mut hypotheses = Hypotheses::new();
         for _ in 0..3 {
             let parents = hypotheses.extend(&[], None, &columns, None, &search);

@@ -21,6 +21,7 @@ mod config;
 mod decoding;
 mod extensions;
 mod hypotheses;
+mod length_penalty;
 mod rules;
 mod steps;
 mod texts;
@@ -28,6 +29,8 @@ mod texts;
 pub use config::{BeamSearchConfig, SearchError};
 pub(super) use decoding::log_softmax;
 pub use decoding::{Decoding, NextTokens};
+pub use length_penalty::LengthPenalty;
+pub use rules::EarlyStopping;
 pub(super) use rules::{Rules, Search};
 pub use texts::TextDecoding;
 

@@ -1,9 +1,23 @@
 //! The rules of a search: which hypotheses go on, and how outputs are ordered.
 
+use burn::config::Config;
+
 use super::BeamSearchConfig;
 
 /// The least that the weights of a source token add up to in the coverage penalty, whose logarithm would not be finite.
 const LEAST_COVERAGE: f64 = 1e-6;
+
+/// When the search of a text ends that has `beams` texts that ended: `early_stopping` of `transformers`.
+#[derive(Config, Copy, Debug, PartialEq)]
+pub enum EarlyStopping {
+    /// At once: `True`.
+    AtOnce,
+    /// If the best beginning, were it to end now, would not score above the worst of these: `False`.
+    Likely,
+    /// If no text that goes on can score above the worst of these, with tokens of probability 1 up to `max_tokens`
+    /// where the length penalty has an exponent above 0: `"never"`.
+    Never,
+}
 
 /// The settings of a search, and its rules.
 #[derive(Clone, Copy)]
@@ -18,21 +32,24 @@ pub(in crate::generate) enum Rules {
     /// The rules of [`BeamSearchConfig`]: an output takes the place of a hypothesis in the beam, and what cannot pass
     /// the outputs that are kept is dropped.
     Bounded,
+    /// The rules of OpenNMT-py, as [`BeamSearchConfig::as_opennmt`] tells: an output takes the place of a hypothesis in
+    /// the beam, and nothing is dropped.
+    OpenNmt,
     /// The rules of `transformers`, as [`BeamConfig`](crate::BeamConfig) tells: as long as a search goes on, `beam`
     /// hypotheses do, and at the greatest length all of them end. An output has the token that ended it.
-    Transformers { early_stopping: bool },
+    Transformers { early_stopping: EarlyStopping },
 }
 
 impl Search<'_> {
     /// Whether outputs take no place of a hypothesis that goes on.
     pub(super) fn keeps_beam_full(&self) -> bool {
-        self.rules != Rules::Bounded
+        matches!(self.rules, Rules::Transformers { .. })
     }
 
     /// The number of extensions that a step looks at, where `ends` tokens end an output.
     pub(super) fn extensions(&self, ends: usize) -> usize {
         match self.rules {
-            Rules::Bounded => self.config.beam,
+            Rules::Bounded | Rules::OpenNmt => self.config.beam,
             // Enough for a full beam, however many of them end.
             Rules::Transformers { .. } => self.config.beam * (1 + ends).max(2),
         }
@@ -55,17 +72,13 @@ impl Search<'_> {
     pub(super) fn reach(&self, log_probability: f64) -> f64 {
         match self.rules {
             Rules::Bounded => self.normalized(log_probability, self.config.max_len),
-            Rules::Transformers { .. } => f64::INFINITY,
+            Rules::OpenNmt | Rules::Transformers { .. } => f64::INFINITY,
         }
     }
 
     /// The log-probability, with the length penalty.
     pub(super) fn normalized(&self, log_probability: f64, len: usize) -> f64 {
-        let len = len as f64;
-        let base = match self.rules {
-            Rules::Bounded => (5.0 + len) / 6.0,
-            Rules::Transformers { .. } => len,
-        };
-        log_probability / base.powf(self.config.length_penalty)
+        let with_begin = len + usize::from(self.rules == Rules::OpenNmt);
+        log_probability / self.config.length_penalty.divisor(with_begin)
     }
 }

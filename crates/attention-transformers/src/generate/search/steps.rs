@@ -1,8 +1,8 @@
 //! The steps of a beam search.
 
 use super::decoding::Decoding;
-use super::extensions::{Allowed, best_extension_of, best_extensions};
-use super::hypotheses::{Columns, Hypotheses};
+use super::extensions::{Allowed, Columns, best_extension_of, best_extensions};
+use super::hypotheses::Hypotheses;
 use super::{BeamOutput, BeamSearchConfig, Rules, Search, SearchError};
 
 impl BeamSearchConfig {
@@ -32,8 +32,7 @@ impl BeamSearchConfig {
         should_stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Vec<BeamOutput>>, SearchError> {
         self.check()?;
-        let (config, rules) = (self, Rules::Bounded);
-        Search { config, rules }.run(decoding, should_stop)
+        self.by_rules().run(decoding, should_stop)
     }
 
     fn columns_of_prefix(&self, decoding: &dyn Decoding) -> Result<Vec<usize>, SearchError> {
@@ -122,12 +121,31 @@ impl Search<'_> {
                 return Err(SearchError::Stopped);
             }
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
-            let next = decoding.step(&previous);
-            let columns = columns.get_or_insert_with(|| Columns::new(decoding));
+            let mut next = decoding.step(&previous);
+            let columns = columns.get_or_insert_with(|| {
+                Columns::new(decoding.candidates().to_vec(), |token| {
+                    decoding.is_end(token)
+                })
+            });
+            let width = columns.tokens.len();
+            let mut rows = next.log_probabilities.chunks_exact(width);
+            // A row without probabilities is NaN in all of its elements.
+            if rows.any(|row| row[0].is_nan()) {
+                return Err(SearchError::NoProbabilities { position: len + 1 });
+            }
+            if config.repetition().is_on() && len >= prefix.len() {
+                let rows = next.log_probabilities.chunks_exact_mut(width);
+                let texts = examples.iter().flat_map(Hypotheses::texts);
+                for (index, (row, text)) in rows.zip(texts).enumerate() {
+                    let text = [decoding.context(index), &text].concat();
+                    let column = |token| columns.place(token);
+                    config.repetition().apply(&text, column, row);
+                }
+            }
             let allowed = Allowed {
                 columns: match prefix.get(len) {
                     Some(&column) => column..column + 1,
-                    None => 0..columns.tokens.len(),
+                    None => 0..width,
                 },
                 without: match len < config.min_len && len >= prefix.len() {
                     true => &columns.ends,
@@ -136,16 +154,12 @@ impl Search<'_> {
             };
             let weights = config.coverage_weights(next.weights)?;
             let count = self.extensions(columns.ends.len());
-            let mut rows = next.log_probabilities.chunks_exact(columns.tokens.len());
+            let mut rows = next.log_probabilities.chunks_exact(width);
             let mut first = 0;
             let mut kept = Vec::new();
             for example in &mut *examples {
                 let live = example.live();
                 let rows: Vec<&[f64]> = rows.by_ref().take(live).collect();
-                // A row without probabilities is NaN in all of its elements.
-                if rows.iter().any(|row| row[0].is_nan()) {
-                    return Err(SearchError::NoProbabilities { position: len + 1 });
-                }
                 let sums = example.log_probabilities();
                 let in_beam = &rows[..example.in_beam()];
                 let extensions = best_extensions(in_beam, &sums, &allowed, count);
@@ -166,16 +180,5 @@ impl Search<'_> {
             decoding.select(&kept);
         }
         Ok(())
-    }
-}
-
-impl Columns {
-    fn new(decoding: &dyn Decoding) -> Self {
-        let tokens = decoding.candidates().to_vec();
-        let ends = (0..tokens.len()).filter(|&column| decoding.is_end(tokens[column]));
-        Self {
-            ends: ends.collect(),
-            tokens,
-        }
     }
 }

@@ -149,6 +149,10 @@ impl<S: SelectTexts> Decoding for TextDecoding<'_, S> {
         self.prompt_of.len()
     }
 
+    fn context(&self, row: usize) -> &[u32] {
+        &self.prompts[self.prompt_of[row]]
+    }
+
     fn step(&mut self, previous: &[u32]) -> NextTokens {
         let (logits, weights) = self.next(previous);
         let (normalize, len) = (&self.normalize, self.len);

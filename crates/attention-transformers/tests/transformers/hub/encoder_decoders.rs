@@ -6,7 +6,8 @@ use attention_core::{DotProductScore, NewRows};
 use attention_import::ImportError;
 use attention_tests::{Array, assert_close, device, hugging_face_translation, parameters};
 use attention_transformers::hub::{load_bart, load_t5, open};
-use attention_transformers::{BeamConfig, EncoderDecoder, GenerateConfig};
+use attention_transformers::search::LengthPenalty;
+use attention_transformers::{BeamConfig, EarlyStopping, EncoderDecoder, GenerateConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::json;
 
@@ -90,8 +91,11 @@ fn beams_are_those_of_transformers() {
                 .with_excluded_tokens(vec![beams.pad])
                 .with_renormalize(beams.renormalizes)
                 .with_last_token(beams.forces_end.then_some(beams.end))
-                .with_length_penalty(beams.length_penalty)
-                .with_early_stopping(beams.early_stopping);
+                .with_length_penalty(LengthPenalty::Average(beams.length_penalty))
+                .with_early_stopping(match beams.early_stopping {
+                    true => EarlyStopping::AtOnce,
+                    false => EarlyStopping::Likely,
+                });
             let found = config.generate(&model, model.state(memory.clone()), &[[0], [0]]);
             let best = found.iter().map(|of| of[0].tokens.clone());
             assert_eq!(best.collect::<Vec<_>>(), beams.texts, "{beams:?}");

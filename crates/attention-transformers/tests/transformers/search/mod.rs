@@ -2,7 +2,7 @@
 
 use attention_tests::{device, parameters};
 use attention_transformers::search::{
-    BeamOutput, BeamSearchConfig, Decoding, SearchError, TextDecoding,
+    BeamOutput, BeamSearchConfig, Decoding, LengthPenalty, SearchError, TextDecoding,
 };
 use attention_transformers::{
     LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
@@ -15,6 +15,7 @@ use plain::plain_search;
 use table::{A, END, Table, every_output, scrambled};
 
 mod plain;
+mod repetition;
 mod table;
 
 /// The prompts that a model goes on with, and how many at once.
@@ -50,7 +51,7 @@ fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
             let config = BeamSearchConfig::new(3)
                 .with_beam(3)
                 .with_n_best(3)
-                .with_length_penalty(penalty);
+                .with_length_penalty(LengthPenalty::Gnmt(penalty));
             let all = search(&config, &mut Table::new(examples, ends_early));
             assert_eq!(all.len(), examples);
             for outputs in all {
@@ -107,7 +108,7 @@ fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
         let config = BeamSearchConfig::new(max_len)
             .with_beam(3)
             .with_n_best(n_best)
-            .with_length_penalty(penalty);
+            .with_length_penalty(LengthPenalty::Gnmt(penalty));
         let mut table = Table::new(1, |row: &[u32]| match row.len() {
             0 => vec![0.5, 0.5],
             _ => vec![0.01, 0.99],
@@ -161,7 +162,7 @@ fn dropping_what_cannot_pass_loses_no_output() {
         let config = BeamSearchConfig::new(12)
             .with_beam(beam)
             .with_n_best(n_best)
-            .with_length_penalty(penalty);
+            .with_length_penalty(LengthPenalty::Gnmt(penalty));
         let lost = (0..300).map(|seed| {
             // The end is likely after a few tokens, so that greedy outputs end.
             let table = move |row: &[u32]| {
@@ -194,7 +195,7 @@ fn prompts_have_outputs_at_least_as_likely_as_those_of_the_plain_search() {
         let config = BeamSearchConfig::new(12)
             .with_beam(5)
             .with_n_best(n_best)
-            .with_length_penalty(penalty);
+            .with_length_penalty(LengthPenalty::Gnmt(penalty));
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let lost = (0..PROMPTS / BATCH).map(|batch| {
             let len = 1 + batch % 8;
@@ -233,11 +234,11 @@ fn a_wide_beam_finds_the_best_of_all_outputs() {
     let plain = BeamSearchConfig::new(4).with_beam(300).with_n_best(300);
     let configs = [
         plain.clone(),
-        plain.clone().with_length_penalty(1.3),
+        plain.clone().with_length_penalty(LengthPenalty::Gnmt(1.3)),
         plain
             .clone()
             .with_coverage_penalty(0.7)
-            .with_length_penalty(0.4),
+            .with_length_penalty(LengthPenalty::Gnmt(0.4)),
         plain.clone().with_min_len(2),
         plain.clone().with_prefix(vec![A + 1]),
         plain.clone().with_prefix(vec![A, A + 2]).with_min_len(3),
@@ -266,7 +267,7 @@ fn outputs_differ_and_the_first_is_that_of_a_search_for_one() {
         for (beam, penalty) in [(2, 0.0), (3, 1.0), (7, 0.4)] {
             let config = BeamSearchConfig::new(9)
                 .with_beam(beam)
-                .with_length_penalty(penalty);
+                .with_length_penalty(LengthPenalty::Gnmt(penalty));
             let all = config.clone().with_n_best(beam);
             let outputs = search(&all, &mut Table::new(1, &table)).remove(0);
             assert_eq!(outputs.len(), beam);
@@ -330,6 +331,9 @@ fn settings_out_of_range_are_refused() {
     let configs = [
         config().with_beam(10_001),
         config().with_coverage_penalty(f64::NAN),
+        config().with_length_penalty(LengthPenalty::Average(-1.0)),
+        config().with_repetition_penalty(f64::INFINITY),
+        config().with_min_len(5),
         config().with_prefix(vec![A; 6]),
         config().with_prefix(vec![END]),
         config().with_prefix(vec![A + 9]),
@@ -338,6 +342,9 @@ fn settings_out_of_range_are_refused() {
     let expected = [
         "the beam: expected 1 to 10000, found 10001",
         "the coverage penalty: expected a number from 0, found NaN",
+        "the exponent of the length penalty: expected a number from 0, found -1",
+        "the repetition penalty: expected a number above 0, found inf",
+        "the minimum length: expected less than 5, where outputs are cut off, found 5",
         "the prefix: expected at most 5 tokens, where outputs are cut off, found 6",
         "the prefix: expected tokens of the data, found token 2",
         "the prefix: expected tokens of the data, found token 13",

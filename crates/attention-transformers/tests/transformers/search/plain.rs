@@ -42,7 +42,7 @@ pub(super) fn plain_search(
                     continue;
                 }
                 written.pop();
-                let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty);
+                let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty.exponent());
                 ended.push(BeamOutput {
                     tokens: written,
                     ended: true,

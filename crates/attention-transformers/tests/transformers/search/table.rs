@@ -109,7 +109,7 @@ pub(super) fn every_output(
     table: &impl Fn(&[u32]) -> Vec<f64>,
 ) -> Vec<BeamOutput> {
     fn score(config: &BeamSearchConfig, sum: f64, len: usize, steps: &[Vec<f32>]) -> f64 {
-        let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty);
+        let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty.exponent());
         let covered = |key: usize| {
             let sum: f64 = steps.iter().map(|step| f64::from(step[key])).sum();
             sum.clamp(1e-6, 1.0).ln()

@@ -16,13 +16,13 @@ fn it_answers_as_the_program_does() {
     let server = Server::start("");
     let body = json!({
         "texts": TEXTS,
-        "search": { "beam": 4, "n_best": 2, "length_penalty": 0.6, "min_length": 1, "prefix": "a" },
+        "search": { "beam": 4, "n_best": 2, "length_penalty": "gnmt:0.6", "min_length": 1, "prefix": "a" },
     });
     let (status, answer) = server.ask(TRANSLATE, &body);
     assert_eq!(status, 200, "{answer}");
     let args = [&["translate", "--model", ".", "--threads", "1"][..], &TEXTS].concat();
     let search =
-        "--format jsonl --beam 4 --n-best 2 --length-penalty 0.6 --min-length 1 --prefix a";
+        "--format jsonl --beam 4 --n-best 2 --length-penalty gnmt:0.6 --min-length 1 --prefix a";
     let search: Vec<&str> = search.split(' ').collect();
     let lines = succeed(&trained().0, &[&args[..], &search].concat());
     let results = answer["results"].as_array().unwrap();
@@ -43,7 +43,8 @@ fn it_answers_as_the_program_does() {
     assert!(server.translate(&TEXTS).iter().eq(greedy.lines()));
 
     // A field that is null is left out.
-    let search = "beam n_best mass length_penalty coverage_penalty min_length max_length prefix";
+    let search = "beam n_best mass length_penalty coverage_penalty repetition_penalty no_repeat_ngram_size \
+                  min_length max_length prefix";
     let fields = search.split(' ').map(|name| (name.into(), Value::Null));
     let search: serde_json::Map<String, Value> = fields.collect();
     for search in [Value::Null, search.into()] {
@@ -81,6 +82,10 @@ CONTROL | 400 | expected value
 {"texts": "a"} | 400 | invalid type: string "a", expected an array
 {"texts": ["a"], "unknown": "Skip"} | 400 | unknown variant `Skip`, expected one of `error`, `skip`, `unk`
 {"texts": ["a"], "search": {"mass": "1"}} | 400 | invalid type: string "1", expected a number
+{"texts": ["a"], "search": {"length_penalty": 0.6}} | 400 | average:0.6 (log p / n^0.6, as transformers,
+{"texts": ["a"], "search": {"length_penalty": [1]}} | 400 | expected average:A or gnmt:A
+{"texts": ["a"], "search": {"length_penalty": "gnmt:1"}} | 422 | expected a beam of two or more
+{"texts": ["a"], "search": {"repetition_penalty": 0}} | 422 | the repetition penalty: expected a number above 0, found 0
 {"texts": ["a"], "search": {"beam": 2.5}} | 422 | search.beam: expected a whole number from 1 to 64, found 2.5
 {"texts": ["a"], "beams": 3} | 400 | unknown field `beams`
 {"texts": ["a"], "search": {"mass": 1}, "texts": ["b"]} | 400 | duplicate field `texts`
@@ -131,7 +136,7 @@ CONTROL | 400 | expected value
 
     assert_eq!(server.translate(&["abc"]).len(), 1);
     server.assert_counted(&[
-        r#"seq2seq_requests_total{kind="translate",status="400"} 15"#,
+        r#"seq2seq_requests_total{kind="translate",status="400"} 17"#,
         r#"seq2seq_requests_total{kind="translate",status="413"} 3"#,
         r#"seq2seq_requests_total{kind="translate",status="200"} 1"#,
         "seq2seq_batch_sources_count 1",
