@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use crate::objects::{self, BIG_ENDIAN, element_size, key_of, storage_of};
+use crate::objects::{self, BIG_ENDIAN, Elements, element_size, key_of, storage_of};
 use crate::pickle::{Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 use crate::text::shown;
@@ -51,12 +51,15 @@ pub(crate) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
     let pickle = Pickle::read(&mut file)?;
     let keys = Pickle::read(&mut file)?;
     let places = places(&mut file, &pickle, &keys)?;
-    objects::tensors(pickle, move |key| match places.get(key) {
-        Some(bytes) => Ok(Place::Bytes(bytes.clone())),
-        None => Err(format!(
-            "its storage `{}` is cut off, or behind one of a length that is not known",
-            shown(key)
-        )),
+    objects::tensors(pickle, move |elements| match elements {
+        Elements::Storage(key) => match places.get(&key) {
+            Some(bytes) => Ok(Place::Bytes(bytes.clone())),
+            None => Err(format!(
+                "its storage `{}` is cut off, or behind one of a length that is not known",
+                shown(&key)
+            )),
+        },
+        Elements::Bytes(_) => Err("expected a tensor of PyTorch's, got an array of NumPy's".into()),
     })
 }
 

@@ -14,6 +14,8 @@ const MAX_TEXT_LEN: u64 = 1 << 16;
 
 pub(crate) struct Machine<'a, R> {
     input: &'a mut R,
+    /// The bytes that were read.
+    at: u64,
     stack: Vec<Value>,
     /// The heights of the stack at its marks.
     marks: Vec<usize>,
@@ -29,6 +31,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
     pub(crate) fn new(input: &'a mut R) -> Self {
         Self {
             input,
+            at: 0,
             stack: Vec::new(),
             marks: Vec::new(),
             memo: HashMap::new(),
@@ -72,9 +75,9 @@ impl<'a, R: BufRead> Machine<'a, R> {
             b'U' | 0x8c => self.len::<1>().and_then(|len| self.text(len))?, // SHORT_BINSTRING, ..
             b'T' | b'X' => self.len::<4>().and_then(|len| self.text(len))?, // BINSTRING, BINUNICODE
             0x8d => self.len::<8>().and_then(|len| self.text(len))?,
-            b'C' => self.len::<1>().and_then(|len| self.skip(len))?, // SHORT_BINBYTES
-            b'B' => self.len::<4>().and_then(|len| self.skip(len))?,
-            0x8e | 0x96 => self.len::<8>().and_then(|len| self.skip(len))?, // .., BYTEARRAY8
+            b'C' => self.len::<1>().and_then(|len| self.raw(len))?, // SHORT_BINBYTES
+            b'B' => self.len::<4>().and_then(|len| self.raw(len))?,
+            0x8e | 0x96 => self.len::<8>().and_then(|len| self.raw(len))?, // .., BYTEARRAY8
             0x82 => self.skip(1)?, // EXT1, a class by its number in a registry
             0x83 => self.skip(2)?,
             0x84 => self.skip(4)?,
@@ -265,6 +268,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes).map_err(ended)?;
+        self.at += N as u64;
         Ok(bytes)
     }
 
@@ -286,7 +290,15 @@ impl<'a, R: BufRead> Machine<'a, R> {
         if (content.len() as u64) < len {
             return Err(ended("unexpected end of file"));
         }
+        self.at += len;
         Ok(content)
+    }
+
+    /// Bytes, which stay where they are.
+    fn raw(&mut self, len: u64) -> Result<Value, String> {
+        let start = self.at;
+        self.skip(len)?;
+        Ok(self.add(Object::Bytes(start..self.at)))
     }
 
     fn skip(&mut self, len: u64) -> Result<Value, String> {
@@ -294,6 +306,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
         if skipped < len {
             return Err(ended("unexpected end of file"));
         }
+        self.at += len;
         Ok(Value::Other)
     }
 
@@ -320,7 +333,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
     fn line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
         let mut input = self.input.by_ref().take(MAX_TEXT_LEN);
-        input.read_until(b'\n', &mut line).map_err(ended)?;
+        self.at += input.read_until(b'\n', &mut line).map_err(ended)? as u64;
         if line.pop() != Some(b'\n') {
             return Err("it has a line without an end".to_string());
         }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Display;
+use std::ops::Range;
 
 use crate::ElementType;
 use crate::layout::Layout;
+use crate::paddle;
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
@@ -21,10 +23,13 @@ const MAX_DEPTH: usize = 200;
 
 /// The most values that are looked at, and the most bytes of names: what is shared is looked at again under each name.
 const MAX_VISITS: usize = 1 << 23;
-const MAX_NAME_BYTES: usize = 1 << 26;
+pub(crate) const MAX_NAME_BYTES: usize = 1 << 26;
 
 /// The tables of a `torch.nn.Module`, whose state dict is what they hold.
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
+/// The module of the classes of a program of TorchScript's, whose objects have their tensors as attributes.
+const SCRIPT: &str = "__torch__";
 
 /// A storage of a pickle, by its persistent id.
 pub(crate) struct Storage<'a> {
@@ -35,11 +40,19 @@ pub(crate) struct Storage<'a> {
     pub(crate) len: usize,
 }
 
-/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds a storage
-/// by its key.
+/// The elements of a tensor, as its pickle names them.
+pub(crate) enum Elements {
+    /// A storage beside the pickle, by its key.
+    Storage(String),
+    /// Bytes of the pickle.
+    Bytes(Range<u64>),
+}
+
+/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds their
+/// elements.
 pub(crate) fn tensors(
     pickle: Pickle,
-    place: impl Fn(&str) -> Result<Place, String> + 'static,
+    place: impl Fn(Elements) -> Result<Place, String> + 'static,
 ) -> Result<Tensors, String> {
     let mut names = Names {
         pickle: &pickle,
@@ -56,9 +69,8 @@ pub(crate) fn tensors(
             let value = found.get(name)?;
             let value = value.ok_or_else(|| "expected one tensor of this name, got several".into());
             Some(value.and_then(|value| {
-                let (layout, storage) = tensor(&pickle, value)?;
-                let place = place(&storage)?;
-                Ok(StoredTensor::new(layout, place))
+                let (layout, elements) = tensor(&pickle, value)?;
+                Ok(StoredTensor::new(layout, place(elements)?))
             }))
         }),
     })
@@ -98,6 +110,9 @@ impl Names<'_> {
                         .into_iter()
                         .try_for_each(|table| self.visit(table, depth + 1)),
                     Contents::Items(items) => self.items(&items, depth),
+                    Contents::Named(array) => {
+                        array.map_or(Ok(()), |array| self.visit(array, depth + 1))
+                    }
                     Contents::None => self.found(value),
                 }
             }
@@ -162,6 +177,8 @@ impl Names<'_> {
 enum Contents {
     Tables(Vec<Value>),
     Items(Vec<[Value; 2]>),
+    /// A tensor of Paddle's, which is a tuple of its own name and an array.
+    Named(Option<Value>),
     None,
 }
 
@@ -169,6 +186,16 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
     let tables = MODULE_TABLES.map(|table| pickle.get(call.state, table));
     if tables.iter().all(Option::is_some) {
         return Contents::Tables(tables.into_iter().flatten().collect());
+    }
+    let [module, name] = pickle.global(call.callable).unwrap_or_default();
+    match (pickle.object(call.state), pickle.list(call.arguments)) {
+        (Some(Object::Dict(attributes)), _) if module.starts_with(SCRIPT) => {
+            return Contents::Items(attributes.clone());
+        }
+        (_, Some([pair])) if name == "tuple" => {
+            return Contents::Named(pickle.list(*pair).and_then(<[_]>::last).copied());
+        }
+        _ => {}
     }
     if !is_ordered_dict(pickle, call) && call.items.is_empty() {
         return Contents::None;
@@ -190,8 +217,8 @@ fn listed_pairs<'a>(pickle: &'a Pickle, call: &Call) -> &'a [Value] {
     }
 }
 
-/// The tensor that a call makes, and the key of its storage.
-fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
+/// The tensor that a call makes, and where its elements are.
+fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
     let mut value = value;
     // A parameter is made of a tensor.
     for _ in 0..MAX_DEPTH {
@@ -207,6 +234,10 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
             ) => {
                 value = *data;
                 continue;
+            }
+            ("numpy._core.multiarray" | "numpy.core.multiarray", "_reconstruct", _) => {
+                let (layout, bytes) = paddle::array(pickle, call)?;
+                return Ok((layout, Elements::Bytes(bytes)));
             }
             ("torch._utils", "_rebuild_tensor", [storage, offset, shape, strides]) => {
                 (storage, [*offset, *shape, *strides], &[][..])
@@ -260,16 +291,16 @@ fn view_of(
     storage: Value,
     dtype: Option<[&str; 2]>,
     view: [Value; 3],
-) -> Result<(Layout, String), String> {
+) -> Result<(Layout, Elements), String> {
     let Some(Object::Persistent(id)) = pickle.object(storage) else {
         return Err(unreadable("a tensor without a storage"));
     };
     let storage = storage_of(pickle, *id)?;
     let [_, class] = storage.class;
     let [module, name] = dtype.unwrap_or(storage.class);
-    let own = element_type(class);
-    let dtype = match element_type(name) {
-        Some(dtype) if own.is_none_or(|own| own == dtype) => dtype,
+    let own = ElementType::of(class).ok();
+    let dtype = match ElementType::of(name) {
+        Ok(dtype) if own.is_none_or(|own| own == dtype) => dtype,
         _ => return Err(unreadable(&format!("{module}.{name}"))),
     };
     // A storage without a type has bytes.
@@ -286,7 +317,7 @@ fn view_of(
     };
     let capacity = storage.len.saturating_mul(size) / dtype.size();
     let layout = Layout::new(dtype, shape, strides, offset, capacity)?;
-    Ok((layout, storage.key))
+    Ok((layout, Elements::Storage(storage.key)))
 }
 
 /// The storage with a persistent id.
@@ -317,7 +348,7 @@ pub(crate) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
     }
 }
 
-fn size_of(value: Value) -> Option<usize> {
+pub(crate) fn size_of(value: Value) -> Option<usize> {
     match value {
         Value::Int(size) => usize::try_from(size).ok(),
         _ => None,
@@ -335,29 +366,9 @@ fn unreadable(got: &str) -> String {
     )
 }
 
-/// The type of the elements of a storage's class or of a `torch.dtype`.
-fn element_type(name: &str) -> Option<ElementType> {
-    Some(match name {
-        "FloatStorage" | "float32" => ElementType::F32,
-        "DoubleStorage" | "float64" => ElementType::F64,
-        "HalfStorage" | "float16" => ElementType::F16,
-        "BFloat16Storage" | "bfloat16" => ElementType::Bf16,
-        "LongStorage" | "int64" => ElementType::I64,
-        "IntStorage" | "int32" => ElementType::I32,
-        "ShortStorage" | "int16" => ElementType::I16,
-        "CharStorage" | "int8" => ElementType::I8,
-        "uint64" => ElementType::U64,
-        "uint32" => ElementType::U32,
-        "uint16" => ElementType::U16,
-        "ByteStorage" | "uint8" => ElementType::U8,
-        "BoolStorage" | "bool" => ElementType::Bool,
-        _ => return None,
-    })
-}
-
 /// Bytes of an element of a storage's class, of those that cannot be read, too.
 pub(crate) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
-    if let Some(dtype) = element_type(class) {
+    if let Ok(dtype) = ElementType::of(class) {
         return Some(dtype.size());
     }
     Some(match class {

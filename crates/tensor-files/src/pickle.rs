@@ -7,6 +7,7 @@
 //! `PytorchStore`, refuses a whole file for one tensor that it cannot represent.
 
 use std::io::BufRead;
+use std::ops::Range;
 
 use crate::machine::Machine;
 
@@ -16,7 +17,7 @@ pub(crate) enum Value {
     Bool(bool),
     Int(i64),
     Object(usize),
-    /// None, a float, bytes, an integer of more than 64 bits: nothing that names or describes a tensor.
+    /// None, a float, an integer of more than 64 bits: nothing that names or describes a tensor.
     Other,
 }
 
@@ -24,6 +25,8 @@ pub(crate) enum Value {
 #[derive(Debug)]
 pub(crate) enum Object {
     Text(String),
+    /// Bytes, by their place in the pickle.
+    Bytes(Range<u64>),
     /// A list, a tuple or a set.
     List(Vec<Value>),
     Dict(Vec<[Value; 2]>),

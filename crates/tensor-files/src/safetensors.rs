@@ -2,12 +2,11 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::ElementType;
 use crate::foreign;
-use crate::layout::Layout;
-use crate::stored::{Place, StoredTensor, Tensors};
+use crate::stored::{FoundTensor, StoredTensor, Tensors};
 use crate::text::shown;
 
 /// Bytes before the header, which are its length.
@@ -59,34 +58,9 @@ pub(crate) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tenso
     })
 }
 
-fn stored(info: &TensorInfo, data: u64) -> Result<StoredTensor, String> {
-    let Some(dtype) = element_type(info.dtype) else {
-        return Err(format!(
-            "expected a tensor of real numbers of 8 to 64 bits, got {:?}",
-            info.dtype
-        ));
-    };
+fn stored(info: &TensorInfo, data: u64) -> FoundTensor {
     let (start, end) = info.data_offsets;
-    let layout = Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?;
-    let place = Place::Bytes(data + start as u64..data + end as u64);
-    Ok(StoredTensor::new(layout, place))
-}
-
-fn element_type(dtype: Dtype) -> Option<ElementType> {
-    Some(match dtype {
-        Dtype::F64 => ElementType::F64,
-        Dtype::F32 => ElementType::F32,
-        Dtype::F16 => ElementType::F16,
-        Dtype::BF16 => ElementType::Bf16,
-        Dtype::I64 => ElementType::I64,
-        Dtype::I32 => ElementType::I32,
-        Dtype::I16 => ElementType::I16,
-        Dtype::I8 => ElementType::I8,
-        Dtype::U64 => ElementType::U64,
-        Dtype::U32 => ElementType::U32,
-        Dtype::U16 => ElementType::U16,
-        Dtype::U8 => ElementType::U8,
-        Dtype::BOOL => ElementType::Bool,
-        _ => return None,
-    })
+    let bytes = data + start as u64..data + end as u64;
+    let shape = info.shape.iter().map(|&size| size as u64).collect();
+    StoredTensor::in_order(ElementType::of(&format!("{:?}", info.dtype))?, shape, bytes)
 }

@@ -1,0 +1,64 @@
+//! The `.params` of MXNet, as Gluon's `save_parameters` and `mxnet.nd.save` write them: arrays, then their names.
+
+use std::fs::File;
+
+use crate::ElementType;
+use crate::input::Input;
+use crate::layout::MAX_AXES;
+use crate::stored::{FoundTensor, StoredTensor, Tensors};
+
+/// The file's own number, with which it starts.
+pub(crate) const START: &[u8] = b"\x12\x01\0\0\0\0\0\0";
+
+/// The number with which an array starts, and that of one that may have no axes and one element.
+const ARRAY: u64 = 0xF993_FAC9;
+const NUMPY_ARRAY: u64 = 0xF993_FACA;
+
+/// The arrays by their names, or by their numbers where there are no names.
+pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
+    let mut input = Input::new(file, len)?;
+    let arrays = named(&mut input);
+    let arrays = arrays.map_err(|reason| format!("its list of arrays is malformed: {reason}"))?;
+    Ok(Tensors::of(arrays.into_iter().collect()))
+}
+
+fn named(input: &mut Input) -> Result<Vec<(String, FoundTensor)>, String> {
+    input.skip(16)?;
+    let count = input.number(8)?;
+    let mut arrays = Vec::new();
+    for index in 0..count {
+        let array = array(input).map_err(|reason| format!("array {index} of {count}: {reason}"))?;
+        arrays.push((index.to_string(), array));
+    }
+    let names = input.number(8)?;
+    if names != 0 && names != count {
+        return Err(format!("expected {count} names, got {names}"));
+    }
+    for (name, _) in arrays.iter_mut().take(names as usize) {
+        let len = input.number(8)?;
+        *name = input.text(len)?;
+    }
+    Ok(arrays)
+}
+
+/// The next array. It is an error here where nothing behind it could be found.
+fn array(input: &mut Input) -> Result<FoundTensor, String> {
+    let (start, storage) = (input.number(4)?, input.number(4)?);
+    if !matches!((start, storage), (ARRAY | NUMPY_ARRAY, 0)) {
+        return Err(format!(
+            "expected a dense one of MXNet 1.0 or later, got the start {start:#x} and the kind {storage}"
+        ));
+    }
+    let axes = input.number(4)?;
+    if axes == 0 && start == ARRAY {
+        return Ok(Err("expected elements, got an array without".to_string()));
+    }
+    let sizes = (0..axes.min(MAX_AXES as u64 + 1)).map(|_| input.number(8));
+    let shape = sizes.collect::<Result<Vec<_>, _>>()?;
+    input.skip(8)?; // of the device
+    let element_type = ElementType::of(&format!("MXNet:{}", input.number(4)?))?;
+    let size = element_type.size() as u64;
+    let len = shape.iter().copied().try_fold(size, u64::checked_mul);
+    let bytes = input.skip(len.unwrap_or(u64::MAX))?;
+    Ok(StoredTensor::in_order(element_type, shape, bytes))
+}

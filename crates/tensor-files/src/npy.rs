@@ -1,0 +1,103 @@
+//! NumPy's `.npy`, an array, and `.npz`, a zip archive of them.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::ElementType;
+use crate::archive::Archive;
+use crate::layout::Layout;
+use crate::stored::{Place, StoredTensor, Tensors};
+use crate::text::shown;
+
+/// The first bytes of an array.
+pub(crate) const START: &[u8] = b"\x93NUMPY";
+
+/// The name of an array without an archive, as `numpy.savez` calls one without a name.
+const ALONE: &str = "arr_0";
+
+/// The most bytes before the elements.
+const MAX_HEADER: u64 = 1 << 16;
+
+/// What Python writes otherwise than JSON.
+#[rustfmt::skip] // a table
+const SIGNS: [[&str; 2]; 7] =
+    [["'", "\""], ["(", "["], [")", "]"], ["True", "true"], ["False", "false"], [",]", "]"], [",}", "}"]];
+
+/// The array of a `.npy`, `arr_0`.
+pub(crate) fn tensor(mut file: &File, len: u64) -> Result<Tensors, String> {
+    let mut start = Vec::new();
+    file.rewind()
+        .and_then(|()| file.take(MAX_HEADER).read_to_end(&mut start))
+        .map_err(|error| error.to_string())?;
+    let (layout, start) = layout(&start, len)?;
+    let found = StoredTensor::new(layout, Place::Bytes(start as u64..len));
+    Ok(Tensors::of([(ALONE.to_string(), Ok(found))].into()))
+}
+
+/// The arrays of an `.npz` by the names of its entries. A header is read when its array is asked for.
+pub(crate) fn tensors(archive: Archive) -> Tensors {
+    let names = archive.names_with_end(".npy");
+    let archive = Rc::new(RefCell::new(archive));
+    Tensors {
+        names: names.clone(),
+        find: Box::new(move |name| {
+            let name = names.contains(name).then(|| format!("{name}.npy"))?;
+            let start = archive.borrow_mut().start(&name, MAX_HEADER);
+            let layout = start.and_then(|(start, len)| layout(&start, len));
+            let archive = archive.clone();
+            Some(layout.map(|(layout, start)| {
+                StoredTensor::new(
+                    layout,
+                    Place::Entry {
+                        archive,
+                        name,
+                        start,
+                    },
+                )
+            }))
+        }),
+    }
+}
+
+/// The layout of an array of `len` bytes that begins with `start`, and the bytes before its elements.
+fn layout(start: &[u8], len: u64) -> Result<(Layout, usize), String> {
+    let (text, at) = header(start).ok_or("expected a header of NumPy's, got none that ends")?;
+    let text: String = text.chars().filter(|sign| !sign.is_whitespace()).collect();
+    let text = SIGNS
+        .iter()
+        .fold(text, |text, [from, to]| text.replace(from, to));
+    let read = || {
+        let dict: Value = serde_json::from_str(&text).ok()?;
+        let sizes = dict["shape"].as_array()?.iter();
+        let sizes = sizes.map(|size| usize::try_from(size.as_u64()?).ok());
+        let descr = dict["descr"].as_str()?.to_string();
+        Some((
+            descr,
+            dict["fortran_order"].as_bool()?,
+            sizes.collect::<Option<_>>()?,
+        ))
+    };
+    let (descr, is_fortran, shape) = read().ok_or_else(|| {
+        let text = shown(&text);
+        format!("expected `descr`, `fortran_order` and `shape` in its header, got `{text}`")
+    })?;
+    let bytes = len.saturating_sub(at as u64);
+    let layout = Layout::in_order(ElementType::of_numpy(&descr)?, shape, is_fortran, bytes)?;
+    Ok((layout, at))
+}
+
+/// The text of a header of the versions 1 to 3, and where it ends.
+fn header(start: &[u8]) -> Option<(String, usize)> {
+    let (at, len) = match start.strip_prefix(START)? {
+        [1, _, len @ ..] => (10, u16::from_le_bytes(*len.first_chunk()?).into()),
+        [2 | 3, _, len @ ..] => (12, u32::from_le_bytes(*len.first_chunk()?)),
+        _ => return None,
+    };
+    let end = at + len as usize;
+    let text = String::from_utf8_lossy(start.get(at..end)?);
+    Some((text.into_owned(), end))
+}
