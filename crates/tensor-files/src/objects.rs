@@ -192,6 +192,8 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
         (Some(Object::Dict(attributes)), _) if module.starts_with(SCRIPT) => {
             return Contents::Items(attributes.clone());
         }
+        // Its lists hold tensors that it has elsewhere.
+        _ if module == "torch.jit._pickle" => return Contents::Named(None),
         (_, Some([pair])) if name == "tuple" => {
             return Contents::Named(pickle.list(*pair).and_then(<[_]>::last).copied());
         }

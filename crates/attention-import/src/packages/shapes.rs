@@ -13,26 +13,50 @@ impl Sizes {
         self.0[&letter]
     }
 
-    /// Takes over the sizes that are new in a tensor of the shape `got`.
+    /// Takes over the sizes that are new in a tensor of the shape `got`. The input of a layer behind another is as long
+    /// as a state.
     ///
     /// # Errors
     /// The shape that was expected, if `got` does not fit it.
-    pub(super) fn fit(&mut self, shape: &str, got: &[usize]) -> Result<(), String> {
+    pub(super) fn fit(&mut self, shape: &str, got: &[usize], layer: usize) -> Result<(), String> {
+        let shape = &shape.replace('I', if layer > 0 { "H" } else { "I" });
         let axes: Vec<&str> = shape.split_whitespace().collect();
         let mut pairs = axes.iter().zip(got);
         let fits = axes.len() == got.len() && pairs.all(|(axis, &size)| self.fit_axis(axis, size));
         if fits { Ok(()) } else { Err(self.shown(&axes)) }
     }
 
-    /// An axis has at most one letter that is new, which stands for what the others leave of its size.
+    /// Takes over a number of heads, if there are heads and no tensor says it.
+    ///
+    /// # Errors
+    /// If there is none, or it does not divide the number of hidden units.
+    pub(super) fn fit_heads(&mut self, given: Option<usize>) -> Result<(), String> {
+        if self.known('N').is_some() || self.known('V').is_none() {
+            return Ok(());
+        }
+        let size = self.of('A');
+        match given {
+            Some(number) if number > 0 && size.is_multiple_of(number) => {
+                self.0.insert('N', number);
+                Ok(())
+            }
+            other => Err(format!(
+                "expected `with_num_heads` of a number that divides {size}, got {other:?}: no file says it"
+            )),
+        }
+    }
+
+    /// An axis has at most one letter that is new, which stands for what the others leave of its size, once or in equal
+    /// parts.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
         let new = letters(axis).find(|letter| self.known(*letter).is_none());
         let known: usize = letters(axis).filter_map(|letter| self.known(letter)).sum();
+        let parts = letters(axis).filter(|letter| new == Some(*letter)).count();
         match new {
             // A kernel has a middle.
             Some(letter) if size > known && (letter != 'W' || size % 2 == 1) => {
-                self.0.insert(letter, size - known);
-                true
+                self.0.insert(letter, (size - known) / parts);
+                (size - known).is_multiple_of(parts)
             }
             Some(_) => false,
             None => size == known,
@@ -64,9 +88,15 @@ fn name(letter: char) -> &'static str {
         'A' => "num_hiddens",
         'C' => "filters",
         'D' => "key_size",
+        'H' => "hidden_size",
+        'I' => "input_size",
+        'N' => "num_heads",
         'O' => "output_size",
         'P' => "previous_output_size",
         'Q' => "query_size",
+        'S' => "head_size",
+        'U' => "value_head_size",
+        'V' => "value_size",
         'W' => "odd kernel_size",
         _ => "any",
     }

@@ -5,6 +5,7 @@ mod additive;
 mod changed;
 mod files;
 mod formats;
+mod frameworks;
 mod hostile;
 mod multi_head_references;
 mod packages;
