@@ -53,29 +53,28 @@ pub(crate) enum Contents {
 /// The tensors of an archive, whose entries tell what wrote it.
 pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
     let mut archive = Archive::open(file)?;
-    if archive.has_root("data.pkl") {
+    if archive.find_root("data.pkl")? {
         return archive.pickled();
     }
-    if archive.has_root(exported::CONFIG) {
-        archive.check_order()?;
+    if archive.find_root(exported::CONFIG)? {
         return exported::tensors(archive);
     }
     #[cfg(feature = "hdf5")]
-    if archive.has_root(KERAS) {
+    if archive.find_root(KERAS)? {
         return match archive.contents(KERAS)? {
             Contents::Stored { bytes, .. } => {
                 hdf5::tensors(archive.zip.into_inner().into_inner(), bytes)
             }
-            Contents::Compressed { .. } => {
-                Err(format!("its entry `{KERAS}` is compressed: unpack it"))
-            }
+            _ => Err(format!("its entry `{KERAS}` is compressed: unpack it")),
         };
     }
-    if archive.has_root(".npy") {
+    if !archive.names_with_end(npy::END).is_empty() {
         return Ok(npy::tensors(archive));
     }
-    let names = archive.zip.file_names().flatten();
-    let format = names.into_iter().find_map(|name| foreign::of_entry(&name));
+    let format = archive
+        .names_with_end("")
+        .iter()
+        .find_map(|name| foreign::of_entry(name));
     Err(foreign::refused(format.unwrap_or(foreign::ARCHIVE)))
 }
 
@@ -96,46 +95,18 @@ impl Archive {
         Ok(Self { zip, root })
     }
 
-    /// Whether there is an entry of this name in a folder, the shortest of which is then the root; of a name that begins
-    /// with a dot, whether there is any.
-    fn has_root(&mut self, name: &str) -> bool {
-        let names = self.zip.file_names().flatten();
-        let roots = names.filter_map(|entry| entry.strip_suffix(name).map(str::to_string));
-        if name.starts_with('.') {
-            return roots.count() > 0;
-        }
+    /// Whether there is an entry of this name, the shortest folder of which is then the root.
+    fn find_root(&mut self, name: &str) -> Result<bool, String> {
+        let roots = self.names_with_end(name).into_iter();
         let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
-        let shortest = roots.min_by_key(String::len);
-        let is_there = shortest.is_some();
-        self.root = shortest.unwrap_or_default();
-        is_there
-    }
-
-    /// The tensors of its pickle.
-    fn pickled(mut self) -> Result<Tensors, String> {
-        self.check_order()?;
-        let pickle = self.small("data.pkl", MAX_HEADER)?.unwrap_or_default();
-        let pickle = Pickle::read(&mut pickle.as_slice())?;
-        let archive = Rc::new(RefCell::new(self));
-        objects::tensors(pickle, move |elements| {
-            let (name, start) = match elements {
-                Elements::Storage(key) => (format!("data/{key}"), 0),
-                Elements::Bytes(bytes) => ("data.pkl".to_string(), bytes.start as usize),
-            };
-            let archive = archive.clone();
-            Ok(Place::Entry {
-                archive,
-                name,
-                start,
-            })
-        })
-    }
-
-    fn check_order(&mut self) -> Result<(), String> {
-        match self.small("byteorder", MAX_WORD)?.as_deref() {
-            None | Some(b"little") => Ok(()),
-            _ => Err(BIG_ENDIAN.to_string()),
+        let Some(root) = roots.min_by_key(String::len) else {
+            return Ok(false);
+        };
+        self.root = root;
+        if self.index("byteorder").is_ok() && self.small("byteorder", MAX_WORD)? != b"little" {
+            return Err(BIG_ENDIAN.to_string());
         }
+        Ok(true)
     }
 
     /// The names that end so, without the end.
@@ -145,9 +116,32 @@ impl Archive {
         names.collect()
     }
 
+    /// The tensors of its pickle.
+    fn pickled(mut self) -> Result<Tensors, String> {
+        let pickle = self.small("data.pkl", MAX_HEADER)?;
+        let pickle = Pickle::read(&mut pickle.as_slice())?;
+        let archive = Rc::new(RefCell::new(self));
+        objects::tensors(pickle, move |elements| {
+            let (name, start) = match elements {
+                Elements::Storage(key) => (format!("data/{key}"), 0),
+                Elements::Bytes(bytes) => ("data.pkl".to_string(), bytes.start as usize),
+            };
+            Ok(Place::Entry(archive.clone(), name, start))
+        })
+    }
+
+    /// The content of an entry of at most `most` bytes.
+    pub(crate) fn small(&mut self, name: &str, most: u64) -> Result<Vec<u8>, String> {
+        let (content, len) = self.start(name, most)?;
+        match len > most {
+            true => Err(format!("its entry `{name}` has more than {most} bytes")),
+            false => Ok(content),
+        }
+    }
+
     /// The first bytes of an entry, at most `most`, and the number of all.
     pub(crate) fn start(&mut self, name: &str, most: u64) -> Result<(Vec<u8>, u64), String> {
-        let index = self.index(name).ok_or_else(|| missing(name))?;
+        let index = self.index(name)?;
         let entry = self.entry(index)?;
         let (len, mut start) = (entry.size(), Vec::new());
         let read = entry.take(most).read_to_end(&mut start);
@@ -155,21 +149,10 @@ impl Archive {
         Ok((start, len))
     }
 
-    /// The content of an entry of at most `most` bytes, if it is there.
-    pub(crate) fn small(&mut self, name: &str, most: u64) -> Result<Option<Vec<u8>>, String> {
-        if self.index(name).is_none() {
-            return Ok(None);
-        }
-        match self.start(name, most + 1)? {
-            (content, _) if content.len() as u64 > most => {
-                Err(format!("its entry `{name}` has more than {most} bytes"))
-            }
-            (content, _) => Ok(Some(content)),
-        }
-    }
-
-    fn index(&self, name: &str) -> Option<usize> {
-        self.zip.index_for_name(&format!("{}{name}", self.root))
+    fn index(&self, name: &str) -> Result<usize, String> {
+        let index = self.zip.index_for_name(&format!("{}{name}", self.root));
+        let key = name.strip_prefix("data/").unwrap_or(name);
+        index.ok_or_else(|| format!("expected a storage `{}`, got none", shown(key)))
     }
 
     /// An entry, uncompressed, whose checksum is compared at its end. A checksum of 0 is none: `torch.save` has an
@@ -183,7 +166,7 @@ impl Archive {
 
     /// Where the bytes of an entry are.
     pub(crate) fn contents(&mut self, name: &str) -> Result<Contents, String> {
-        let index = self.index(name).ok_or_else(|| missing(name))?;
+        let index = self.index(name)?;
         let entry = self.zip.by_index_raw(index).map_err(unreadable)?;
         if entry.compression() != CompressionMethod::Stored {
             return Ok(Contents::Compressed { index });
@@ -207,13 +190,11 @@ impl Archive {
     ) -> Result<Vec<u8>, String> {
         let mut entry = self.entry(index)?;
         let mut content = Vec::new();
-        copy(
-            &mut (&mut entry).take((start + range.start) as u64),
-            &mut sink(),
-        )
-        // One more, so that the end of the entry is seen, where its checksum is compared.
-        .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
-        .map_err(|error| format!("its storage cannot be read: {error}"))?;
+        let before = (start + range.start) as u64;
+        copy(&mut (&mut entry).take(before), &mut sink())
+            // One more, so that the end of the entry is seen, where its checksum is compared.
+            .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
+            .map_err(|error| format!("its storage cannot be read: {error}"))?;
         if content.len() < range.len() {
             return Err("its storage ends before its elements".to_string());
         }
@@ -232,11 +213,6 @@ fn is_several(mut file: &File) -> std::io::Result<bool> {
     let [len, offset] = [number(12), number(16)].map(u64::from);
     let is_end = end.starts_with(b"PK\x05\x06") && offset < u32::MAX.into();
     Ok(is_end && start > offset + len + long_end)
-}
-
-fn missing(name: &str) -> String {
-    let key = name.strip_prefix("data/").unwrap_or(name);
-    format!("expected a storage `{}`, got none", shown(key))
 }
 
 fn unreadable(error: ZipError) -> String {

@@ -39,22 +39,19 @@ impl ElementType {
         TYPES[self as usize].1
     }
 
-    /// The type that a format gives one of its names.
+    /// The type that a format gives one of its names, before which NumPy has the order of bytes.
     pub(crate) fn of(name: &str) -> Result<Self, String> {
-        let is_its = |names: &str| names.split(' ').any(|own| own == name);
-        let found = TYPES.iter().find(|(.., names)| is_its(names));
-        found.map(|found| found.0).ok_or_else(|| {
-            let got = shown(name);
-            format!("expected a tensor of real numbers of 8 to 64 bits, got {got}")
-        })
-    }
-
-    /// The type of NumPy's `descr`, `"<f4"`.
-    pub(crate) fn of_numpy(descr: &str) -> Result<Self, String> {
-        let found = Self::of(descr.trim_start_matches(['<', '>', '|', '=']))?;
-        match descr.starts_with('>') && found.size() > 1 {
-            true => Err(BIG_ENDIAN.to_string()),
-            false => Ok(found),
+        let own = name.trim_start_matches(['<', '>', '|', '=']);
+        let is_its = |names: &str| names.split(' ').any(|of_format| of_format == own);
+        match TYPES.iter().find(|(.., names)| is_its(names)) {
+            Some((_, size, _)) if name.starts_with('>') && *size > 1 => Err(BIG_ENDIAN.to_string()),
+            Some((found, ..)) => Ok(*found),
+            None => {
+                let got = shown(name);
+                Err(format!(
+                    "expected a tensor of real numbers of 8 to 64 bits, got {got}"
+                ))
+            }
         }
     }
 }

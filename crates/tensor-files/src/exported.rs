@@ -18,9 +18,8 @@ const STRIDED: u64 = 7;
 
 /// The parameters and buffers by their names.
 pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
-    let config = archive.small(CONFIG, MAX_HEADER)?.unwrap_or_default();
-    let config: Result<Value, _> = serde_json::from_slice(&config);
-    let config = config.map_err(|error| format!("expected `{CONFIG}` in JSON: {error}"))?;
+    let config = serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?);
+    let config: Value = config.map_err(|error| format!("expected `{CONFIG}` in JSON: {error}"))?;
     let table = config["config"].as_object();
     let table = table.ok_or_else(|| format!("expected a table `config` in `{CONFIG}`"))?;
     let archive = Rc::new(RefCell::new(archive));
@@ -53,14 +52,6 @@ fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {
     let (_, len) = archive.borrow_mut().start(&name, 0)?;
     let capacity = len as usize / element_type.size();
     let layout = Layout::new(element_type, shape, strides, offset, capacity)?;
-    let archive = archive.clone();
-    let start = 0;
-    Ok(StoredTensor::new(
-        layout,
-        Place::Entry {
-            archive,
-            name,
-            start,
-        },
-    ))
+    let place = Place::Entry(archive.clone(), name, 0);
+    Ok(StoredTensor::new(layout, place))
 }

@@ -129,11 +129,7 @@ impl TensorFile {
         let StoredTensor { layout, place, .. } = tensor;
         let mut elements = match place {
             Place::Bytes(bytes) => layout.gather(|range| self.bytes(bytes, None, range))?,
-            Place::Entry {
-                archive,
-                name,
-                start,
-            } => {
+            Place::Entry(archive, name, start) => {
                 let mut archive = archive.borrow_mut();
                 match archive.contents(name)? {
                     Contents::Stored { bytes, crc32 } => {

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::Mutex;
 
-use hdf5_pure::{Dataset, Datatype, DatatypeByteOrder, Error, FormatError, Group, Source};
+use hdf5_pure::{Dataset, Datatype, DatatypeByteOrder, Error, FormatError, Group, Layout, Source};
 
 use crate::ElementType;
 use crate::path::Path;
@@ -14,6 +14,9 @@ use crate::stored::{FoundTensor, StoredTensor, Tensors};
 
 /// The first bytes.
 pub(crate) const START: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+/// The deepest group that is looked through, which ends one that contains itself.
+const MAX_DEPTH: usize = 32;
 
 /// Bytes of a file that are HDF5.
 struct Part {
@@ -27,17 +30,10 @@ impl Source for Part {
     }
 
     fn read_at(&self, offset: u64, content: &mut [u8]) -> Result<(), FormatError> {
-        let failed = |reason: String| FormatError::Source(format!("at byte {offset}: {reason}"));
-        let left = self.len().checked_sub(offset);
-        if left.is_none_or(|left| left < content.len() as u64) {
-            return Err(failed(
-                "the file ends: a copy that was cut off?".to_string(),
-            ));
-        }
-        let start = SeekFrom::Start(self.bytes.start + offset);
+        let start = SeekFrom::Start(self.bytes.start.saturating_add(offset));
         let mut file = self.file.lock().expect("no reader panics");
         let read = file.seek(start).and_then(|_| file.read_exact(content));
-        read.map_err(|error| failed(error.to_string()))
+        read.map_err(|error| FormatError::Source(format!("at byte {offset}: {error}")))
     }
 }
 
@@ -45,36 +41,39 @@ impl Source for Part {
 pub(crate) fn tensors(file: File, bytes: Range<u64>) -> Result<Tensors, String> {
     let (start, mut found) = (bytes.start, BTreeMap::new());
     let file = Mutex::new(file);
-    let opened = hdf5_pure::File::from_source(Part { file, bytes });
-    opened
-        .map_err(text)
-        .and_then(|file| visit(&file.root(), start, &mut Path::default(), &mut found))
-        .map_err(|reason| format!("its HDF5 cannot be read: {reason}"))?;
+    let file = hdf5_pure::File::from_source(Part { file, bytes }).map_err(text);
+    let visited = file.and_then(|file| {
+        let mut path = Path::default();
+        visit(&file.root(), 0, start, &mut path, &mut found)
+    });
+    visited.map_err(|reason| format!("its HDF5 cannot be read: {reason}"))?;
     Ok(Tensors::of(found))
 }
 
 fn visit(
     group: &Group,
+    depth: usize,
     start: u64,
     path: &mut Path,
     found: &mut BTreeMap<String, FoundTensor>,
 ) -> Result<(), String> {
     for (name, dataset) in group.iter_datasets().map_err(text)? {
-        path.under(&name, |path| {
-            found.insert(path.name.clone(), tensor(&dataset, start));
-            Ok(())
-        })?;
+        let len = path.push("/", &name)?;
+        found.insert(path.name.clone(), tensor(&dataset, start));
+        path.name.truncate(len);
     }
     for (name, group) in group.iter_groups().map_err(text)? {
-        path.under(&name, |path| visit(&group, start, path, found))?;
+        let len = path.push("/", &name)?;
+        if depth < MAX_DEPTH {
+            visit(&group, depth + 1, start, path, found)?;
+        }
+        path.name.truncate(len);
     }
     Ok(())
 }
 
 /// An array of a file whose HDF5 starts at byte `start`.
 fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
-    use hdf5_pure::Layout::Contiguous;
-
     let (kind, size, order) = match dataset.datatype().map_err(text)? {
         Datatype::FloatingPoint {
             size, byte_order, ..
@@ -87,26 +86,23 @@ fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
         Datatype::Opaque { size, .. } => ("V", size, DatatypeByteOrder::LittleEndian),
         other => return Err(format!("expected a tensor of real numbers, got {other}")),
     };
-    let is_little = order == DatatypeByteOrder::LittleEndian;
-    let descr = format!("{}{kind}{size}", if is_little { "<" } else { ">" });
-    let shape = dataset.shape().map_err(text)?;
-    let bytes = match dataset.layout().map_err(text)? {
-        Contiguous {
-            address: Some(at),
-            size,
-        } => {
-            let at = start.saturating_add(at);
-            at..at.saturating_add(size)
-        }
-        // Nothing was written.
-        Contiguous { address: None, .. } => start..start,
-        other => {
-            return Err(format!(
-                "expected an array in one piece without filters, as Keras writes it, got {other:?}"
-            ));
-        }
+    let order = if order == DatatypeByteOrder::LittleEndian {
+        "<"
+    } else {
+        ">"
     };
-    StoredTensor::in_order(ElementType::of_numpy(&descr)?, shape, bytes)
+    let element_type = ElementType::of(&format!("{order}{kind}{size}"))?;
+    let shape = dataset.shape().map_err(text)?;
+    let layout = dataset.layout().map_err(text)?;
+    let Layout::Contiguous { address, size } = layout else {
+        return Err(format!(
+            "expected an array in one piece without filters, got {layout:?}"
+        ));
+    };
+    // Nothing is anywhere if nothing was written.
+    let size = if address.is_some() { size } else { 0 };
+    let start = start.saturating_add(address.unwrap_or(0));
+    StoredTensor::in_order(element_type, shape, start..start.saturating_add(size))
 }
 
 fn text(error: Error) -> String {

@@ -75,11 +75,10 @@ impl Layout {
         }
         let strides = row_major(&shape);
         let layout = Self::new(element_type, shape, strides, 0, capacity)?;
-        Ok(if is_fortran {
-            layout.transpose()
-        } else {
-            layout
-        })
+        match is_fortran {
+            true => Ok(layout.transpose()),
+            false => Ok(layout),
+        }
     }
 
     pub(crate) fn element_type(&self) -> ElementType {
@@ -118,13 +117,6 @@ impl Layout {
     pub(crate) fn transpose(mut self) -> Self {
         self.shape.reverse();
         self.strides.reverse();
-        self
-    }
-
-    pub(crate) fn bf16_of_u16(mut self) -> Self {
-        if self.element_type == ElementType::U16 {
-            self.element_type = ElementType::Bf16;
-        }
         self
     }
 

@@ -14,6 +14,9 @@ use crate::stored::{FoundTensor, StoredTensor, Tensors};
 /// The number of the extension that is an array.
 const ARRAY: u64 = 1;
 
+/// The deepest nesting of maps.
+const MAX_DEPTH: usize = 64;
+
 /// The kind of a value. A `Scalar` is a number, a truth value or nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -24,33 +27,39 @@ enum Kind {
     Extension,
 }
 
-/// Whether a file that starts with `start` is a map whose first key is a text.
+/// Whether a file that starts with `start` is a map whose first key is a short text, as a small map's is.
 pub(crate) fn starts(start: &[u8]) -> bool {
-    let key = match start {
-        [0x81..=0x8f, key, ..] | [0xde, _, _, key, ..] | [0xdf, _, _, _, _, key, ..] => *key,
-        _ => return false,
-    };
-    matches!(key, 0xa1..=0xbf | 0xd9)
+    matches!(
+        start,
+        [0x81..=0x8f, 0xa1..=0xbf, ..] | [0xde, _, _, 0xa1..=0xbf, ..]
+    )
 }
 
 /// The arrays by their paths, `params/W_q/kernel`.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     let mut walk = Walk {
         input: Input::new(file, len)?,
+        path: Path::default(),
         found: BTreeMap::new(),
     };
-    let walked = walk.value(&mut Path::default());
+    let walked = walk.value(0);
     walked.map_err(|reason| format!("its MessagePack is malformed: {reason}"))?;
     Ok(Tensors::of(walk.found))
 }
 
 struct Walk<'a> {
     input: Input<'a>,
+    path: Path,
     found: BTreeMap<String, FoundTensor>,
 }
 
 impl Walk<'_> {
-    fn value(&mut self, path: &mut Path) -> Result<(), String> {
+    fn value(&mut self, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!(
+                "its maps lie in each other more than {MAX_DEPTH} deep"
+            ));
+        }
         match self.head()? {
             (Kind::Scalar, _) => {}
             (Kind::Bytes, len) => drop(self.input.skip(len)?.start),
@@ -60,7 +69,9 @@ impl Walk<'_> {
                         Kind::Map => self.text()?,
                         _ => index.to_string(),
                     };
-                    path.under(&key, |path| self.value(path))?;
+                    let len = self.path.push("/", &key)?;
+                    self.value(depth + 1)?;
+                    self.path.name.truncate(len);
                 }
             }
             (Kind::Extension, len) => {
@@ -68,7 +79,7 @@ impl Walk<'_> {
                 let end = self.input.at.saturating_add(len);
                 if kind == ARRAY {
                     let array = self.array()?;
-                    self.found.insert(path.name.clone(), array);
+                    self.found.insert(self.path.name.clone(), array);
                 }
                 let rest = end.checked_sub(self.input.at);
                 let rest = rest.ok_or_else(|| format!("an array goes on after byte {end}"))?;
@@ -107,25 +118,24 @@ impl Walk<'_> {
     /// The kind of a value, and its number or the length of its content.
     fn head(&mut self) -> Result<(Kind, u64), String> {
         let first = self.input.number(1)? as u8;
-        // The first of those that follow each other, whose lengths are numbers of 1, 2, 4 and 8 bytes.
-        let (kind, of, least) = match first {
-            0x00..=0x7f => return Ok((Kind::Scalar, first.into())),
-            0x80..=0x8f => return Ok((Kind::Map, (first & 0xf).into())),
-            0x90..=0x9f => return Ok((Kind::List, (first & 0xf).into())),
-            0xa0..=0xbf => return Ok((Kind::Bytes, (first & 0x1f).into())),
-            0xc0..=0xc3 | 0xe0..=0xff => return Ok((Kind::Scalar, 0)),
-            0xd4..=0xd8 => return Ok((Kind::Extension, 1 << (first - 0xd4))),
-            0xc4..=0xc6 => (Kind::Bytes, 0xc4, 1),
-            0xc7..=0xc9 => (Kind::Extension, 0xc7, 1),
-            0xca | 0xcb => (Kind::Scalar, 0xca, 4),
-            0xcc..=0xcf => (Kind::Scalar, 0xcc, 1),
-            0xd0..=0xd3 => (Kind::Scalar, 0xd0, 1),
-            0xd9..=0xdb => (Kind::Bytes, 0xd9, 1),
-            0xdc | 0xdd => (Kind::List, 0xdc, 2),
-            0xde | 0xdf => (Kind::Map, 0xde, 2),
+        // A length in the byte itself, or the size of one that follows.
+        let (kind, len, size) = match first {
+            0x00..=0x7f => (Kind::Scalar, first, 0),
+            0x80..=0x8f => (Kind::Map, first & 0xf, 0),
+            0x90..=0x9f => (Kind::List, first & 0xf, 0),
+            0xa0..=0xbf => (Kind::Bytes, first & 0x1f, 0),
+            0xc0..=0xc3 | 0xe0..=0xff => (Kind::Scalar, 0, 0),
+            0xc4..=0xc6 => (Kind::Bytes, 0, 1 << (first - 0xc4)),
+            0xc7..=0xc9 => (Kind::Extension, 0, 1 << (first - 0xc7)),
+            0xca | 0xcb => (Kind::Scalar, 0, 4 << (first - 0xca)),
+            0xcc..=0xd3 => (Kind::Scalar, 0, 1 << (first % 4)),
+            0xd4..=0xd8 => (Kind::Extension, 1 << (first - 0xd4), 0),
+            0xd9..=0xdb => (Kind::Bytes, 0, 1 << (first - 0xd9)),
+            0xdc | 0xdd => (Kind::List, 0, 2 << (first - 0xdc)),
+            0xde | 0xdf => (Kind::Map, 0, 2 << (first - 0xde)),
         };
-        let size = least << (first - of);
         let lowest_first = self.input.number(size)?;
-        Ok((kind, lowest_first.swap_bytes() >> (64 - 8 * size)))
+        let number = lowest_first.swap_bytes().checked_shr(64 - 8 * size as u32);
+        Ok((kind, u64::from(len) | number.unwrap_or(0)))
     }
 }

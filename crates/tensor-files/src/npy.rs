@@ -19,6 +19,9 @@ pub(crate) const START: &[u8] = b"\x93NUMPY";
 /// The name of an array without an archive, as `numpy.savez` calls one without a name.
 const ALONE: &str = "arr_0";
 
+/// The end of the names of entries.
+pub(crate) const END: &str = ".npy";
+
 /// The most bytes before the elements.
 const MAX_HEADER: u64 = 1 << 16;
 
@@ -40,32 +43,27 @@ pub(crate) fn tensor(mut file: &File, len: u64) -> Result<Tensors, String> {
 
 /// The arrays of an `.npz` by the names of its entries. A header is read when its array is asked for.
 pub(crate) fn tensors(archive: Archive) -> Tensors {
-    let names = archive.names_with_end(".npy");
+    let names = archive.names_with_end(END);
     let archive = Rc::new(RefCell::new(archive));
     Tensors {
         names: names.clone(),
         find: Box::new(move |name| {
-            let name = names.contains(name).then(|| format!("{name}.npy"))?;
+            let name = names.contains(name).then(|| format!("{name}{END}"))?;
             let start = archive.borrow_mut().start(&name, MAX_HEADER);
             let layout = start.and_then(|(start, len)| layout(&start, len));
-            let archive = archive.clone();
-            Some(layout.map(|(layout, start)| {
-                StoredTensor::new(
-                    layout,
-                    Place::Entry {
-                        archive,
-                        name,
-                        start,
-                    },
-                )
-            }))
+            let place = |start| Place::Entry(archive.clone(), name, start);
+            Some(layout.map(|(layout, start)| StoredTensor::new(layout, place(start))))
         }),
     }
 }
 
 /// The layout of an array of `len` bytes that begins with `start`, and the bytes before its elements.
 fn layout(start: &[u8], len: u64) -> Result<(Layout, usize), String> {
-    let (text, at) = header(start).ok_or("expected a header of NumPy's, got none that ends")?;
+    // Version 1 has two bytes of a length, 2 and 3 have four.
+    let first = if start.get(6) == Some(&1) { 10 } else { 12 };
+    let len_bytes = start.get(8..first).unwrap_or_default().iter().rev();
+    let at = first + len_bytes.fold(0, |len, &byte| len << 8 | usize::from(byte));
+    let text = String::from_utf8_lossy(start.get(first..at).unwrap_or_default());
     let text: String = text.chars().filter(|sign| !sign.is_whitespace()).collect();
     let text = SIGNS
         .iter()
@@ -86,18 +84,6 @@ fn layout(start: &[u8], len: u64) -> Result<(Layout, usize), String> {
         format!("expected `descr`, `fortran_order` and `shape` in its header, got `{text}`")
     })?;
     let bytes = len.saturating_sub(at as u64);
-    let layout = Layout::in_order(ElementType::of_numpy(&descr)?, shape, is_fortran, bytes)?;
+    let layout = Layout::in_order(ElementType::of(&descr)?, shape, is_fortran, bytes)?;
     Ok((layout, at))
-}
-
-/// The text of a header of the versions 1 to 3, and where it ends.
-fn header(start: &[u8]) -> Option<(String, usize)> {
-    let (at, len) = match start.strip_prefix(START)? {
-        [1, _, len @ ..] => (10, u16::from_le_bytes(*len.first_chunk()?).into()),
-        [2 | 3, _, len @ ..] => (12, u32::from_le_bytes(*len.first_chunk()?)),
-        _ => return None,
-    };
-    let end = at + len as usize;
-    let text = String::from_utf8_lossy(start.get(at..end)?);
-    Some((text.into_owned(), end))
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::ElementType;
 use crate::layout::Layout;
 use crate::paddle;
+use crate::path::Path;
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
@@ -21,9 +22,8 @@ const DISTRIBUTED: &str = "torch.distributed";
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
-/// The most values that are looked at, and the most bytes of names: what is shared is looked at again under each name.
+/// The most values that are looked at: what is shared is looked at again under each name.
 const MAX_VISITS: usize = 1 << 23;
-pub(crate) const MAX_NAME_BYTES: usize = 1 << 26;
 
 /// The tables of a `torch.nn.Module`, whose state dict is what they hold.
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
@@ -56,9 +56,8 @@ pub(crate) fn tensors(
 ) -> Result<Tensors, String> {
     let mut names = Names {
         pickle: &pickle,
-        path: String::new(),
+        path: Path::default(),
         visits: 0,
-        name_bytes: 0,
         found: BTreeMap::new(),
     };
     names.visit(pickle.root, 0)?;
@@ -80,9 +79,8 @@ pub(crate) fn tensors(
 struct Names<'a> {
     pickle: &'a Pickle,
     /// The name so far.
-    path: String,
+    path: Path,
     visits: usize,
-    name_bytes: usize,
     /// By name; `None` if there are several of a name.
     found: BTreeMap<String, Option<Value>>,
 }
@@ -139,29 +137,25 @@ impl Names<'_> {
         if matches!(self.pickle.object(value), None | Some(Object::Text(_))) {
             return Ok(());
         }
-        let len = self.path.len();
-        let dot = if len > 0 { "." } else { "" };
-        self.path.push_str(&format!("{dot}{key}"));
-        self.name_bytes += self.path.len();
-        self.count(0)?;
+        let len = self.path.push(".", &key.to_string())?;
         self.visit(value, depth)?;
-        self.path.truncate(len);
+        self.path.name.truncate(len);
         Ok(())
     }
 
     fn count(&mut self, visits: usize) -> Result<(), String> {
         self.visits += visits;
-        if self.visits > MAX_VISITS || self.name_bytes > MAX_NAME_BYTES {
+        if self.visits > MAX_VISITS {
             return Err("its objects contain each other without end".to_string());
         }
         Ok(())
     }
 
     fn found(&mut self, value: Value) -> Result<(), String> {
-        if self.path.is_empty() {
+        if self.path.name.is_empty() {
             return Err("expected tensors by name, got an object without names".to_string());
         }
-        match self.found.entry(self.path.clone()) {
+        match self.found.entry(self.path.name.clone()) {
             Entry::Vacant(place) => {
                 place.insert(Some(value));
             }

@@ -11,20 +11,18 @@ use crate::objects::{self, Elements, size_of};
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 
-/// The tensors of a file that is one pickle. Paddle stores bf16 as `uint16`, a type that none of its parameters has.
+/// The tensors of a file that is one pickle.
 pub(crate) fn tensors(mut file: &File) -> Result<Tensors, String> {
     file.rewind().map_err(|error| error.to_string())?;
     let pickle = Pickle::read(&mut BufReader::new(file))?;
-    let Tensors { names, find } = objects::tensors(pickle, |elements| match elements {
+    let tensors = objects::tensors(pickle, |elements| match elements {
         Elements::Bytes(bytes) => Ok(Place::Bytes(bytes)),
         Elements::Storage(_) => Err("expected an array of NumPy, got a tensor of PyTorch".into()),
     })?;
-    if names.is_empty() {
-        return Err(foreign::refused(foreign::PICKLE));
+    match tensors.names.is_empty() {
+        true => Err(foreign::refused(foreign::PICKLE)),
+        false => Ok(tensors),
     }
-    let find = move |name: &str| Some(find(name)?.map(|tensor| tensor.bf16_of_u16()));
-    let find = Box::new(find);
-    Ok(Tensors { names, find })
 }
 
 /// The layout of the array that a call of `_reconstruct` makes, and its bytes of the pickle.
@@ -42,16 +40,17 @@ pub(crate) fn array(pickle: &Pickle, call: &Call) -> Result<(Layout, Range<u64>)
     let descr = descr(pickle, *dtype).ok_or("expected an array of NumPy of numbers")?;
     let is_fortran = *is_fortran == Value::Bool(true);
     let len = bytes.end - bytes.start;
-    let layout = Layout::in_order(ElementType::of_numpy(&descr)?, shape, is_fortran, len)?;
+    let layout = Layout::in_order(ElementType::of(&descr)?, shape, is_fortran, len)?;
     Ok((layout, bytes.clone()))
 }
 
-/// The byte order of a `numpy.dtype` and its name, `"<f4"`.
+/// The byte order of a `numpy.dtype` and its name, `"<f4"`. Paddle stores bf16 as `uint16`, which no parameter is.
 fn descr(pickle: &Pickle, dtype: Value) -> Option<String> {
     let Some(Object::Call(call)) = pickle.object(dtype) else {
         return None;
     };
     let name = pickle.text(*pickle.list(call.arguments)?.first()?)?;
     let order = pickle.text(*pickle.list(call.state)?.get(1)?)?;
+    let name = if name == "u2" { "V2" } else { name };
     Some(format!("{order}{name}"))
 }

@@ -1,40 +1,28 @@
 //! Names of what lies in maps or groups that lie in each other.
 
-use crate::objects::MAX_NAME_BYTES;
+/// The most bytes of all names: what is shared has a name for each place.
+const MAX_BYTES: usize = 1 << 26;
 
-/// The deepest nesting.
-const MAX_DEPTH: usize = 64;
-
-/// The name of what is visited: the names of all that it lies in, with a slash between them.
+/// The name of what is visited, of the names of all that it lies in.
 #[derive(Default)]
 pub(crate) struct Path {
     pub(crate) name: String,
-    depth: usize,
-    /// Of all names so far.
     bytes: usize,
 }
 
 impl Path {
-    /// Visits what is called `key` here.
+    /// Adds a name, and returns the length before.
     ///
     /// # Errors
-    /// If it lies too deep, or the names together are too long, as of what contains itself.
-    pub(crate) fn under(
-        &mut self,
-        key: &str,
-        visit: impl FnOnce(&mut Self) -> Result<(), String>,
-    ) -> Result<(), String> {
+    /// If the names so far are too long together, as of what contains itself.
+    pub(crate) fn push(&mut self, separator: &str, name: &str) -> Result<usize, String> {
         let len = self.name.len();
-        let slash = if len > 0 { "/" } else { "" };
-        self.name.push_str(&format!("{slash}{key}"));
+        self.name.push_str(if len > 0 { separator } else { "" });
+        self.name.push_str(name);
         self.bytes += self.name.len();
-        self.depth += 1;
-        if self.depth > MAX_DEPTH || self.bytes > MAX_NAME_BYTES {
-            return Err("its parts contain each other without end".to_string());
+        match self.bytes > MAX_BYTES {
+            true => Err("its objects contain each other without end".to_string()),
+            false => Ok(len),
         }
-        visit(self)?;
-        self.depth -= 1;
-        self.name.truncate(len);
-        Ok(())
     }
 }

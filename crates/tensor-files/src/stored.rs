@@ -86,12 +86,6 @@ impl StoredTensor {
         self.layout = self.layout.transpose();
         self
     }
-
-    /// 16 bits as bf16, which NumPy has no name for.
-    pub(crate) fn bf16_of_u16(mut self) -> Self {
-        self.layout = self.layout.bf16_of_u16();
-        self
-    }
 }
 
 /// A storage in a file.
@@ -99,12 +93,8 @@ impl StoredTensor {
 pub(crate) enum Place {
     /// Bytes of the file.
     Bytes(Range<u64>),
-    /// An entry of an archive, without its first `start` bytes.
-    Entry {
-        archive: Rc<RefCell<Archive>>,
-        name: String,
-        start: usize,
-    },
+    /// An entry of an archive by its name, without its first bytes, which are as many.
+    Entry(Rc<RefCell<Archive>>, String, usize),
 }
 
 /// The tensors of a file by their names.

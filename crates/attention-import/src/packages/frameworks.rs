@@ -10,10 +10,6 @@ use super::{Entries, Package, Parts, package};
 
 type Heads = MultiHeadAttention<DotProductScore>;
 
-/// The gates r, z, n as a file has them, and as Keras does: z, r, n.
-const R_Z_N: fn(&Parts) -> Recurrent = |file| file.recurrent(CellKind::Gru, &[0, 1, 2]);
-const Z_R_N: fn(&Parts) -> Recurrent = |file| file.recurrent(CellKind::Gru, &[1, 0, 2]);
-
 /// *Dive into Deep Learning* 1.0.3: its `AdditiveAttention`, its `MultiHeadAttention`, whose number of heads no file says
 /// ([`Package::with_num_heads`]), and the GRU of its encoder and its decoder. Its `DotProductAttention` has no parameters.
 ///
@@ -21,35 +17,28 @@ const Z_R_N: fn(&Parts) -> Recurrent = |file| file.recurrent(CellKind::Gru, &[1,
 pub mod d2l {
     use super::*;
 
-    const ADDITIVE: &str = "D2L's AdditiveAttention";
-    const MULTI_HEAD: &str = "D2L's MultiHeadAttention";
-    const OF_GRU: &str = "D2L's GRU";
-
-    const ADDITIVE_OUT_IN: Entries = &[
-        ("W_q.weight", Query, "A Q"), ("W_q.bias", Bias, "A?"), ("W_k.weight", Key, "A D"), ("W_k.bias", Bias, "A?"),
-        ("w_v.weight", Energy, "1 A"), ("w_v.bias", EnergyBias, "1?"),
-    ];
+    const ADDITIVE_OUT_IN: Entries =
+        &[("W_q.weight", Query, "A Q"), ("W_k.weight", Key, "A D"), ("w_v.weight", Energy, "1 A")];
     const ADDITIVE_IN_OUT: Entries = &[
-        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q A"), ("W_q.bias|W_q/bias|W_q/vars/1", Bias, "A?"),
-        ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D A"), ("W_k.bias|W_k/bias|W_k/vars/1", Bias, "A?"),
-        ("w_v.weight|w_v/kernel|w_v/vars/0", Energy, "A 1"), ("w_v.bias|w_v/bias|w_v/vars/1", EnergyBias, "1?"),
+        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q A"), ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D A"),
+        ("w_v.weight|w_v/kernel|w_v/vars/0", Energy, "A 1"),
     ];
     const HEADS_OUT_IN: Entries = &[
-        ("W_q.weight", Query, "A Q"), ("W_k.weight", Key, "A D"), ("W_v.weight", Value, "A V"),
-        ("W_o.weight", Output, "O A"), ("W_q.bias", QueryBias, "A?"), ("W_k.bias", KeyBias, "A?"),
-        ("W_v.bias", ValueBias, "A?"), ("W_o.bias", OutputBias, "O?"),
+        ("W_q.weight", Query, "NS Q"), ("W_k.weight", Key, "NS D"), ("W_v.weight", Value, "NU V"),
+        ("W_o.weight", Output, "O NU"), ("W_q.bias", QueryBias, "NS?"), ("W_k.bias", KeyBias, "NS?"),
+        ("W_v.bias", ValueBias, "NU?"), ("W_o.bias", OutputBias, "O?"),
     ];
     const HEADS_IN_OUT: Entries = &[
-        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q A"), ("W_q.bias|W_q/bias|W_q/vars/1", QueryBias, "A?"),
-        ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D A"), ("W_k.bias|W_k/bias|W_k/vars/1", KeyBias, "A?"),
-        ("W_v.weight|W_v/kernel|W_v/vars/0", Value, "V A"), ("W_v.bias|W_v/bias|W_v/vars/1", ValueBias, "A?"),
-        ("W_o.weight|W_o/kernel|W_o/vars/0", Output, "A O"), ("W_o.bias|W_o/bias|W_o/vars/1", OutputBias, "O?"),
+        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q NS"), ("W_q.bias|W_q/bias|W_q/vars/1", QueryBias, "NS?"),
+        ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D NS"), ("W_k.bias|W_k/bias|W_k/vars/1", KeyBias, "NS?"),
+        ("W_v.weight|W_v/kernel|W_v/vars/0", Value, "V NU"), ("W_v.bias|W_v/bias|W_v/vars/1", ValueBias, "NU?"),
+        ("W_o.weight|W_o/kernel|W_o/vars/0", Output, "NU O"), ("W_o.bias|W_o/bias|W_o/vars/1", OutputBias, "O?"),
     ];
     const GATES: Entries = &[
-        ("weight_ih_l#|_unfused.#.i2h_weight|l#_i2h_weight", Input, "HHH I"),
-        ("weight_hh_l#|_unfused.#.h2h_weight|l#_h2h_weight", Hidden, "HHH H"),
-        ("bias_ih_l#|_unfused.#.i2h_bias|l#_i2h_bias", InputBias, "HHH?"),
-        ("bias_hh_l#|_unfused.#.h2h_bias|l#_h2h_bias", HiddenBias, "HHH?"),
+        ("weight_ih_l#|_unfused.#.i2h_weight|l#_i2h_weight", Input, "3H I"),
+        ("weight_hh_l#|_unfused.#.h2h_weight|l#_h2h_weight", Hidden, "3H H"),
+        ("bias_ih_l#|_unfused.#.i2h_bias|l#_i2h_bias", InputBias, "3H?"),
+        ("bias_hh_l#|_unfused.#.h2h_bias|l#_h2h_bias", HiddenBias, "3H?"),
     ];
     /// Under these names Paddle has the same tensors once more.
     const AGAIN: Entries = &[
@@ -57,71 +46,57 @@ pub mod d2l {
         ("#.cell.bias_hh", Ignored, "?"),
     ];
     const CELLS: Entries = &[
-        ("cell/cells/gru_cell~/vars/0|stacked_rnn_cells/gru_cell~/kernel", Input, "I HHH"),
-        ("cell/cells/gru_cell~/vars/1|stacked_rnn_cells/gru_cell~/recurrent_kernel", Hidden, "H HHH"),
-        ("cell/cells/gru_cell~/vars/2|stacked_rnn_cells/gru_cell~/bias", Biases, "2 HHH?"),
+        ("cell/cells/gru_cell~/vars/0", Input, "I 3H"), ("cell/cells/gru_cell~/vars/1", Hidden, "H 3H"),
+        ("cell/cells/gru_cell~/vars/2", Biases, "2 3H?"),
     ];
     const SCANS: Entries = &[
-        ("ScanGRUCell_#/ir/kernel|GRUCell_#/ir/kernel", Input, "I H"),
-        ("ScanGRUCell_#/iz/kernel|GRUCell_#/iz/kernel", Input, "I H"),
-        ("ScanGRUCell_#/in/kernel|GRUCell_#/in/kernel", Input, "I H"),
-        ("ScanGRUCell_#/hr/kernel|GRUCell_#/hr/kernel", Hidden, "H H"),
-        ("ScanGRUCell_#/hz/kernel|GRUCell_#/hz/kernel", Hidden, "H H"),
-        ("ScanGRUCell_#/hn/kernel|GRUCell_#/hn/kernel", Hidden, "H H"),
-        ("ScanGRUCell_#/ir/bias|GRUCell_#/ir/bias", InputBias, "H"),
-        ("ScanGRUCell_#/iz/bias|GRUCell_#/iz/bias", InputBias, "H"),
-        ("ScanGRUCell_#/in/bias|GRUCell_#/in/bias", InputBias, "H"),
-        ("ScanGRUCell_#/hn/bias|GRUCell_#/hn/bias", HiddenBias, "H"),
+        ("ScanGRUCell_#/ir/kernel", Input, "I H"), ("ScanGRUCell_#/iz/kernel", Input, "I H"),
+        ("ScanGRUCell_#/in/kernel", Input, "I H"), ("ScanGRUCell_#/hr/kernel", Hidden, "H H"),
+        ("ScanGRUCell_#/hz/kernel", Hidden, "H H"), ("ScanGRUCell_#/hn/kernel", Hidden, "H H"),
+        ("ScanGRUCell_#/ir/bias", InputBias, "H"), ("ScanGRUCell_#/iz/bias", InputBias, "H"),
+        ("ScanGRUCell_#/in/bias", InputBias, "H"), ("ScanGRUCell_#/hn/bias", HiddenBias, "H"),
     ];
 
-    /// PyTorch, by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
-    pub mod pytorch {
-        use super::*;
+    macro_rules! framework {
+        ($(#[$doc:meta])* $name:ident: $additive:ident, $heads:ident, [$($gru:ident),*], $gates:expr) => {
+            $(#[$doc])*
+            pub mod $name {
+                use super::*;
 
-        /// `AdditiveAttention`.
-        pub const ADDITIVE: Package<AdditiveAttention> =
-            package(super::ADDITIVE, &[ADDITIVE_OUT_IN], 1.0, Parts::additive);
-        /// `MultiHeadAttention`.
-        pub const MULTI_HEAD: Package<Heads> = package(super::MULTI_HEAD, &[HEADS_OUT_IN], 1.0, Parts::multi_head);
-        /// `nn.GRU`; `"encoder.rnn.rnn."`, for D2L has it in a class of its own.
-        pub const GRU: Package<Recurrent> = package(OF_GRU, &[GATES], 1.0, R_Z_N);
+                /// `AdditiveAttention`.
+                pub const ADDITIVE: Package<AdditiveAttention> =
+                    package("D2L's AdditiveAttention", &[$additive], 1.0, Parts::additive);
+                /// `MultiHeadAttention`.
+                pub const MULTI_HEAD: Package<Heads> =
+                    package("D2L's MultiHeadAttention", &[$heads], 1.0, Parts::multi_head);
+                /// The GRU.
+                pub const GRU: Package<Recurrent> =
+                    package("D2L's GRU", &[$($gru),*], 1.0, |file| file.recurrent(CellKind::Gru, $gates));
+            }
+        };
     }
 
-    /// MXNet, by `net.save_parameters(..)`: attentions have PyTorch's names and axes, and `rnn.GRU` its gates.
-    pub mod mxnet {
-        pub use super::pytorch::{ADDITIVE, GRU, MULTI_HEAD};
+    framework! {
+        /// PyTorch, by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
+        pytorch: ADDITIVE_OUT_IN, HEADS_OUT_IN, [GATES], &[0, 1, 2]
     }
-
-    /// Paddle, by `paddle.save(net.state_dict(), ..)`.
-    pub mod paddle {
-        use super::*;
-
-        /// `AdditiveAttention`.
-        pub const ADDITIVE: Package<AdditiveAttention> =
-            package(super::ADDITIVE, &[ADDITIVE_IN_OUT], 1.0, Parts::additive);
-        /// `MultiHeadAttention`.
-        pub const MULTI_HEAD: Package<Heads> = package(super::MULTI_HEAD, &[HEADS_IN_OUT], 1.0, Parts::multi_head);
-        /// `nn.GRU`, whose gates are PyTorch's.
-        pub const GRU: Package<Recurrent> = package(OF_GRU, &[GATES, AGAIN], 1.0, R_Z_N);
+    framework! {
+        /// MXNet, by `net.save_parameters(..)`: names and axes of the attentions are PyTorch's.
+        mxnet: ADDITIVE_OUT_IN, HEADS_OUT_IN, [GATES], &[0, 1, 2]
     }
-
-    /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`, with slashes and the path of attributes:
-    /// `"decoder/attention/"`. Other files of Keras call D2L's layers by a count, and not by what they are.
-    pub mod tensorflow {
-        use super::*;
-        pub use super::paddle::{ADDITIVE, MULTI_HEAD};
-
-        /// `RNN` of `GRUCell`s.
-        pub const GRU: Package<Recurrent> = package(OF_GRU, &[CELLS], 1.0, Z_R_N);
+    framework! {
+        /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`: a prefix is the path of attributes,
+        /// `"decoder/attention/"`, where a layer of a model is `"layers/additive_attention/"`. Other files of Keras call
+        /// D2L's layers by a count, and not by what they are.
+        tensorflow: ADDITIVE_IN_OUT, HEADS_IN_OUT, [CELLS], &[1, 0, 2]
     }
-
-    /// JAX, by `flax.serialization.to_bytes(variables)`, with slashes: `"params/decoder/attention/"`.
-    pub mod jax {
-        use super::*;
-        pub use super::paddle::{ADDITIVE, MULTI_HEAD};
-
-        /// `nn.scan` of `nn.GRUCell`s.
-        pub const GRU: Package<Recurrent> = package(OF_GRU, &[SCANS], 1.0, R_Z_N);
+    framework! {
+        /// JAX, by `flax.serialization.to_bytes(variables)`: `"params/decoder/attention/"`.
+        jax: ADDITIVE_IN_OUT, HEADS_IN_OUT, [SCANS], &[0, 1, 2]
+    }
+    framework! {
+        /// Paddle, by `paddle.save(net.state_dict(), ..)`.
+        paddle: ADDITIVE_IN_OUT, HEADS_IN_OUT, [GATES, AGAIN], &[0, 1, 2]
     }
 }
 
@@ -152,14 +127,14 @@ pub mod keras {
 
     /// `GRU` with its default `reset_after=True`.
     pub const GRU: Package<Recurrent> = package("Keras' GRU", &[&[
-        ("gru_cell/kernel|cell/vars/0", Input, "I HHH"), ("gru_cell/recurrent_kernel|cell/vars/1", Hidden, "H HHH"),
-        ("gru_cell/bias|cell/vars/2", Biases, "2 HHH?"),
-    ]], 1.0, Z_R_N);
+        ("gru_cell/kernel|cell/vars/0", Input, "I 3H"), ("gru_cell/recurrent_kernel|cell/vars/1", Hidden, "H 3H"),
+        ("gru_cell/bias|cell/vars/2", Biases, "2 3H?"),
+    ]], 1.0, |file| file.recurrent(CellKind::Gru, &[1, 0, 2]));
 
     /// `LSTM`.
     pub const LSTM: Package<Recurrent> = package("Keras' LSTM", &[&[
-        ("lstm_cell/kernel|cell/vars/0", Input, "I HHHH"), ("lstm_cell/recurrent_kernel|cell/vars/1", Hidden, "H HHHH"),
-        ("lstm_cell/bias|cell/vars/2", InputBias, "HHHH?"),
+        ("lstm_cell/kernel|cell/vars/0", Input, "I 4H"), ("lstm_cell/recurrent_kernel|cell/vars/1", Hidden, "H 4H"),
+        ("lstm_cell/bias|cell/vars/2", InputBias, "4H?"),
     ]], 1.0, |file| file.recurrent(CellKind::Lstm, &[0, 1, 2, 3]));
 }
 

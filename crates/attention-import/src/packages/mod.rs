@@ -61,8 +61,6 @@ pub struct Package<A> {
     names: Names,
     /// The factor on the energies.
     factor: f64,
-    /// The number of heads, where a file does not say it.
-    num_heads: Option<usize>,
     build: fn(&Parts) -> A,
 }
 
@@ -73,9 +71,12 @@ const fn package<A>(
     build: fn(&Parts) -> A,
 ) -> Package<A> {
     Package {
-        names: Names { class, tables },
+        names: Names {
+            class,
+            tables,
+            num_heads: None,
+        },
         factor,
-        num_heads: None,
         build,
     }
 }
@@ -92,7 +93,7 @@ enum Role {
 
 /// The classes, for an error that says whose a file is.
 #[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 37] = [
+const CLASSES: [Names; 36] = [
     espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
     espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
     speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
@@ -101,7 +102,7 @@ const CLASSES: [Names; 37] = [
     allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
     tensorflow_addons::BAHDANAU.names, tensorflow_addons::LUONG.names, texar::BAHDANAU.names, texar::LUONG.names,
     sockeye::MLP.names, keras::ADDITIVE.names, keras::MULTI_HEAD.names, keras::GRU.names, keras::LSTM.names,
-    d2l::pytorch::ADDITIVE.names, d2l::pytorch::MULTI_HEAD.names, d2l::pytorch::GRU.names,
+    d2l::pytorch::ADDITIVE.names, d2l::pytorch::GRU.names,
 ];
 
 /// Tensors of classes that are a recipe, and the least size of their third axis.
@@ -150,7 +151,7 @@ impl<A> Package<A> {
         }
         let of_variables = file.of_variables();
         let file = of_variables.as_ref().unwrap_or(file);
-        let (entries, mut sizes) = self.names.fit(file).map_err(|reason| {
+        let (entries, sizes) = self.names.fit(file).map_err(|reason| {
             let has = |(name, least, _): &&(&str, usize, &str)| {
                 file.shape(name)
                     .is_ok_and(|shape| shape.get(2).is_none_or(|size| size >= least))
@@ -165,7 +166,6 @@ impl<A> Package<A> {
                 false => format!("{reason}; the names fit {}", classes.join(" or ")),
             }
         })?;
-        sizes.fit_heads(self.num_heads)?;
         let parts = Parts::read(file, &entries, sizes, (self.factor, device))?;
         Ok((self.build)(&parts))
     }
@@ -173,8 +173,8 @@ impl<A> Package<A> {
 
 impl<S: ScoringFunction> Package<MultiHeadAttention<S>> {
     /// The same with a number of heads, which D2L's files do not say.
-    pub const fn with_num_heads(self, num_heads: usize) -> Self {
-        let num_heads = Some(num_heads);
-        Self { num_heads, ..self }
+    pub const fn with_num_heads(mut self, num_heads: usize) -> Self {
+        self.names.num_heads = Some(num_heads);
+        self
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Names {
     /// The package and the class, as an error names them.
     pub(super) class: &'static str,
     pub(super) tables: &'static [Entries],
+    /// The number of heads, where a file does not say it.
+    pub(super) num_heads: Option<usize>,
 }
 
 /// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`](super::shapes) has them, with a
@@ -30,9 +32,11 @@ pub(super) struct Named {
 
 /// The spellings of an entry's name in a layer.
 fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
-    let [number, count] = match layer {
-        0 => ["0".to_string(), String::new()],
-        _ => [layer.to_string(), format!("_{layer}")],
+    let number = layer.to_string();
+    let count = if layer > 0 {
+        format!("_{layer}")
+    } else {
+        String::new()
     };
     let of_layer = move |name: &str| name.replace('#', &number).replace('~', &count);
     name.split('|').map(of_layer)
@@ -75,21 +79,17 @@ impl Names {
         for entry in entries.iter().filter(|entry| !entry.shape.ends_with('?')) {
             file.shape(&entry.name)?;
         }
-        let is_its =
-            |name: &str, entry: &Named| entry.name == "*" || file.is_part(name, &entry.name);
-        let is_extra = |name: &&str| !entries.iter().any(|entry| is_its(name, entry));
+        let names = entries.iter().map(|entry| entry.name.as_str());
+        let is_its = |own: &str, name: &str| own == "*" || file.is_part(name, own);
+        let is_extra = |name: &&str| !names.clone().any(|own| is_its(own, name));
         if let Some(name) = file.names().find(is_extra) {
             file.refuse(name, &format!("{} has none of this name", self.class))?;
         }
         entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
-        let mut sizes = Sizes::default();
-        for Named {
-            name, layer, shape, ..
-        } in &entries
-        {
-            let got = file.shape(name)?;
-            let full = file.full(name);
-            let fitted = sizes.fit(shape.trim_end_matches('?'), &got, *layer);
+        let mut sizes = Sizes::of_heads(self.num_heads);
+        for entry in &entries {
+            let (got, full) = (file.shape(&entry.name)?, file.full(&entry.name));
+            let fitted = sizes.fit(entry.shape.trim_end_matches('?'), &got, entry.layer);
             fitted.map_err(|shape| format!("`{full}`: expected the shape {shape}, got {got:?}"))?;
         }
         Ok((entries, sizes))

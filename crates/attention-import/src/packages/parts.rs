@@ -288,8 +288,10 @@ impl Role {
             Self::Energy => shape != "A 1",
             Self::Bilinear => shape == "D Q",
             Self::Output => shape.starts_with("O "),
-            Self::Input | Self::Hidden => shape.starts_with("HH"),
-            _ => ["A ", "O ", "1 "].iter().any(|out| shape.starts_with(out)),
+            Self::Input | Self::Hidden => shape.starts_with(['3', '4']),
+            _ => ["A ", "O ", "1 ", "NS ", "NU "]
+                .iter()
+                .any(|out| shape.starts_with(out)),
         }
     }
 }

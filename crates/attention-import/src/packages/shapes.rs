@@ -1,13 +1,18 @@
 //! Shapes in letters: `"A D"` is a matrix of `num_hiddens` rows and `key_size` columns, `"O D+Q"` one whose rows are as
-//! long as a key and a query together. A file gives the letters their sizes.
+//! long as a key and a query together, `"3H I"` one of three gates. A file gives the letters their sizes.
 
 use std::collections::BTreeMap;
 
 /// The sizes that the letters have in a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sizes(BTreeMap<char, usize>);
 
 impl Sizes {
+    /// Sizes of which no more is known than a number of heads, if that.
+    pub(super) fn of_heads(num_heads: Option<usize>) -> Self {
+        Self(num_heads.map(|number| ('N', number)).into_iter().collect())
+    }
+
     /// The size of a letter that a tensor of the file has.
     pub(super) fn of(&self, letter: char) -> usize {
         self.0[&letter]
@@ -26,37 +31,28 @@ impl Sizes {
         if fits { Ok(()) } else { Err(self.shown(&axes)) }
     }
 
-    /// Takes over a number of heads, if there are heads and no tensor says it.
-    ///
-    /// # Errors
-    /// If there is none, or it does not divide the number of hidden units.
-    pub(super) fn fit_heads(&mut self, given: Option<usize>) -> Result<(), String> {
-        if self.known('N').is_some() || self.known('V').is_none() {
-            return Ok(());
-        }
-        let size = self.of('A');
-        match given {
-            Some(number) if number > 0 && size.is_multiple_of(number) => {
-                self.0.insert('N', number);
-                Ok(())
-            }
-            other => Err(format!(
-                "expected `with_num_heads` of a number that divides {size}, got {other:?}: no file says it"
-            )),
-        }
-    }
-
-    /// An axis has at most one letter that is new, which stands for what the others leave of its size, once or in equal
-    /// parts.
+    /// An axis has at most one letter that is new, which stands for what the others leave of its size.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
         let new = letters(axis).find(|letter| self.known(*letter).is_none());
-        let known: usize = letters(axis).filter_map(|letter| self.known(letter)).sum();
-        let parts = letters(axis).filter(|letter| new == Some(*letter)).count();
+        let (mut known, mut factor) = (0, 1);
+        for term in axis.split('+') {
+            let others = term.chars().filter(|letter| Some(*letter) != new);
+            let Some(product) = others
+                .map(|letter| self.known(letter))
+                .product::<Option<usize>>()
+            else {
+                return false;
+            };
+            match new.filter(|letter| term.contains(*letter)) {
+                Some(_) => factor = product,
+                None => known += product,
+            }
+        }
         match new {
             // A kernel has a middle.
-            Some(letter) if size > known && (letter != 'W' || size % 2 == 1) => {
-                self.0.insert(letter, (size - known) / parts);
-                (size - known).is_multiple_of(parts)
+            Some(letter) if size > known && factor > 0 && (letter != 'W' || size % 2 == 1) => {
+                self.0.insert(letter, (size - known) / factor);
+                (size - known).is_multiple_of(factor)
             }
             Some(_) => false,
             None => size == known,
@@ -73,7 +69,8 @@ impl Sizes {
             Some(size) => size.to_string(),
             None => name(letter).to_string(),
         };
-        let axis = |axis: &&str| letters(axis).map(size).collect::<Vec<_>>().join(" + ");
+        let term = |term: &str| term.chars().map(size).collect::<Vec<_>>().join(" * ");
+        let axis = |axis: &&str| axis.split('+').map(term).collect::<Vec<_>>().join(" + ");
         format!("[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))
     }
 }
