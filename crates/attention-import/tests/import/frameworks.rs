@@ -1,10 +1,12 @@
 //! Files that other frameworks wrote compute what they do there: D2L's layers of each, Keras' own, and Marian's attention.
 
 use attention_core::{AdditiveAttention, MultiHeadAttention, ScoringFunction};
+use attention_import::StateDict;
 use attention_import::packages::{Package, d2l, keras, marian};
 use attention_tests::{
-    Case, assert_close, assert_says, assert_zero, device, reference, reference_path,
+    Array, Case, assert_close, assert_says, assert_zero, device, reference, reference_path,
 };
+use burn::module::Param;
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::recurrent::{Recurrent, Steps};
 
@@ -178,6 +180,65 @@ fn marian_attention() {
     each("marian", &["marian.npz"], |file| {
         file.additive(&marian::RNN_ATTENTION, "decoder_");
     });
+}
+
+#[test]
+fn half_precision_and_objects_of_paddle() {
+    let device = &device::plain()[0];
+    let load = |file: &str, prefix: &str| {
+        let path = reference_path("frameworks").join(file);
+        let loaded = d2l::paddle::ADDITIVE.load(path, prefix, device);
+        Array::read(loaded.unwrap().score.query.weight.val())
+    };
+    let whole = load("paddle.pdparams", "attention.");
+    // Multiples of 1/64 below 4 are numbers of bf16 where they have no more than eight digits.
+    let half = load("paddle_nested.pdparams", "model.");
+    assert_close("bf16", &half, &whole, 4e-3);
+}
+
+#[test]
+fn arrays_of_numpy_and_mlx() {
+    let device = &device::plain()[0];
+    let expected = &reference("frameworks/mlx")[0].inputs["matrix"];
+    let matrix = |file: &str, name: &str| {
+        let path = reference_path("frameworks").join(file);
+        let file = StateDict::open(&path, "").unwrap();
+        let param = Param::from_tensor(Tensor::<2>::zeros([2, 3], device));
+        let loaded = file.parameter(param, name);
+        loaded.map(|loaded| Array::read(loaded.val()))
+    };
+    for (file, name) in [
+        ("fortran.npy", "arr_0"),
+        ("compressed.npz", "a/weight"),
+        ("compressed.npz", "column"),
+        ("mlx.npz", "single"),
+    ] {
+        assert_close(file, &matrix(file, name).unwrap(), expected, 0.0);
+    }
+    assert_close("bf16", &matrix("mlx.npz", "half").unwrap(), expected, 4e-3);
+    let error = matrix("compressed.npz", "big").unwrap_err();
+    assert_says(error, "`big`: expected numbers in little-endian order");
+    assert_says(matrix("compressed.npz", "words").unwrap_err(), "got <U1");
+}
+
+#[test]
+fn big_endian_hdf5_is_an_error() {
+    let whole = std::fs::read(reference_path("frameworks").join("keras.h5")).unwrap();
+    // The type of floats, whose second byte has the order.
+    let float = b"\x11\x20\x1f\0\x04\0\0\0";
+    let mut changed = whole.clone();
+    for at in (0..whole.len()).filter(|&at| whole[at..].starts_with(float)) {
+        changed[at + 1] = 0x21;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("big.h5");
+    std::fs::write(&path, changed).unwrap();
+    let error = keras::GRU.load(&path, "model_weights/gru/gru/", &device::plain()[0]);
+    let error = error.map(drop).unwrap_err();
+    assert_says(
+        error,
+        "`model_weights/gru/gru/gru_cell/kernel`: expected numbers in little-endian order",
+    );
 }
 
 #[test]

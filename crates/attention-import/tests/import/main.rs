@@ -1,6 +1,9 @@
 //! Files become parameters, or an error of one line; parameters of others compute what theirs did.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tensor-files/tests/formats/check.rs"]
+mod check;
+
 mod additive;
 mod changed;
 mod files;
