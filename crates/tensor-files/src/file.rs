@@ -108,19 +108,20 @@ impl TensorFile {
     /// The tensors of a file that starts with `start`. All handles have one position, which each sets before it reads.
     fn tensors(file: &File, len: u64, start: &[u8]) -> Result<Tensors, String> {
         let handle = || file.try_clone().map_err(|error| error.to_string());
+        let malformed = |reason: String| format!("it is malformed: {reason}");
         #[cfg(feature = "hdf5")]
         if start.starts_with(hdf5::START) {
-            return hdf5::tensors(handle()?, 0..len);
+            return hdf5::tensors(handle()?, 0..len).map_err(malformed);
         }
         match start {
             _ if start.starts_with(b"PK\x03\x04") => archive::tensors(handle()?),
             _ if legacy::starts(start) => legacy::tensors(file),
             _ if safetensors::starts(start) => safetensors::tensors(file, len),
             _ if start.starts_with(npy::START) => npy::tensor(file, len),
-            _ if start.starts_with(mxnet::START) => mxnet::tensors(file, len),
+            _ if start.starts_with(mxnet::START) => mxnet::tensors(file, len).map_err(malformed),
             _ if let Some(format) = foreign::of_start(start) => Err(foreign::refused(format)),
             [0x80, ..] => paddle::tensors(file),
-            _ if message_pack::starts(start) => message_pack::tensors(file, len),
+            _ if message_pack::starts(start) => message_pack::tensors(file, len).map_err(malformed),
             _ => Err(foreign::unknown(start)),
         }
     }

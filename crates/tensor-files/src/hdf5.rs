@@ -41,12 +41,8 @@ impl Source for Part {
 pub(crate) fn tensors(file: File, bytes: Range<u64>) -> Result<Tensors, String> {
     let (start, mut found) = (bytes.start, BTreeMap::new());
     let file = Mutex::new(file);
-    let file = hdf5_pure::File::from_source(Part { file, bytes }).map_err(text);
-    let visited = file.and_then(|file| {
-        let mut path = Path::default();
-        visit(&file.root(), 0, start, &mut path, &mut found)
-    });
-    visited.map_err(|reason| format!("its HDF5 cannot be read: {reason}"))?;
+    let file = hdf5_pure::File::from_source(Part { file, bytes }).map_err(text)?;
+    visit(&file.root(), 0, start, &mut Path::default(), &mut found)?;
     Ok(Tensors::of(found))
 }
 

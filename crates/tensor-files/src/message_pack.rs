@@ -42,8 +42,7 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
         path: Path::default(),
         found: BTreeMap::new(),
     };
-    let walked = walk.value(0);
-    walked.map_err(|reason| format!("its MessagePack is malformed: {reason}"))?;
+    walk.value(0)?;
     Ok(Tensors::of(walk.found))
 }
 

@@ -16,13 +16,7 @@ const NUMPY_ARRAY: u64 = 0xF993_FACA;
 
 /// The arrays by their names, or by their numbers where there are no names.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
-    let mut input = Input::new(file, len)?;
-    let arrays = named(&mut input);
-    let arrays = arrays.map_err(|reason| format!("its list of arrays is malformed: {reason}"))?;
-    Ok(Tensors::of(arrays.into_iter().collect()))
-}
-
-fn named(input: &mut Input) -> Result<Vec<(String, FoundTensor)>, String> {
+    let input = &mut Input::new(file, len)?;
     input.skip(16)?;
     let count = input.number(8)?;
     let mut arrays = Vec::new();
@@ -38,7 +32,7 @@ fn named(input: &mut Input) -> Result<Vec<(String, FoundTensor)>, String> {
         let len = input.number(8)?;
         *name = input.text(len)?;
     }
-    Ok(arrays)
+    Ok(Tensors::of(arrays.into_iter().collect()))
 }
 
 /// The next array. It is an error here where nothing behind it could be found.

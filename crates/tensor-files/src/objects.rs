@@ -104,13 +104,10 @@ impl Names<'_> {
                 }
                 self.count(listed_pairs(pickle, call).len() + call.items.len())?;
                 match contents(pickle, call) {
-                    Contents::Tables(tables) => tables
+                    Contents::Values(values) => values
                         .into_iter()
-                        .try_for_each(|table| self.visit(table, depth + 1)),
+                        .try_for_each(|value| self.visit(value, depth + 1)),
                     Contents::Items(items) => self.items(&items, depth),
-                    Contents::Named(array) => {
-                        array.map_or(Ok(()), |array| self.visit(array, depth + 1))
-                    }
                     Contents::None => self.found(value),
                 }
             }
@@ -169,17 +166,16 @@ impl Names<'_> {
 
 /// The contents of the object that a call makes, by names.
 enum Contents {
-    Tables(Vec<Value>),
+    /// What has the object's own name.
+    Values(Vec<Value>),
     Items(Vec<[Value; 2]>),
-    /// A tensor of Paddle's, which is a tuple of its own name and an array.
-    Named(Option<Value>),
     None,
 }
 
 fn contents(pickle: &Pickle, call: &Call) -> Contents {
     let tables = MODULE_TABLES.map(|table| pickle.get(call.state, table));
     if tables.iter().all(Option::is_some) {
-        return Contents::Tables(tables.into_iter().flatten().collect());
+        return Contents::Values(tables.into_iter().flatten().collect());
     }
     let [module, name] = pickle.global(call.callable).unwrap_or_default();
     match (pickle.object(call.state), pickle.list(call.arguments)) {
@@ -187,9 +183,11 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
             return Contents::Items(attributes.clone());
         }
         // Its lists hold tensors that it has elsewhere.
-        _ if module == "torch.jit._pickle" => return Contents::Named(None),
+        _ if module == "torch.jit._pickle" => return Contents::Values(Vec::new()),
+        // A tensor of Paddle's is a tuple of its own name and an array.
         (_, Some([pair])) if name == "tuple" => {
-            return Contents::Named(pickle.list(*pair).and_then(<[_]>::last).copied());
+            let array = pickle.list(*pair).and_then(<[_]>::last);
+            return Contents::Values(array.copied().into_iter().collect());
         }
         _ => {}
     }
