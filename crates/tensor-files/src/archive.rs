@@ -15,6 +15,7 @@ use crate::exported;
 use crate::foreign::{self, DISTRIBUTED};
 #[cfg(feature = "hdf5")]
 use crate::hdf5;
+use crate::input::Input;
 use crate::npy;
 use crate::objects::{self, BIG_ENDIAN, Elements};
 use crate::pickle::Pickle;
@@ -119,7 +120,7 @@ impl Archive {
     /// The tensors of its pickle.
     fn pickled(mut self) -> Result<Tensors, String> {
         let pickle = self.small("data.pkl", MAX_HEADER)?;
-        let pickle = Pickle::read(&mut pickle.as_slice())?;
+        let pickle = Pickle::read(&mut Input::of_bytes(&pickle))?;
         let archive = Rc::new(RefCell::new(self));
         objects::tensors(pickle, move |elements| {
             let (name, start) = match elements {

@@ -115,12 +115,12 @@ impl TensorFile {
         }
         match start {
             _ if start.starts_with(b"PK\x03\x04") => archive::tensors(handle()?),
-            _ if legacy::starts(start) => legacy::tensors(file),
+            _ if legacy::starts(start) => legacy::tensors(file, len),
             _ if safetensors::starts(start) => safetensors::tensors(file, len),
             _ if start.starts_with(npy::START) => npy::tensor(file, len),
             _ if start.starts_with(mxnet::START) => mxnet::tensors(file, len).map_err(malformed),
             _ if let Some(format) = foreign::of_start(start) => Err(foreign::refused(format)),
-            [0x80, ..] => paddle::tensors(file),
+            [0x80, ..] => paddle::tensors(file, len),
             _ if message_pack::starts(start) => message_pack::tensors(file, len).map_err(malformed),
             _ => Err(foreign::unknown(start)),
         }

@@ -1,52 +1,76 @@
-//! The bytes of a file one after the other, with their place.
+//! Bytes that are read one after the other, with their place.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::ops::Range;
 
-/// The longest text: a name.
-const MAX_TEXT_LEN: u64 = 1 << 16;
+/// The longest line.
+const MAX_LINE: u64 = 1 << 16;
 
-/// A file that is read from its beginning, and never beyond its end.
-pub(crate) struct Input<'a> {
-    file: BufReader<&'a File>,
+/// A file or an entry of one, which is read from its beginning and never beyond its end.
+pub(crate) struct Input<R> {
+    reader: R,
     /// The place of the next byte.
     pub(crate) at: u64,
     len: u64,
 }
 
-impl<'a> Input<'a> {
-    pub(crate) fn new(file: &'a File, len: u64) -> Result<Self, String> {
-        let mut file = BufReader::new(file);
-        file.rewind().map_err(|error| error.to_string())?;
-        Ok(Self { file, at: 0, len })
+impl<'a> Input<BufReader<&'a File>> {
+    pub(crate) fn of_file(file: &'a File, len: u64) -> Result<Self, String> {
+        let mut reader = BufReader::new(file);
+        reader.rewind().map_err(|error| error.to_string())?;
+        let at = 0;
+        Ok(Self { reader, at, len })
     }
+}
 
+impl<'a> Input<Cursor<&'a [u8]>> {
+    pub(crate) fn of_bytes(bytes: &'a [u8]) -> Self {
+        let (reader, at, len) = (Cursor::new(bytes), 0, bytes.len() as u64);
+        Self { reader, at, len }
+    }
+}
+
+impl<R: BufRead + Seek> Input<R> {
     /// The next bytes, which are not read.
     pub(crate) fn skip(&mut self, len: u64) -> Result<Range<u64>, String> {
         let bytes = self.next(len)?;
-        let skipped = self.file.seek_relative(len as i64);
+        let skipped = self.reader.seek_relative(len as i64);
         skipped.map_err(|error| error.to_string()).map(|()| bytes)
     }
 
     /// A number of `size` bytes, at most 8, the lowest first.
     pub(crate) fn number(&mut self, size: usize) -> Result<u64, String> {
         let mut bytes = [0; 8];
-        self.fill(&mut bytes[..size])?;
+        self.next(size as u64)?;
+        let read = self.reader.read_exact(&mut bytes[..size]);
+        read.map_err(|error| error.to_string())?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub(crate) fn text(&mut self, len: u64) -> Result<String, String> {
-        let mut text = vec![0; len.min(MAX_TEXT_LEN) as usize];
-        self.fill(&mut text)?;
-        self.skip(len - text.len() as u64)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+    pub(crate) fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        self.next(len)?;
+        let mut content = vec![0; len as usize];
+        let read = self.reader.read_exact(&mut content);
+        read.map_err(|error| error.to_string()).map(|()| content)
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), String> {
-        self.next(bytes.len() as u64)?;
-        let read = self.file.read_exact(bytes);
-        read.map_err(|error| error.to_string())
+    pub(crate) fn text(&mut self, len: u64) -> Result<String, String> {
+        let content = self.content(len)?;
+        Ok(String::from_utf8_lossy(&content).into_owned())
+    }
+
+    /// The text up to the end of a line.
+    pub(crate) fn line(&mut self) -> Result<String, String> {
+        let mut line = Vec::new();
+        let read = (&mut self.reader)
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut line);
+        self.at += read.map_err(|error| error.to_string())? as u64;
+        match line.pop() {
+            Some(b'\n') => Ok(String::from_utf8_lossy(&line).into_owned()),
+            _ => Err("it has a line without an end".to_string()),
+        }
     }
 
     /// The place of the next `len` bytes, behind which the next then are.
@@ -54,7 +78,7 @@ impl<'a> Input<'a> {
         let (start, left) = (self.at, self.len - self.at);
         if len > left {
             return Err(format!(
-                "expected {len} bytes at byte {start}, got the {left} to the end of the file: a copy that was cut off?"
+                "expected {len} bytes at byte {start}, got {left}, the last ones: a copy that was cut off?"
             ));
         }
         self.at += len;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::BufReader;
 
 use crate::ElementType;
 use crate::input::Input;
@@ -38,7 +39,7 @@ pub(crate) fn starts(start: &[u8]) -> bool {
 /// The arrays by their paths, `params/W_q/kernel`.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     let mut walk = Walk {
-        input: Input::new(file, len)?,
+        input: Input::of_file(file, len)?,
         path: Path::default(),
         found: BTreeMap::new(),
     };
@@ -47,7 +48,7 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
 }
 
 struct Walk<'a> {
-    input: Input<'a>,
+    input: Input<BufReader<&'a File>>,
     path: Path,
     found: BTreeMap<String, FoundTensor>,
 }

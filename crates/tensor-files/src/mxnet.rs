@@ -1,6 +1,7 @@
 //! The `.params` of MXNet, as Gluon's `save_parameters` and `mxnet.nd.save` write them: arrays, then their names.
 
 use std::fs::File;
+use std::io::BufReader;
 
 use crate::ElementType;
 use crate::input::Input;
@@ -16,7 +17,7 @@ const NUMPY_ARRAY: u64 = 0xF993_FACA;
 
 /// The arrays by their names, or by their numbers where there are no names.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
-    let input = &mut Input::new(file, len)?;
+    let input = &mut Input::of_file(file, len)?;
     input.skip(16)?;
     let count = input.number(8)?;
     let mut arrays = Vec::new();
@@ -36,7 +37,7 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
 }
 
 /// The next array. It is an error here where nothing behind it could be found.
-fn array(input: &mut Input) -> Result<FoundTensor, String> {
+fn array(input: &mut Input<BufReader<&File>>) -> Result<FoundTensor, String> {
     let (start, storage) = (input.number(4)?, input.number(4)?);
     if !matches!((start, storage), (ARRAY | NUMPY_ARRAY, 0)) {
         return Err(format!(

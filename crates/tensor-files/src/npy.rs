@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::ElementType;
 use crate::archive::Archive;
+use crate::input::Input;
 use crate::layout::Layout;
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
@@ -31,11 +31,8 @@ const SIGNS: [[&str; 2]; 7] =
     [["'", "\""], ["(", "["], [")", "]"], ["True", "true"], ["False", "false"], [",]", "]"], [",}", "}"]];
 
 /// The array of a `.npy`, `arr_0`.
-pub(crate) fn tensor(mut file: &File, len: u64) -> Result<Tensors, String> {
-    let mut start = Vec::new();
-    file.rewind()
-        .and_then(|()| file.take(MAX_HEADER).read_to_end(&mut start))
-        .map_err(|error| error.to_string())?;
+pub(crate) fn tensor(file: &File, len: u64) -> Result<Tensors, String> {
+    let start = Input::of_file(file, len)?.content(len.min(MAX_HEADER))?;
     let (layout, start) = layout(&start, len)?;
     let found = StoredTensor::new(layout, Place::Bytes(start as u64..len));
     Ok(Tensors::of([(ALONE.to_string(), Ok(found))].into()))

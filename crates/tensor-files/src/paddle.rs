@@ -1,20 +1,19 @@
 //! NumPy's arrays in a pickle, as Paddle's `.pdparams` has them.
 
 use std::fs::File;
-use std::io::{BufReader, Seek};
 use std::ops::Range;
 
 use crate::ElementType;
 use crate::foreign;
+use crate::input::Input;
 use crate::layout::Layout;
 use crate::objects::{self, Elements, size_of};
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 
 /// The tensors of a file that is one pickle.
-pub(crate) fn tensors(mut file: &File) -> Result<Tensors, String> {
-    file.rewind().map_err(|error| error.to_string())?;
-    let pickle = Pickle::read(&mut BufReader::new(file))?;
+pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
+    let pickle = Pickle::read(&mut Input::of_file(file, len)?)?;
     let tensors = objects::tensors(pickle, |elements| match elements {
         Elements::Bytes(bytes) => Ok(Place::Bytes(bytes)),
         Elements::Storage(_) => Err("expected an array of NumPy, got a tensor of PyTorch".into()),

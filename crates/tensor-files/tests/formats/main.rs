@@ -86,13 +86,10 @@ fn a_cut_file_says_where() {
     file.truncate(70);
     assert_says(
         &file,
-        "array 0 of 1: expected 24 bytes at byte 64, got the 6 to the end",
+        "array 0 of 1: expected 24 bytes at byte 64, got 6, the last ones",
     );
     let file = message_pack("float32", &[2, 3], 24);
-    assert_says(
-        &file[..60],
-        "to the end of the file: a copy that was cut off?",
-    );
+    assert_says(&file[..60], "the last ones: a copy that was cut off?");
     assert_says(
         &npy("<f4", "(2, 3)", &[0; 20]),
         "does not fit its storage of 5 elements",
@@ -100,7 +97,7 @@ fn a_cut_file_says_where() {
     let file = paddle("f4", "<", &[2, 3], 24);
     assert_says(
         &file[..file.len() - 9],
-        "its pickle is malformed: it does not end",
+        "its pickle is malformed: expected 24 bytes at byte ",
     );
 }
 
@@ -152,7 +149,7 @@ fn a_header_that_promises_more_than_there_is_takes_no_memory() {
         b"\xc6\xff\xff\xff\xff",
     ] {
         let file = [b"\x82\xa1a\xc0\xa1b", promised, b"\xa1"].concat();
-        assert_says(&file, "to the end of the file");
+        assert_says(&file, "the last ones");
     }
     assert_says(
         &paddle("f4", "<", &[HUGE, 3], 24),
