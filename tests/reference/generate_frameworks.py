@@ -238,6 +238,9 @@ def keras():
     import keras
 
     keras_layers("keras", keras, ["h5", "keras"])
+    half = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, dtype="bfloat16")])
+    half.weights[0].assign(drawn("half", (3, 2)))
+    half.save_weights(OUT / "keras_half.weights.h5")
 
 
 def keras_layers(framework, keras, files):

@@ -19,13 +19,13 @@ const STRIDED: u64 = 7;
 /// The parameters and buffers by their names.
 pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
     let config = serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?);
-    let config: Value = config.map_err(|error| format!("expected `{CONFIG}` in JSON: {error}"))?;
+    let config: Value = config.unwrap_or_default();
     let table = config["config"].as_object();
-    let table = table.ok_or_else(|| format!("expected a table `config` in `{CONFIG}`"))?;
+    let table =
+        table.ok_or_else(|| format!("expected `{CONFIG}` with a table `config` in JSON"))?;
     let archive = Rc::new(RefCell::new(archive));
-    let found = table.iter();
-    let found = found.map(|(name, entry)| (name.clone(), tensor(&archive, entry)));
-    Ok(Tensors::of(found.collect()))
+    let found = |(name, entry): (&String, _)| (name.clone(), tensor(&archive, entry));
+    Ok(Tensors::of(table.iter().map(found).collect()))
 }
 
 fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {

@@ -72,21 +72,22 @@ fn visit(
 fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
     let (kind, size, order) = match dataset.datatype().map_err(text)? {
         Datatype::FloatingPoint {
-            size, byte_order, ..
-        } => ("f", size, byte_order),
+            size,
+            byte_order,
+            layout,
+        } if matches!((size, layout.exponent_size), (2, 5) | (4, 8) | (8, 11)) => {
+            ('f', size, byte_order)
+        }
         Datatype::FixedPoint {
             size,
             byte_order,
             layout,
-        } => (if layout.signed { "i" } else { "u" }, size, byte_order),
-        Datatype::Opaque { size, .. } => ("V", size, DatatypeByteOrder::LittleEndian),
+        } => (if layout.signed { 'i' } else { 'u' }, size, byte_order),
+        Datatype::Opaque { size, .. } => ('V', size, DatatypeByteOrder::LittleEndian),
         other => return Err(format!("expected a tensor of real numbers, got {other}")),
     };
-    let order = if order == DatatypeByteOrder::LittleEndian {
-        "<"
-    } else {
-        ">"
-    };
+    let is_little = order == DatatypeByteOrder::LittleEndian;
+    let order = if is_little { '<' } else { '>' };
     let element_type = ElementType::of(&format!("{order}{kind}{size}"))?;
     let shape = dataset.shape().map_err(text)?;
     let layout = dataset.layout().map_err(text)?;

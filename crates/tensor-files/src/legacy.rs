@@ -80,22 +80,14 @@ fn places(
             sizes.insert(storage.key, (storage.len, element_size(storage.class)));
         }
     }
-    let mut places = HashMap::new();
-    for key in keys.list(keys.root).unwrap_or_default() {
-        let Some(key) = key_of(keys, *key) else {
-            break;
-        };
-        let Some((len, Some(size))) = sizes.get(&key) else {
-            break;
-        };
-        if file.number(COUNT) != Ok(*len as u64) {
-            break;
-        }
-        let len = (*len as u64).saturating_mul(*size as u64);
-        let Ok(bytes) = file.skip(len) else {
-            break;
-        };
-        places.insert(key, bytes);
-    }
-    places
+    let next = |key: &Value| {
+        let key = key_of(keys, *key)?;
+        let (len, size) = sizes.get(&key)?;
+        let is_its = file.number(COUNT).ok()? == *len as u64;
+        let len = (*len as u64).saturating_mul((*size)? as u64);
+        let bytes = is_its.then(|| file.skip(len).ok()).flatten()?;
+        Some((key, bytes))
+    };
+    let keys = keys.list(keys.root).unwrap_or_default().iter();
+    keys.map_while(next).collect()
 }

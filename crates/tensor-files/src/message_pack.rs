@@ -81,8 +81,9 @@ impl Walk<'_> {
                     let array = self.array()?;
                     self.found.insert(self.path.name.clone(), array);
                 }
-                let rest = end.checked_sub(self.input.at);
-                let rest = rest.ok_or_else(|| format!("an array goes on after byte {end}"))?;
+                let Some(rest) = end.checked_sub(self.input.at) else {
+                    return Err(format!("an array goes on after byte {end}"));
+                };
                 self.input.skip(rest)?;
             }
         }

@@ -197,6 +197,16 @@ fn half_precision_and_objects_of_paddle() {
 }
 
 #[test]
+fn half_precision_of_keras() {
+    let path = reference_path("frameworks").join("keras_half.weights.h5");
+    let file = StateDict::open(&path, "layers/dense/vars/").unwrap();
+    let param = Param::from_tensor(Tensor::<2>::zeros([3, 2], &device::plain()[0]));
+    let kernel = Array::read(file.parameter(param, "0").unwrap().val());
+    // By the script that wrote the file.
+    assert_eq!(kernel.data[..3], [0.046875, -0.03125, 0.171875]);
+}
+
+#[test]
 fn arrays_of_numpy_and_mlx() {
     let device = &device::plain()[0];
     let expected = &reference("frameworks/mlx")[0].inputs["matrix"];
