@@ -5,7 +5,7 @@
 //! are read from the file.
 //!
 //! ```no_run
-//! use attention_import::packages::{coqui, espnet, opennmt};
+//! use attention_import::packages::{coqui, d2l, espnet, opennmt};
 //! use burn::prelude::*;
 //!
 //! let device = Device::flex();
@@ -17,10 +17,12 @@
 //! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
+//! // The encoder's GRU of D2L's model in MXNet.
+//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.", &device)?;
 //! # Ok::<(), attention_import::ImportError>(())
 //! ```
 //!
-//! Every result is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights and
+//! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights and
 //! contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
@@ -116,12 +118,12 @@ const RECIPES: [(&str, usize, &str); 5] = [
 ];
 
 impl<A> Package<A> {
-    /// The same with another factor on the energies than the package's default.
+    /// The same with another factor on the energies than the package's default. Heads and recurrent layers have none.
     pub const fn with_factor(self, factor: f64) -> Self {
         Self { factor, ..self }
     }
 
-    /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
+    /// The attention in a file of any format that [`tensor_files`] reads, on `device` in the device's float type.
     ///
     /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
     /// of the attention alone. Tensors that do not begin with it are left alone. Some classes have the same names, as
