@@ -14,8 +14,8 @@ pub enum ElementType {
     Bool,
 }
 
-/// The bytes and the names of each type, in its order: of safetensors, NumPy (where mlx and Keras write bf16 as bytes of
-/// no type), PyTorch and JAX, and storages; its numbers in MXNet and in `torch.export`.
+/// The bytes and the names of each type, in its order: of safetensors, NumPy (where mlx and Keras write bf16 as bytes
+/// of no type), PyTorch and JAX, and storages; its numbers in MXNet and in `torch.export`.
 #[rustfmt::skip] // a table
 const TYPES: [(ElementType, usize, &str); 13] = [
     (ElementType::F64, 8, "F64 f8 float64 DoubleStorage MXNet:1 torch.export:8"),

@@ -13,9 +13,6 @@ use crate::stored::{FoundTensor, Place, StoredTensor, Tensors};
 /// The table of parameters and buffers.
 pub(crate) const CONFIG: &str = "data/weights/model_weights_config.json";
 
-/// PyTorch's number of the layout of a dense tensor.
-const STRIDED: u64 = 7;
-
 /// The parameters and buffers by their names.
 pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
     let config = serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?);
@@ -30,7 +27,8 @@ pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
 
 fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {
     let about = &entry["tensor_meta"];
-    if about["layout"] != STRIDED || entry["use_pickle"] != false {
+    // PyTorch's number of a dense tensor's layout.
+    if about["layout"] != 7 || entry["use_pickle"] != false {
         return Err("expected a dense tensor, got one of another layout".to_string());
     }
     let element_type = ElementType::of(&format!("torch.export:{}", about["dtype"]))?;
@@ -52,6 +50,8 @@ fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {
     let (_, len) = archive.borrow_mut().start(&name, 0)?;
     let capacity = len as usize / element_type.size();
     let layout = Layout::new(element_type, shape, strides, offset, capacity)?;
-    let place = Place::Entry(archive.clone(), name, 0);
-    Ok(StoredTensor::new(layout, place))
+    Ok(StoredTensor::new(
+        layout,
+        Place::Entry(archive.clone(), name, 0),
+    ))
 }

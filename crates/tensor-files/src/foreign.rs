@@ -9,12 +9,10 @@ pub(crate) type Format = (&'static str, Way);
 pub(crate) enum Way {
     /// An expression of Python for a dict of NumPy's arrays.
     Arrays(&'static str),
-    /// An expression of Python for a state dict of PyTorch's.
-    StateDict(&'static str),
     /// An action instead.
     Do(&'static str),
 }
-use Way::{Arrays, Do, StateDict};
+use Way::{Arrays, Do};
 
 pub(crate) const DISTRIBUTED: Format = ("parts of tensors, as `torch.distributed.checkpoint` writes them", Do("join \
     those of the folder by `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt`"));
@@ -78,7 +76,7 @@ pub(crate) fn unknown(start: &[u8]) -> String {
 pub(crate) fn of_entry(name: &str) -> Option<Format> {
     Some(match name.rsplit('/').next()? {
         "archive_format" | "serialized_exported_program.json" => ("a program of `torch.export` without a table of weights",
-            StateDict(r#"torch.export.load("model.pt2").state_dict"#)),
+            Do(r#"in Python, `torch.save(torch.export.load("model.pt2").state_dict, "weights.pt")`"#)),
         "model.weights.h5" => ("an archive of Keras, without the feature `hdf5` of `tensor-files`",
             Arrays(r#"{v.path: v.numpy() for v in keras.saving.load_model("model.keras").weights}"#)),
         _ => return None,
@@ -105,7 +103,6 @@ pub(crate) fn of_path(path: &Path) -> Option<Format> {
 pub(crate) fn refused((name, way): Format) -> String {
     let way = match way {
         Arrays(w) => format!("in Python, `w = {w}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`"),
-        StateDict(w) => format!("in Python, `w = {w}`, `torch.save(w, \"weights.pt\")`"),
         Do(action) => action.to_string(),
     };
     expected(&format!("{name}: {way}"))

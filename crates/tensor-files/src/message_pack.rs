@@ -20,13 +20,8 @@ const MAX_DEPTH: usize = 64;
 
 /// The kind of a value. A `Scalar` is a number, a truth value or nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Scalar,
-    Bytes,
-    List,
-    Map,
-    Extension,
-}
+#[rustfmt::skip] // a list
+enum Kind { Scalar, Bytes, List, Map, Extension }
 
 /// Whether a file that starts with `start` is a map whose first key is a short text, as a small map's is.
 pub(crate) fn starts(start: &[u8]) -> bool {

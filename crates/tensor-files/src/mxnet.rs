@@ -11,9 +11,8 @@ use crate::stored::{FoundTensor, StoredTensor, Tensors};
 /// The file's own number, with which it starts.
 pub(crate) const START: &[u8] = b"\x12\x01\0\0\0\0\0\0";
 
-/// The number with which an array starts, and that of one that may have no axes and one element.
-const ARRAY: u64 = 0xF993_FAC9;
-const NUMPY_ARRAY: u64 = 0xF993_FACA;
+/// The numbers with which an array starts, and one that may have no axes and one element.
+const ARRAYS: [u64; 2] = [0xF993_FAC9, 0xF993_FACA];
 
 /// The arrays by their names, or by their numbers where there are no names.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
@@ -39,13 +38,13 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
 /// The next array. It is an error here where nothing behind it could be found.
 fn array(input: &mut Input<BufReader<&File>>) -> Result<FoundTensor, String> {
     let (start, storage) = (input.number(4)?, input.number(4)?);
-    if !matches!((start, storage), (ARRAY | NUMPY_ARRAY, 0)) {
+    if !ARRAYS.contains(&start) || storage != 0 {
         return Err(format!(
             "expected a dense one of MXNet 1.0 or later, got the start {start:#x} and the kind {storage}"
         ));
     }
     let axes = input.number(4)?;
-    if axes == 0 && start == ARRAY {
+    if axes == 0 && start == ARRAYS[0] {
         return Ok(Err("expected elements, got an array without".to_string()));
     }
     let sizes = (0..axes.min(MAX_AXES as u64 + 1)).map(|_| input.number(8));

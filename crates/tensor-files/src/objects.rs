@@ -28,9 +28,6 @@ const MAX_VISITS: usize = 1 << 23;
 /// The tables of a `torch.nn.Module`, whose state dict is what they hold.
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
-/// The module of the classes of a program of TorchScript's, whose objects have their tensors as attributes.
-const SCRIPT: &str = "__torch__";
-
 /// A storage of a pickle, by its persistent id.
 pub(crate) struct Storage<'a> {
     pub(crate) key: String,
@@ -179,7 +176,8 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
     }
     let [module, name] = pickle.global(call.callable).unwrap_or_default();
     match (pickle.object(call.state), pickle.list(call.arguments)) {
-        (Some(Object::Dict(attributes)), _) if module.starts_with(SCRIPT) => {
+        // An object of TorchScript has its tensors as attributes.
+        (Some(Object::Dict(attributes)), _) if module.starts_with("__torch__") => {
             return Contents::Items(attributes.clone());
         }
         // Its lists hold tensors that it has elsewhere.

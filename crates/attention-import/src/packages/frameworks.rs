@@ -8,17 +8,17 @@ use burn_fused_layers::recurrent::{CellKind, Recurrent};
 use super::Role::*;
 use super::{Entries, Package, Parts, package};
 
-type Heads = MultiHeadAttention<DotProductScore>;
-
-/// *Dive into Deep Learning* 1.0.3: its `AdditiveAttention`, its `MultiHeadAttention`, whose number of heads no file says
-/// ([`Package::with_num_heads`]), and the GRU of its encoder and its decoder. Its `DotProductAttention` has no parameters.
+/// *Dive into Deep Learning* 1.0.3: its `AdditiveAttention`, its `MultiHeadAttention`, whose number of heads no file
+/// says ([`Package::with_num_heads`]), and the GRU of its encoder and decoder. `DotProductAttention` has no parameters.
 ///
 /// A prefix is the path of a module: `"decoder.attention."`, or where names have slashes `"params/decoder/attention/"`.
 pub mod d2l {
     use super::*;
 
-    const ADDITIVE_OUT_IN: Entries =
-        &[("W_q.weight", Query, "A Q"), ("W_k.weight", Key, "A D"), ("w_v.weight", Energy, "1 A")];
+    const ADDITIVE_OUT_IN: Entries = &[
+        ("W_q.weight", Query, "A Q"), ("W_k.weight", Key, "A D"), ("w_v.weight", Energy, "1 A"),
+        ("W_q.bias", Bias, "A?"), ("W_k.bias", Bias, "A?"),
+    ];
     const ADDITIVE_IN_OUT: Entries = &[
         ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q A"), ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D A"),
         ("w_v.weight|w_v/kernel|w_v/vars/0", Energy, "A 1"),
@@ -67,7 +67,7 @@ pub mod d2l {
                 pub const ADDITIVE: Package<AdditiveAttention> =
                     package("D2L's AdditiveAttention", &[$additive], 1.0, Parts::additive);
                 /// `MultiHeadAttention`.
-                pub const MULTI_HEAD: Package<Heads> =
+                pub const MULTI_HEAD: Package<MultiHeadAttention<DotProductScore>> =
                     package("D2L's MultiHeadAttention", &[$heads], 1.0, Parts::multi_head);
                 /// The GRU.
                 pub const GRU: Package<Recurrent> =
@@ -85,9 +85,8 @@ pub mod d2l {
         mxnet: ADDITIVE_OUT_IN, HEADS_OUT_IN, [GATES], &[0, 1, 2]
     }
     framework! {
-        /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`: a prefix is the path of attributes,
-        /// `"decoder/attention/"`, where a layer of a model is `"layers/additive_attention/"`. Other files of Keras call
-        /// D2L's layers by a count, and not by what they are.
+        /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`: `"decoder/attention/"`, or of a layer of a model
+        /// `"layers/additive_attention/"`. Other files of Keras call D2L's layers by a count, and not by what they are.
         tensorflow: ADDITIVE_IN_OUT, HEADS_IN_OUT, [CELLS], &[1, 0, 2]
     }
     framework! {
@@ -101,8 +100,8 @@ pub mod d2l {
 }
 
 /// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path: `"layers/gru/"` in a `.keras` or
-/// `.weights.h5`, where it has the name of its class and a count, and `"model_weights/gru/gru/"` in an `.h5`, where it has
-/// its own. Also in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
+/// `.weights.h5`, where it has the name of its class and a count, and `"model_weights/gru/gru/"` in an `.h5`, where it
+/// has its own. Also in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
 /// `torch.save(model.state_dict(), ..)` on PyTorch; there it is `"gru/"`.
 ///
 /// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores.
@@ -114,7 +113,7 @@ pub mod keras {
         package("Keras' AdditiveAttention", &[&[("scale|vars/0", Energy, "A")]], 1.0, Parts::additive);
 
     /// `MultiHeadAttention`; also Flax' `MultiHeadDotProductAttention`.
-    pub const MULTI_HEAD: Package<Heads> = package("Keras' MultiHeadAttention", &[&[
+    pub const MULTI_HEAD: Package<MultiHeadAttention<DotProductScore>> = package("Keras' MultiHeadAttention", &[&[
         ("query/kernel|query_dense/vars/0|_query_dense/vars/0", Query, "Q N S"),
         ("query/bias|query_dense/vars/1|_query_dense/vars/1", QueryBias, "N S?"),
         ("key/kernel|key_dense/vars/0|_key_dense/vars/0", Key, "D N S"),

@@ -22,8 +22,8 @@
 //! # Ok::<(), attention_import::ImportError>(())
 //! ```
 //!
-//! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights and
-//! contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
+//! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights
+//! and contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
 //!
@@ -84,8 +84,8 @@ const fn package<A>(
 }
 
 /// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` one inside the tanh, of which there may be
-/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates of a
-/// recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
+/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates of
+/// a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip] // a list
 enum Role {

@@ -57,7 +57,7 @@ impl Names {
             let layers = if is_layered(&entry) { layers } else { 1 };
             (0..layers).map(move |layer| (entry, layer))
         });
-        let named = of_layers.map(|(&(name, role, shape), layer)| Named {
+        let named = |(&(name, role, shape), layer): (&Entry, usize)| Named {
             name: spellings(name, layer)
                 .find(|name| file.contains(name))
                 .or_else(|| spellings(name, layer).find(|name| name.contains('/') == has_slashes))
@@ -66,8 +66,8 @@ impl Names {
             layer,
             role,
             shape,
-        });
-        named.collect()
+        };
+        of_layers.map(named).collect()
     }
 
     /// The tensors of the class in a file, and its sizes.

@@ -34,7 +34,7 @@ impl Sizes {
     /// An axis has at most one letter that is new, which stands for what the others leave of its size.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
         let new = letters(axis).find(|letter| self.known(*letter).is_none());
-        let (mut known, mut factor) = (0, 1);
+        let (mut known, mut factor) = (0, 0);
         for term in axis.split('+') {
             let others = term.chars().filter(|letter| Some(*letter) != new);
             let Some(product) = others
@@ -44,7 +44,7 @@ impl Sizes {
                 return false;
             };
             match new.filter(|letter| term.contains(*letter)) {
-                Some(_) => factor = product,
+                Some(_) => factor += product,
                 None => known += product,
             }
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_import::{StateDict, load_additive_attention, load_recurrent};
+use attention_import::{StateDict, load_recurrent};
 use attention_tests::parameters::values;
 use attention_tests::{
     Array, assert_outcomes_same, assert_same, assert_says, device, reference_path,
@@ -11,13 +11,15 @@ use attention_tests::{
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
+use crate::fill;
+
 /// Files that `tests/reference/generate_files.py` writes, in both formats of `torch.save`.
 const VIEWS: [&str; 2] = ["import/views.pt", "import/views_legacy.pt"];
 
 /// An attention with the parameters at `path`.
 pub(crate) fn load(path: &Path, prefix: &str) -> Result<AdditiveAttention, String> {
     let attention = AdditiveAttentionConfig::new(2, 3, 5).init(&device::plain()[0]);
-    load_additive_attention(attention, path, prefix).map_err(|error| error.to_string())
+    fill(attention, path, prefix).map_err(|error| error.to_string())
 }
 
 pub(crate) fn parameters(attention: &AdditiveAttention) -> [Array; 3] {
@@ -222,7 +224,7 @@ fn the_content_tells_the_format_and_not_the_name() {
     let config = AdditiveAttentionConfig::new(11, 13, 17);
     let load = |path: &Path, prefix: &str| {
         let attention = config.init(&device::plain()[0]);
-        parameters(&load_additive_attention(attention, path, prefix).unwrap())
+        parameters(&fill(attention, path, prefix).unwrap())
     };
     let expected = load(&reference_path(files[0].0), "");
     for (file, prefix) in files {

@@ -1,4 +1,4 @@
-//! Files that other frameworks wrote compute what they do there: D2L's layers of each, Keras' own, and Marian's attention.
+//! Files that other frameworks wrote compute what they do there: D2L's layers of each, Keras' own, Marian's attention.
 
 use attention_core::{AdditiveAttention, MultiHeadAttention, ScoringFunction};
 use attention_import::StateDict;

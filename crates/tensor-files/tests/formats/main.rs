@@ -1,6 +1,6 @@
 //! Files of each format, written by hand: honest ones, and headers that lie. Each of these is an error that says where,
-//! and takes no more memory than the file has bytes. (Files of the packages themselves are read in the tests of the whole
-//! repository.)
+//! and takes no more memory than the file has bytes. (Files of the packages themselves are read in the tests of the
+//! whole repository.)
 #![allow(clippy::unwrap_used)]
 
 mod check;

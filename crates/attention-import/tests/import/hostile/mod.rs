@@ -5,12 +5,13 @@ mod endless;
 use std::path::{Path, PathBuf};
 
 use attention_core::AdditiveAttentionConfig;
-use attention_import::load_additive_attention;
 use attention_tests::checkpoint::{
     CompressionMethod, View, call, dict, int, pickle, text, tuple, write_archive,
 };
 use attention_tests::{Array, assert_says, device};
 use tempfile::TempDir;
+
+use crate::fill;
 
 /// Three storages: of `W_q.weight` [5, 2], `W_k.weight` [5, 3] and `w_v.weight` [1, 5].
 const STORAGES: [(&str, usize); 3] = [("data/0", 10), ("data/1", 15), ("data/2", 5)];
@@ -60,7 +61,7 @@ impl Checkpoint {
 /// The query's weight of an attention from `path`.
 fn load(path: &Path) -> Result<Array, String> {
     let attention = AdditiveAttentionConfig::new(2, 3, 5).init(&device::plain()[0]);
-    let loaded = load_additive_attention(attention, path, "");
+    let loaded = fill(attention, path, "");
     let loaded = loaded.map(|loaded| Array::read(loaded.score.query.weight.val()));
     loaded.map_err(|error| {
         let error = error.to_string();
