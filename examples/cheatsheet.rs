@@ -15,7 +15,7 @@ use attention_core::{
     AdditiveAttentionConfig, AttentionOutput, DotProductAttentionConfig, KeyValueCache, Mask,
     MultiHeadAttentionConfig, NewRows, drop_in, masked_softmax,
 };
-use attention_import::load_additive_attention;
+use attention_import::packages::d2l;
 use attention_plot::HeatmapGrid;
 use attention_transformers::{
     GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
@@ -104,20 +104,8 @@ fn modules(device: &Device) -> Result<(), Box<dyn Error>> {
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/reference");
     let path = folder.join("additive_state_dict.pt");
-    let json = std::fs::read_to_string(folder.join("additive_state_dict.json"))?;
-    let json: serde_json::Value = serde_json::from_str(&json)?;
-    let size = |name: &str, axis: usize| {
-        json["cases"][0]["inputs"][name]["shape"][axis]
-            .as_u64()
-            .map(|size| size as usize)
-    };
-    let sizes = size("W_q.weight", 1)
-        .zip(size("W_k.weight", 1))
-        .zip(size("W_q.weight", 0));
-    let ((query_size, key_size), num_hiddens) = sizes.ok_or("a shape is missing")?;
-    let attention = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens).init(device);
-    let attention = load_additive_attention(attention, path, "")?;
-    assert_eq!(attention.score.value.weight.dims(), [num_hiddens, 1]);
+    let attention = d2l::pytorch::ADDITIVE.load(path, "", device)?;
+    assert_eq!(attention.score.value.weight.dims(), [17, 1]);
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod additive;
 mod checkpoint;
 pub mod json;
 mod multi_head;
@@ -10,7 +9,6 @@ mod state_dict;
 mod weight_norm;
 mod wrapped;
 
-pub use additive::load_additive_attention;
 pub use checkpoint::Found;
 pub use multi_head::{load_multi_head_attention, read_multi_head_attention};
 pub use recurrent::load_recurrent;

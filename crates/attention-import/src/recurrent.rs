@@ -48,8 +48,8 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                 .into(),
         );
     }
-    let spelling = Spelling::of(file)?;
-    spelling.refuse_others(&recurrent, file)?;
+    let spelling = spelling_of(file)?;
+    refuse_others(spelling, &recurrent, file)?;
     let reason = "projections of the output are not supported";
     file.refuse("weight_hr_l0", reason)?;
     // With `bias=False` none of the layers has one: they stay what PyTorch trained.
@@ -66,7 +66,7 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                     bias: linear.bias.filter(|_| has_biases),
                     ..linear
                 };
-                let name = |kind| spelling.name(&format!("{kind}_{of}"), index, suffix);
+                let name = |kind| name(spelling, &format!("{kind}_{of}"), index, suffix);
                 file.linear(
                     linear,
                     ["weight", "bias"].map(|kind| Place::whole(name(kind))),
@@ -87,67 +87,52 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
     })
 }
 
-/// How the tensors of a layer are called.
-#[derive(Clone, Copy)]
-enum Spelling {
-    /// `weight_ih_l0` of `nn.GRU` and `nn.LSTM`.
-    Layers,
-    /// `weight_ih` of `nn.GRUCell` and `nn.LSTMCell`.
-    Cell,
-    /// `0.weight_ih`, of a list of cells.
-    Cells,
+/// How the tensors of a layer are called, with its number for `#`: in `nn.GRU` and `nn.LSTM`, whose other direction
+/// has an end; in a cell; in a list of cells.
+const LAYERS: &str = "@_l#";
+const CELL: &str = "@";
+const CELLS: &str = "#.@";
+
+fn name(spelling: &str, kind: &str, layer: usize, direction: &str) -> String {
+    let name = spelling.replace('@', kind).replace('#', &layer.to_string());
+    format!("{name}{direction}")
 }
 
-impl Spelling {
-    /// # Errors
-    /// If the file has no first layer.
-    fn of(file: &StateDict) -> Result<Self, String> {
-        let is_there = |spelling: &Self| file.contains(&spelling.name("weight_ih", 0, ""));
-        let mut spellings = [Self::Layers, Self::Cell, Self::Cells].into_iter();
-        if let Some(found) = spellings.find(is_there) {
-            return Ok(found);
-        }
-        // No file of layers has a name that ends so.
-        let nearest = match file.all_names().any(|name| name.ends_with("weight_ih")) {
-            true => Self::Cell,
-            false => Self::Layers,
-        };
-        file.shape(&nearest.name("weight_ih", 0, ""))
-            .map(|_| nearest)
+/// # Errors
+/// If the file has no first layer.
+fn spelling_of(file: &StateDict) -> Result<&'static str, String> {
+    let is_there = |spelling: &&str| file.contains(&name(spelling, "weight_ih", 0, ""));
+    if let Some(found) = [LAYERS, CELL, CELLS].into_iter().find(is_there) {
+        return Ok(found);
     }
+    // No file of layers has a name that ends so.
+    let nearest = match file.all_names().any(|name| name.ends_with("weight_ih")) {
+        true => CELL,
+        false => LAYERS,
+    };
+    let first = file.shape(&name(nearest, "weight_ih", 0, ""));
+    first.map(|_| nearest)
+}
 
-    fn name(self, kind: &str, layer: usize, direction: &str) -> String {
-        match self {
-            Self::Layers => format!("{kind}_l{layer}{direction}"),
-            Self::Cell => kind.to_string(),
-            Self::Cells => format!("{layer}.{kind}"),
-        }
+/// # Errors
+/// If the file has more layers or directions than `recurrent`, or cells, which read in one direction, and
+/// `recurrent` reads in both.
+fn refuse_others(spelling: &str, recurrent: &Recurrent, file: &StateDict) -> Result<(), String> {
+    let count = recurrent.layers.len();
+    let is_of_both = !recurrent.reversed.is_empty();
+    if spelling == CELL && count > 1 {
+        let cell = file.full("weight_ih");
+        return Err(format!("expected {count} layers, got one cell, `{cell}`"));
     }
-
-    /// # Errors
-    /// If the file has more layers or directions than `recurrent`, or cells, which read in one direction, and
-    /// `recurrent` reads in both.
-    fn refuse_others(self, recurrent: &Recurrent, file: &StateDict) -> Result<(), String> {
-        let count = recurrent.layers.len();
-        let is_of_both = !recurrent.reversed.is_empty();
-        match self {
-            Self::Cell if count > 1 => {
-                let cell = file.full("weight_ih");
-                Err(format!("expected {count} layers, got one cell, `{cell}`"))
-            }
-            Self::Cell | Self::Cells if is_of_both => {
-                Err("expected layers that read in both directions, got cells".to_string())
-            }
-            Self::Cell => Ok(()),
-            Self::Layers | Self::Cells => {
-                let reason = format!("the number of layers is {count}");
-                file.refuse(&self.name("weight_ih", count, ""), &reason)?;
-                if is_of_both {
-                    return Ok(());
-                }
-                let reason = "the layers read in one direction";
-                file.refuse("weight_ih_l0_reverse", reason)
-            }
-        }
+    if spelling != LAYERS && is_of_both {
+        return Err("expected layers that read in both directions, got cells".to_string());
+    }
+    if spelling != CELL {
+        let reason = format!("the number of layers is {count}");
+        file.refuse(&name(spelling, "weight_ih", count, ""), &reason)?;
+    }
+    match is_of_both {
+        true => Ok(()),
+        false => file.refuse("weight_ih_l0_reverse", "the layers read in one direction"),
     }
 }

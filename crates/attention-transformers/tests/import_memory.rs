@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::{AdditiveAttentionConfig, NewRows};
-use attention_import::load_additive_attention;
+use attention_core::NewRows;
+use attention_import::packages::d2l;
 use attention_tests::checkpoint::{CompressionMethod, View, dict, pickle, write_archive};
 use attention_tests::{Array, device, reference_path};
 use attention_transformers::hub::load_llama;
@@ -128,12 +128,10 @@ fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
-    let [query_size, key_size, hiddens] = SIZES;
-    let config = AdditiveAttentionConfig::new(query_size, key_size, hiddens);
     for write in [write_safetensors, write_checkpoint] {
         write(&path);
-        let attention = config.init(&device::plain()[0]);
-        let load = || load_additive_attention(attention, &path, "").unwrap();
+        let device = &device::plain()[0];
+        let load = || d2l::pytorch::ADDITIVE.load(&path, "", device).unwrap();
         let (attention, extra) = counted(load);
         let len = std::fs::metadata(&path).unwrap().len();
         println!("{extra} bytes for {BYTES} of a file of {len}");

@@ -1,6 +1,7 @@
-//! The zip archive that `torch.save` writes since PyTorch 1.6.
+//! Zip archives: of `torch.save` since PyTorch 1.6 and of TorchScript, of `torch.export`, of Keras and of NumPy.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, copy, sink};
 use std::ops::Range;
@@ -10,14 +11,24 @@ use zip::read::{ArchiveOffset, Config, ZipFile};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive, ZipReadOptions};
 
+use crate::exported;
 use crate::foreign::{self, DISTRIBUTED};
-use crate::objects::{self, BIG_ENDIAN};
+#[cfg(feature = "hdf5")]
+use crate::hdf5;
+use crate::input::Input;
+use crate::npy;
+use crate::objects::{self, BIG_ENDIAN, Elements};
 use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
 use crate::text::shown;
 
-/// The longest pickle: names and shapes of some hundred thousand tensors. A compressed one could be of any length.
-const MAX_PICKLE: u64 = 64 << 20;
+/// The longest pickle or JSON: names and shapes of some hundred thousand tensors. A compressed one could be of any
+/// length.
+pub(crate) const MAX_HEADER: u64 = 64 << 20;
+
+/// The entry of a `.keras` that has the weights.
+#[cfg(feature = "hdf5")]
+const KERAS: &str = "model.weights.h5";
 
 /// The longest entry that is one word.
 const MAX_WORD: u64 = 64;
@@ -40,19 +51,32 @@ pub(crate) enum Contents {
     Compressed { index: usize },
 }
 
-/// The tensors of an archive's pickle.
+/// The tensors of an archive, whose entries tell what wrote it.
 pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
     let mut archive = Archive::open(file)?;
-    match archive.small("byteorder", MAX_WORD)?.as_deref() {
-        None | Some(b"little") => {}
-        _ => return Err(BIG_ENDIAN.to_string()),
+    if archive.find_root("data.pkl")? {
+        return archive.pickled();
     }
-    let pickle = archive.small("data.pkl", MAX_PICKLE)?.unwrap_or_default();
-    let pickle = Pickle::read(&mut pickle.as_slice())?;
-    let archive = Rc::new(RefCell::new(archive));
-    objects::tensors(pickle, move |key| {
-        Ok(Place::Entry(archive.clone(), key.to_string()))
-    })
+    if archive.find_root(exported::CONFIG)? {
+        return exported::tensors(archive);
+    }
+    #[cfg(feature = "hdf5")]
+    if archive.find_root(KERAS)? {
+        return match archive.contents(KERAS)? {
+            Contents::Stored { bytes, .. } => {
+                hdf5::tensors(archive.zip.into_inner().into_inner(), bytes)
+            }
+            _ => Err(format!("its entry `{KERAS}` is compressed: unpack it")),
+        };
+    }
+    if !archive.names_with_end(npy::END).is_empty() {
+        return Ok(npy::tensors(archive));
+    }
+    let format = archive
+        .names_with_end("")
+        .iter()
+        .find_map(|name| foreign::of_entry(name));
+    Err(foreign::refused(format.unwrap_or(foreign::ARCHIVE)))
 }
 
 impl Archive {
@@ -68,35 +92,68 @@ impl Archive {
         let zip = ZipArchive::with_config(config, BufReader::new(file)).map_err(|error| {
             format!("expected a zip archive that is whole: {error}; a copy that was cut off?")
         })?;
-        let names = || zip.file_names().flatten();
-        if let Some(format) = names().find_map(|name| foreign::of_entry(&name)) {
-            return Err(foreign::refused(format));
-        }
-        let roots = names().filter_map(|name| name.strip_suffix("data.pkl").map(str::to_string));
-        let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
-        let root = roots
-            .min_by_key(String::len)
-            .ok_or("expected a zip archive with an entry `data.pkl`, as `torch.save` writes it")?;
+        let root = String::new();
         Ok(Self { zip, root })
     }
 
-    /// The content of an entry of at most `most` bytes, if it is there.
-    fn small(&mut self, name: &str, most: u64) -> Result<Option<Vec<u8>>, String> {
-        let Some(index) = self.index(name) else {
-            return Ok(None);
+    /// Whether there is an entry of this name, the shortest folder of which is then the root.
+    fn find_root(&mut self, name: &str) -> Result<bool, String> {
+        let roots = self.names_with_end(name).into_iter();
+        let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
+        let Some(root) = roots.min_by_key(String::len) else {
+            return Ok(false);
         };
-        let entry = self.entry(index)?;
-        let mut content = Vec::new();
-        let read = entry.take(most + 1).read_to_end(&mut content);
-        read.map_err(|error| format!("its entry `{name}` cannot be read: {error}"))?;
-        if content.len() as u64 > most {
-            return Err(format!("its entry `{name}` has more than {most} bytes"));
+        self.root = root;
+        if self.index("byteorder").is_ok() && self.small("byteorder", MAX_WORD)? != b"little" {
+            return Err(BIG_ENDIAN.to_string());
         }
-        Ok(Some(content))
+        Ok(true)
     }
 
-    fn index(&self, name: &str) -> Option<usize> {
-        self.zip.index_for_name(&format!("{}{name}", self.root))
+    /// The names that end so, without the end.
+    pub(crate) fn names_with_end(&self, end: &str) -> BTreeSet<String> {
+        let names = self.zip.file_names().flatten();
+        let names = names.filter_map(|name| name.strip_suffix(end).map(str::to_string));
+        names.collect()
+    }
+
+    /// The tensors of its pickle.
+    fn pickled(mut self) -> Result<Tensors, String> {
+        let pickle = self.small("data.pkl", MAX_HEADER)?;
+        let pickle = Pickle::read(&mut Input::of_bytes(&pickle))?;
+        let archive = Rc::new(RefCell::new(self));
+        objects::tensors(pickle, move |elements| {
+            let (name, start) = match elements {
+                Elements::Storage(key) => (format!("data/{key}"), 0),
+                Elements::Bytes(bytes) => ("data.pkl".to_string(), bytes.start as usize),
+            };
+            Ok(Place::Entry(archive.clone(), name, start))
+        })
+    }
+
+    /// The content of an entry of at most `most` bytes.
+    pub(crate) fn small(&mut self, name: &str, most: u64) -> Result<Vec<u8>, String> {
+        let (content, len) = self.start(name, most)?;
+        match len > most {
+            true => Err(format!("its entry `{name}` has more than {most} bytes")),
+            false => Ok(content),
+        }
+    }
+
+    /// The first bytes of an entry, at most `most`, and the number of all.
+    pub(crate) fn start(&mut self, name: &str, most: u64) -> Result<(Vec<u8>, u64), String> {
+        let index = self.index(name)?;
+        let entry = self.entry(index)?;
+        let (len, mut start) = (entry.size(), Vec::new());
+        let read = entry.take(most).read_to_end(&mut start);
+        read.map_err(|error| format!("its entry `{}` cannot be read: {error}", shown(name)))?;
+        Ok((start, len))
+    }
+
+    fn index(&self, name: &str) -> Result<usize, String> {
+        let index = self.zip.index_for_name(&format!("{}{name}", self.root));
+        let key = name.strip_prefix("data/").unwrap_or(name);
+        index.ok_or_else(|| format!("expected a storage `{}`, got none", shown(key)))
     }
 
     /// An entry, uncompressed, whose checksum is compared at its end. A checksum of 0 is none: `torch.save` has an
@@ -108,10 +165,9 @@ impl Archive {
         entry.map_err(unreadable)
     }
 
-    /// Where the storage with a key is.
-    pub(crate) fn storage(&mut self, key: &str) -> Result<Contents, String> {
-        let missing = || format!("expected a storage `{}`, got none", shown(key));
-        let index = self.index(&format!("data/{key}")).ok_or_else(missing)?;
+    /// Where the bytes of an entry are.
+    pub(crate) fn contents(&mut self, name: &str) -> Result<Contents, String> {
+        let index = self.index(name)?;
         let entry = self.zip.by_index_raw(index).map_err(unreadable)?;
         if entry.compression() != CompressionMethod::Stored {
             return Ok(Contents::Compressed { index });
@@ -126,15 +182,17 @@ impl Archive {
         })
     }
 
-    /// A range of the bytes of a compressed entry.
+    /// A range of the bytes of a compressed entry, without its first `start`.
     pub(crate) fn uncompressed(
         &mut self,
         index: usize,
+        start: usize,
         range: Range<usize>,
     ) -> Result<Vec<u8>, String> {
         let mut entry = self.entry(index)?;
         let mut content = Vec::new();
-        copy(&mut (&mut entry).take(range.start as u64), &mut sink())
+        let before = (start + range.start) as u64;
+        copy(&mut (&mut entry).take(before), &mut sink())
             // One more, so that the end of the entry is seen, where its checksum is compared.
             .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
             .map_err(|error| format!("its storage cannot be read: {error}"))?;

@@ -1,34 +1,57 @@
 //! The types of elements.
 
+use crate::objects::BIG_ENDIAN;
+use crate::text::shown;
+
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it")]
+#[rustfmt::skip] // a list
 pub enum ElementType {
-    F64,
-    F32,
-    F16,
-    Bf16,
-    I64,
-    I32,
-    I16,
-    I8,
-    U64,
-    U32,
-    U16,
-    U8,
+    F64, F32, F16, Bf16, I64, I32, I16, I8, U64, U32, U16, U8,
     /// A byte each, 0 or 1.
     Bool,
 }
 
+/// The bytes and the names of each type, in its order: of safetensors, NumPy (where mlx and Keras write bf16 as bytes
+/// of no type), PyTorch and JAX, and storages; its numbers in MXNet and in `torch.export`.
+#[rustfmt::skip] // a table
+const TYPES: [(ElementType, usize, &str); 13] = [
+    (ElementType::F64, 8, "F64 f8 float64 DoubleStorage MXNet:1 torch.export:8"),
+    (ElementType::F32, 4, "F32 f4 float32 FloatStorage MXNet:0 torch.export:7"),
+    (ElementType::F16, 2, "F16 f2 float16 HalfStorage MXNet:2 torch.export:6"),
+    (ElementType::Bf16, 2, "BF16 V2 bfloat16 BFloat16Storage MXNet:12 torch.export:13"),
+    (ElementType::I64, 8, "I64 i8 int64 LongStorage MXNet:6 torch.export:5"),
+    (ElementType::I32, 4, "I32 i4 int32 IntStorage MXNet:4 torch.export:4"),
+    (ElementType::I16, 2, "I16 i2 int16 ShortStorage torch.export:3"),
+    (ElementType::I8, 1, "I8 i1 int8 CharStorage MXNet:5 torch.export:2"),
+    (ElementType::U64, 8, "U64 u8 uint64 torch.export:35"),
+    (ElementType::U32, 4, "U32 u4 uint32 torch.export:34"),
+    (ElementType::U16, 2, "U16 u2 uint16 torch.export:28"),
+    (ElementType::U8, 1, "U8 u1 uint8 ByteStorage MXNet:3 torch.export:1"),
+    (ElementType::Bool, 1, "BOOL b1 bool BoolStorage MXNet:7 torch.export:12"),
+];
+
 impl ElementType {
     /// The bytes of an element.
     pub fn size(self) -> usize {
-        match self {
-            Self::F64 | Self::I64 | Self::U64 => 8,
-            Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
-            Self::I8 | Self::U8 | Self::Bool => 1,
+        TYPES[self as usize].1
+    }
+
+    /// The type that a format gives one of its names, before which NumPy has the order of bytes.
+    pub(crate) fn of(name: &str) -> Result<Self, String> {
+        let own = name.trim_start_matches(['<', '>', '|', '=']);
+        let is_its = |names: &str| names.split(' ').any(|of_format| of_format == own);
+        match TYPES.iter().find(|(.., names)| is_its(names)) {
+            Some((_, size, _)) if name.starts_with('>') && *size > 1 => Err(BIG_ENDIAN.to_string()),
+            Some((found, ..)) => Ok(*found),
+            None => {
+                let got = shown(name);
+                Err(format!(
+                    "expected a tensor of real numbers of 8 to 64 bits, got {got}"
+                ))
+            }
         }
     }
 }

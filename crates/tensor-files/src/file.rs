@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 
 use crate::archive::{self, Contents};
+#[cfg(feature = "hdf5")]
+use crate::hdf5;
 use crate::stored::{Place, StoredTensor, Tensors};
-use crate::{ElementType, foreign, legacy, safetensors};
+use crate::{ElementType, foreign, legacy, message_pack, mxnet, npy, paddle, safetensors};
 
 /// Bytes that tell the format of a file.
 const START: u64 = 512;
@@ -93,16 +95,7 @@ impl TensorFile {
         let mut start = Vec::new();
         let read = (&file).take(START).read_to_end(&mut start);
         read.map_err(unreadable)?;
-        let tensors = if start.starts_with(b"PK\x03\x04") {
-            // Both handles have one position, which each sets before it reads.
-            archive::tensors(file.try_clone().map_err(unreadable)?)?
-        } else if legacy::starts(&start) {
-            legacy::tensors(&file)?
-        } else if safetensors::starts(&start) {
-            safetensors::tensors(&file, len)?
-        } else {
-            return Err(foreign::unknown(&start));
-        };
+        let tensors = Self::tensors(&file, len, &start)?;
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
             file,
@@ -112,19 +105,42 @@ impl TensorFile {
         })
     }
 
+    /// The tensors of a file that starts with `start`. All handles have one position, which each sets before it reads.
+    fn tensors(file: &File, len: u64, start: &[u8]) -> Result<Tensors, String> {
+        let handle = || file.try_clone().map_err(|error| error.to_string());
+        let malformed = |reason: String| format!("it is malformed: {reason}");
+        #[cfg(feature = "hdf5")]
+        if start.starts_with(hdf5::START) {
+            return hdf5::tensors(handle()?, 0..len).map_err(malformed);
+        }
+        match start {
+            _ if start.starts_with(b"PK\x03\x04") => archive::tensors(handle()?),
+            _ if legacy::starts(start) => legacy::tensors(file, len),
+            _ if safetensors::starts(start) => safetensors::tensors(file, len),
+            _ if start.starts_with(npy::START) => npy::tensor(file, len),
+            _ if start.starts_with(mxnet::START) => mxnet::tensors(file, len).map_err(malformed),
+            _ if let Some(format) = foreign::of_start(start) => Err(foreign::refused(format)),
+            [0x80, ..] => paddle::tensors(file, len),
+            _ if message_pack::starts(start) => message_pack::tensors(file, len).map_err(malformed),
+            _ => Err(foreign::unknown(start)),
+        }
+    }
+
     fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {
         let StoredTensor { layout, place, .. } = tensor;
         let mut elements = match place {
             Place::Bytes(bytes) => layout.gather(|range| self.bytes(bytes, None, range))?,
-            Place::Entry(archive, key) => {
+            Place::Entry(archive, name, start) => {
                 let mut archive = archive.borrow_mut();
-                match archive.storage(key)? {
+                match archive.contents(name)? {
                     Contents::Stored { bytes, crc32 } => {
+                        let crc32 = crc32.filter(|_| *start == 0);
+                        let bytes = bytes.start.saturating_add(*start as u64)..bytes.end;
                         layout.gather(|range| self.bytes(&bytes, crc32, range))?
                     }
                     Contents::Compressed { index } => {
                         let window = layout.window()?;
-                        let content = archive.uncompressed(index, window.clone())?;
+                        let content = archive.uncompressed(index, *start, window.clone())?;
                         let within = |range: Range<usize>| {
                             range.start - window.start..range.end - window.start
                         };

@@ -9,12 +9,10 @@ pub(crate) type Format = (&'static str, Way);
 pub(crate) enum Way {
     /// An expression of Python for a dict of NumPy's arrays.
     Arrays(&'static str),
-    /// An expression of Python for a state dict of PyTorch's.
-    StateDict(&'static str),
     /// An action instead.
     Do(&'static str),
 }
-use Way::{Arrays, Do, StateDict};
+use Way::{Arrays, Do};
 
 pub(crate) const DISTRIBUTED: Format = ("parts of tensors, as `torch.distributed.checkpoint` writes them", Do("join \
     those of the folder by `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt`"));
@@ -29,15 +27,20 @@ const UNPACK: Format = ("an archive", Do("unpack it"));
 const CONVERTED: Format = ("a model for inference", Do("take the one that it was made of"));
 const PAGE: Format = ("a web page", Do("download the file itself"));
 
+const ORBAX: Format = ("a checkpoint of Orbax",
+    Arrays(r#"flax.traverse_util.flatten_dict(orbax.checkpoint.PyTreeCheckpointer().restore("FOLDER"), sep="/")"#));
+pub(crate) const PICKLE: Format = ("a pickle without tensors", Do("save the state dict by `torch.save`"));
+pub(crate) const ARCHIVE: Format = ("a zip archive without an entry `data.pkl` or `.npy`", Do("unpack it"));
+
 /// Formats by bytes, and where these stand in a file.
 const FORMATS: [(usize, &[u8], Format); 16] = [
-    (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes, of which `model.load_weights` has read the weights",
-        Arrays("{v.path: v.numpy() for v in model.weights}"))),
-    (0, b"\x93NUMPY", ("NumPy's `.npy`", Arrays(r#"{"weight": numpy.load("model.npy")}"#))),
+    (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes, without the feature `hdf5` of `tensor-files`, or when \
+        `model.load_weights` has read the weights", Arrays("{v.path: v.numpy() for v in model.weights}"))),
     (0, b"GGUF", ("GGUF", Arrays("{t.name: gguf.dequantize(t.data, t.tensor_type) for t in \
         gguf.GGUFReader(\"model.gguf\").tensors}"))),
-    (0, b"\x12\x01\0\0\0\0\0\0", ("MXNet's `.params`",
-        Arrays(r#"{n: a.asnumpy() for n, a in mxnet.nd.load("model.params").items()}"#))),
+    (0, b"DJL@", ("DJL's `.params`, whose blocks have no names", Do("in Java, name the arrays of \
+        `block.getParameters()` by `setName` and write an `NDList` of them by `encode(out, NDList.Encoding.NPZ)`"))),
+    (6, b"TransformerSpec", CONVERTED),
     (0, b"\x08\x01\x12", SAVED_MODEL),
     (0, b"\x82\xa8metadata", ("a record of Burn", Do("load it by `Module::load_file`"))),
     (257, b"ustar", ("a tar archive", Do("take the weights out of it, as `model_weights.ckpt` of a `.nemo`, by `tar \
@@ -47,37 +50,35 @@ const FORMATS: [(usize, &[u8], Format); 16] = [
     (0, b"version https://git-lfs", ("a pointer of Git LFS", Do("fetch the file by `git lfs pull`"))),
 ];
 
-/// The error of a file that starts with `start`, in no format that is read.
-pub(crate) fn unknown(start: &[u8]) -> String {
+/// The format of a file that starts with `start`, of those that are not read.
+pub(crate) fn of_start(start: &[u8]) -> Option<Format> {
     let holds = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
     let is_there = |at: usize, word: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(word));
     let found = FORMATS.iter().find(|(at, word, _)| is_there(*at, word));
-    refused(match start {
+    Some(match start {
         _ if let Some((.., format)) = found => *format,
         [0x80, ..] if holds(b"torch.distributed.checkpoint") => DISTRIBUTED,
-        [0x80, ..] if holds(b"numpy") => ("a pickle of NumPy's arrays, as Paddle's `.pdparams`",
-            Arrays(r#"paddle.load("model.pdparams", return_numpy=True)"#)),
-        [0x80, ..] => ("a pickle that `torch.save` did not write", Do("save the state dict by `torch.save`")),
         [8, 3..=32, 0x12 | 0x1a | 0x3a | 0x42, ..] => ("ONNX", Arrays(
             r#"{t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("model.onnx").graph.initializer}"#)),
-        [0x81..=0x8f, 0xa1..=0xbf | 0xd9, ..] | [0xde, _, _, 0xa1..=0xbf | 0xd9, ..] => ("MessagePack, as Flax writes",
-            Arrays("flax.traverse_util.flatten_dict(flax.serialization.msgpack_restore(\
-                open(\"model.msgpack\", \"rb\").read()), sep=\"/\")")),
-        [] => return expected("an empty file"),
-        _ => return expected(&format!("one that begins with `{}`", start[..start.len().min(16)].escape_ascii())),
+        _ => return None,
     })
+}
+
+/// The error of a file that starts with `start`, in no format that is known.
+pub(crate) fn unknown(start: &[u8]) -> String {
+    match start {
+        [] => expected("an empty file"),
+        _ => expected(&format!("one that begins with `{}`", start[..start.len().min(16)].escape_ascii())),
+    }
 }
 
 /// The format of a zip archive, by the name of an entry.
 pub(crate) fn of_entry(name: &str) -> Option<Format> {
     Some(match name.rsplit('/').next()? {
-        "constants.pkl" => ("a program of TorchScript",
-            StateDict(r#"torch.jit.load("model.pt", map_location="cpu").state_dict()"#)),
-        "archive_format" | "serialized_exported_program.json" => ("a program of `torch.export`",
-            StateDict(r#"torch.export.load("model.pt2").state_dict"#)),
-        "model.weights.h5" => ("an archive of Keras",
+        "archive_format" | "serialized_exported_program.json" => ("a program of `torch.export` without a table of weights",
+            Do(r#"in Python, `torch.save(torch.export.load("model.pt2").state_dict, "weights.pt")`"#)),
+        "model.weights.h5" => ("an archive of Keras, without the feature `hdf5` of `tensor-files`",
             Arrays(r#"{v.path: v.numpy() for v in keras.saving.load_model("model.keras").weights}"#)),
-        file if file.ends_with(".npy") => ("NumPy's `.npz`", Arrays(r#"dict(numpy.load("model.npz"))"#)),
         _ => return None,
     })
 }
@@ -90,6 +91,8 @@ pub(crate) fn of_path(path: &Path) -> Option<Format> {
         Some(DISTRIBUTED)
     } else if path.join("saved_model.pb").exists() {
         Some(SAVED_MODEL)
+    } else if ["_CHECKPOINT_METADATA", "manifest.ocdbt"].iter().any(|entry| path.join(entry).exists()) {
+        Some(ORBAX)
     } else {
         let is_checkpoint = name.contains(".data-0") || name.ends_with(".index") || index.exists();
         is_checkpoint.then_some(CHECKPOINT)
@@ -100,12 +103,11 @@ pub(crate) fn of_path(path: &Path) -> Option<Format> {
 pub(crate) fn refused((name, way): Format) -> String {
     let way = match way {
         Arrays(w) => format!("in Python, `w = {w}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`"),
-        StateDict(w) => format!("in Python, `w = {w}`, `torch.save(w, \"weights.pt\")`"),
         Do(action) => action.to_string(),
     };
     expected(&format!("{name}: {way}"))
 }
 
 fn expected(got: &str) -> String {
-    format!("expected a file that `torch.save` or `safetensors` wrote, got {got}")
+    format!("expected a file of PyTorch, safetensors, NumPy, Keras, MXNet, Paddle or Flax, got {got}")
 }

@@ -24,7 +24,7 @@ struct Axis {
 }
 
 /// The most axes of a tensor of PyTorch's.
-const MAX_AXES: usize = 64;
+pub(crate) const MAX_AXES: usize = 64;
 
 /// A window of this many elements is read whole, however few of them are used.
 const SMALL_WINDOW: usize = 1 << 12;
@@ -62,14 +62,23 @@ impl Layout {
         }
     }
 
-    /// A storage of `capacity` elements row by row.
-    pub(crate) fn contiguous(
+    /// A storage of `bytes` bytes row by row, or column by column if `is_fortran`.
+    pub(crate) fn in_order(
         element_type: ElementType,
-        shape: Vec<usize>,
-        capacity: usize,
+        mut shape: Vec<usize>,
+        is_fortran: bool,
+        bytes: u64,
     ) -> Result<Self, String> {
+        let capacity = bytes as usize / element_type.size();
+        if is_fortran {
+            shape.reverse();
+        }
         let strides = row_major(&shape);
-        Self::new(element_type, shape, strides, 0, capacity)
+        let layout = Self::new(element_type, shape, strides, 0, capacity)?;
+        match is_fortran {
+            true => Ok(layout.transpose()),
+            false => Ok(layout),
+        }
     }
 
     pub(crate) fn element_type(&self) -> ElementType {

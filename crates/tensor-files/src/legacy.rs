@@ -2,10 +2,12 @@
 //! pickles, and behind them all storages.
 
 use std::collections::HashMap;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::BufReader;
 use std::ops::Range;
 
-use crate::objects::{self, BIG_ENDIAN, element_size, key_of, storage_of};
+use crate::input::Input;
+use crate::objects::{self, BIG_ENDIAN, Elements, element_size, key_of, storage_of};
 use crate::pickle::{Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 use crate::text::shown;
@@ -20,7 +22,7 @@ const MAGIC: [&[u8]; 2] = [
 const VERSION: i64 = 1001;
 
 /// Bytes before each storage: the number of its elements.
-const COUNT: u64 = 8;
+const COUNT: usize = 8;
 
 /// Bytes of the first pickle, in which the number is, in any protocol.
 const FIRST: usize = 64;
@@ -34,9 +36,8 @@ pub(crate) fn starts(start: &[u8]) -> bool {
 }
 
 /// The tensors of its pickle.
-pub(crate) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
-    let mut file = BufReader::new(file);
-    file.rewind().map_err(|error| error.to_string())?;
+pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
+    let mut file = Input::of_file(file, len)?;
     let _magic = Pickle::read(&mut file)?;
     let version = Pickle::read(&mut file)?.root;
     if version != Value::Int(VERSION) {
@@ -50,23 +51,26 @@ pub(crate) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
     }
     let pickle = Pickle::read(&mut file)?;
     let keys = Pickle::read(&mut file)?;
-    let places = places(&mut file, &pickle, &keys)?;
-    objects::tensors(pickle, move |key| match places.get(key) {
-        Some(bytes) => Ok(Place::Bytes(bytes.clone())),
-        None => Err(format!(
-            "its storage `{}` is cut off, or behind one of a length that is not known",
-            shown(key)
-        )),
+    let places = places(&mut file, &pickle, &keys);
+    objects::tensors(pickle, move |elements| match elements {
+        Elements::Storage(key) => match places.get(&key) {
+            Some(bytes) => Ok(Place::Bytes(bytes.clone())),
+            None => Err(format!(
+                "its storage `{}` is cut off, or behind one of a length that is not known",
+                shown(&key)
+            )),
+        },
+        Elements::Bytes(_) => Err("expected a tensor of PyTorch's, got an array of NumPy's".into()),
     })
 }
 
 /// Where the bytes of each storage lie, up to the first that is not as the pickle says: one behind the other in the
 /// order of `keys`.
 fn places(
-    file: &mut (impl Read + Seek),
+    file: &mut Input<BufReader<&File>>,
     pickle: &Pickle,
     keys: &Pickle,
-) -> Result<HashMap<String, Range<u64>>, String> {
+) -> HashMap<String, Range<u64>> {
     let mut sizes = HashMap::new();
     for object in &pickle.objects {
         // A module, too, may stand outside: its class and the text of its program.
@@ -76,31 +80,14 @@ fn places(
             sizes.insert(storage.key, (storage.len, element_size(storage.class)));
         }
     }
-    let mut places = HashMap::new();
-    let mut at = file.stream_position().map_err(|error| error.to_string())?;
-    for key in keys.list(keys.root).unwrap_or_default() {
-        let Some(key) = key_of(keys, *key) else {
-            break;
-        };
-        let Some((len, Some(size))) = sizes.get(&key) else {
-            break;
-        };
-        let mut count = [0; COUNT as usize];
-        let found = file
-            .seek(SeekFrom::Start(at))
-            .and_then(|_| file.read_exact(&mut count));
-        if found.is_err() || u64::from_le_bytes(count) != *len as u64 {
-            break;
-        }
-        let start = at + COUNT;
-        let Some(end) = (*len as u64)
-            .checked_mul(*size as u64)
-            .and_then(|len| start.checked_add(len))
-        else {
-            break;
-        };
-        places.insert(key, start..end);
-        at = end;
-    }
-    Ok(places)
+    let next = |key: &Value| {
+        let key = key_of(keys, *key)?;
+        let (len, size) = sizes.get(&key)?;
+        let is_its = file.number(COUNT).ok()? == *len as u64;
+        let len = (*len as u64).saturating_mul((*size)? as u64);
+        let bytes = is_its.then(|| file.skip(len).ok()).flatten()?;
+        Some((key, bytes))
+    };
+    let keys = keys.list(keys.root).unwrap_or_default().iter();
+    keys.map_while(next).collect()
 }

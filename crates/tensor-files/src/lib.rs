@@ -2,13 +2,22 @@
 
 mod archive;
 mod element_type;
+mod exported;
 mod file;
 #[rustfmt::skip] // tables of formats, with lines of Python
 mod foreign;
+#[cfg(feature = "hdf5")]
+mod hdf5;
+mod input;
 mod layout;
 mod legacy;
 mod machine;
+mod message_pack;
+mod mxnet;
+mod npy;
 mod objects;
+mod paddle;
+mod path;
 mod pickle;
 mod safetensors;
 mod stored;

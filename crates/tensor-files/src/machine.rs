@@ -1,9 +1,9 @@
 //! The stack machine of a pickle.
 
 use std::collections::HashMap;
-use std::fmt::Display;
-use std::io::{BufRead, Read, copy, sink};
+use std::io::{BufRead, Seek};
 
+use crate::input::Input;
 use crate::pickle::{Call, Object, Pickle, Value};
 
 /// The most values that a pickle may make: a state dict makes about fifty a tensor, and each takes some 100 bytes.
@@ -13,7 +13,7 @@ const MAX_VALUES: usize = 1 << 23;
 const MAX_TEXT_LEN: u64 = 1 << 16;
 
 pub(crate) struct Machine<'a, R> {
-    input: &'a mut R,
+    input: &'a mut Input<R>,
     stack: Vec<Value>,
     /// The heights of the stack at its marks.
     marks: Vec<usize>,
@@ -25,8 +25,8 @@ pub(crate) struct Machine<'a, R> {
 
 /// The opcodes of protocols 0 to 5, by their names in Python's `pickletools`, without those PyTorch does not write:
 /// strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
-impl<'a, R: BufRead> Machine<'a, R> {
-    pub(crate) fn new(input: &'a mut R) -> Self {
+impl<'a, R: BufRead + Seek> Machine<'a, R> {
+    pub(crate) fn new(input: &'a mut Input<R>) -> Self {
         Self {
             input,
             stack: Vec::new(),
@@ -42,7 +42,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
 
     pub(crate) fn run(mut self) -> Result<Pickle, String> {
         loop {
-            let [opcode] = self.bytes()?;
+            let opcode = self.input.number(1)? as u8;
             if opcode == b'.' {
                 self.pickle.root = self.pop()?;
                 return Ok(self.pickle);
@@ -60,28 +60,28 @@ impl<'a, R: BufRead> Machine<'a, R> {
             b'N' => Value::Other,      // NONE
             0x88 => Value::Bool(true), // NEWTRUE
             0x89 => Value::Bool(false),
-            b'J' => Value::Int(i32::from_le_bytes(self.bytes()?).into()), // BININT
-            b'K' => Value::Int(u8::from_le_bytes(self.bytes()?).into()),
-            b'M' => Value::Int(u16::from_le_bytes(self.bytes()?).into()),
-            b'I' | b'L' => number(&self.line()?), // INT, LONG
-            0x8a => self.len::<1>().and_then(|len| self.long(len))?, // LONG1
-            0x8b => self.len::<4>().and_then(|len| self.long(len))?,
-            b'F' => self.line().map(|_| Value::Other)?, // FLOAT
-            b'G' => self.skip(8)?,                      // BINFLOAT
-            b'V' => self.line().map(|text| self.add(Object::Text(text)))?, // UNICODE
-            b'U' | 0x8c => self.len::<1>().and_then(|len| self.text(len))?, // SHORT_BINSTRING, ..
-            b'T' | b'X' => self.len::<4>().and_then(|len| self.text(len))?, // BINSTRING, BINUNICODE
-            0x8d => self.len::<8>().and_then(|len| self.text(len))?,
-            b'C' => self.len::<1>().and_then(|len| self.skip(len))?, // SHORT_BINBYTES
-            b'B' => self.len::<4>().and_then(|len| self.skip(len))?,
-            0x8e | 0x96 => self.len::<8>().and_then(|len| self.skip(len))?, // .., BYTEARRAY8
+            b'J' => Value::Int((self.input.number(4)? as i32).into()), // BININT
+            b'K' => Value::Int(self.input.number(1)? as i64),
+            b'M' => Value::Int(self.input.number(2)? as i64),
+            b'I' | b'L' => number(&self.input.line()?), // INT, LONG
+            0x8a => self.input.number(1).and_then(|len| self.long(len))?, // LONG1
+            0x8b => self.input.number(4).and_then(|len| self.long(len))?,
+            b'F' => self.input.line().map(|_| Value::Other)?, // FLOAT
+            b'G' => self.skip(8)?,                            // BINFLOAT
+            b'V' => self.input.line().map(|text| self.add(Object::Text(text)))?, // UNICODE
+            b'U' | 0x8c => self.input.number(1).and_then(|len| self.text(len))?, // SHORT_BINSTRING, ..
+            b'T' | b'X' => self.input.number(4).and_then(|len| self.text(len))?, // BINSTRING, BINUNICODE
+            0x8d => self.input.number(8).and_then(|len| self.text(len))?,
+            b'C' => self.input.number(1).and_then(|len| self.raw(len))?, // SHORT_BINBYTES
+            b'B' => self.input.number(4).and_then(|len| self.raw(len))?,
+            0x8e | 0x96 => self.input.number(8).and_then(|len| self.raw(len))?, // .., BYTEARRAY8
             0x82 => self.skip(1)?, // EXT1, a class by its number in a registry
             0x83 => self.skip(2)?,
             0x84 => self.skip(4)?,
             b')' | b']' | 0x8f => self.add(Object::List(Vec::new())), // EMPTY_TUPLE, _LIST, _SET
             b'}' => self.add(Object::Dict(Vec::new())),               // EMPTY_DICT
             b'c' => {
-                let names = [self.line()?, self.line()?]; // GLOBAL
+                let names = [self.input.line()?, self.input.line()?]; // GLOBAL
                 let names = names.map(|name| self.add(Object::Text(name)));
                 self.add(Object::Global(names))
             }
@@ -93,9 +93,9 @@ impl<'a, R: BufRead> Machine<'a, R> {
     /// Does what another opcode does to the stack.
     fn act(&mut self, opcode: u8) -> Result<(), String> {
         match opcode {
-            0x80 => match self.bytes()? {
-                [0..=5] => Ok(()), // PROTO
-                [version] => Err(format!("its protocol is {version}, expected 0 to 5")),
+            0x80 => match self.input.number(1)? {
+                0..=5 => Ok(()), // PROTO
+                version => Err(format!("its protocol is {version}, expected 0 to 5")),
             },
             0x95 => self.skip(8).map(drop), // FRAME
             b'(' => {
@@ -133,20 +133,20 @@ impl<'a, R: BufRead> Machine<'a, R> {
                 self.set(&[key, value])
             }
             b'u' => self.pop_marked().and_then(|values| self.set(&values)), // SETITEMS
-            b'p' => self.line().and_then(|at| self.put(place(&at)?)),       // PUT
-            b'q' => self.len::<1>().and_then(|at| self.put(at)),
-            b'r' => self.len::<4>().and_then(|at| self.put(at)),
+            b'p' => self.input.line().and_then(|at| self.put(place(&at)?)), // PUT
+            b'q' => self.input.number(1).and_then(|at| self.put(at)),
+            b'r' => self.input.number(4).and_then(|at| self.put(at)),
             0x94 => self.put(self.memo.len() as u64), // MEMOIZE
-            b'g' => self.line().and_then(|at| self.get(place(&at)?)), // GET
-            b'h' => self.len::<1>().and_then(|at| self.get(at)),
-            b'j' => self.len::<4>().and_then(|at| self.get(at)),
+            b'g' => self.input.line().and_then(|at| self.get(place(&at)?)), // GET
+            b'h' => self.input.number(1).and_then(|at| self.get(at)),
+            b'j' => self.input.number(4).and_then(|at| self.get(at)),
             0x93 => {
                 let name = self.pop()?; // STACK_GLOBAL
                 let module = self.pop()?;
                 self.push_object(Object::Global([module, name]))
             }
             b'P' => {
-                let id = self.line().map(|id| self.add(Object::Text(id)))?; // PERSID
+                let id = self.input.line().map(|id| self.add(Object::Text(id)))?; // PERSID
                 self.push_object(Object::Persistent(id))
             }
             b'Q' => {
@@ -262,46 +262,21 @@ impl<'a, R: BufRead> Machine<'a, R> {
         Ok(())
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let mut bytes = [0; N];
-        self.input.read_exact(&mut bytes).map_err(ended)?;
-        Ok(bytes)
-    }
-
-    /// A number of `N` bytes.
-    fn len<const N: usize>(&mut self) -> Result<u64, String> {
-        let mut bytes = [0; 8];
-        bytes[..N].copy_from_slice(&self.bytes::<N>()?);
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    /// The next `len` bytes; memory for no more than there are.
-    fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
-        let mut content = Vec::new();
-        self.input
-            .by_ref()
-            .take(len)
-            .read_to_end(&mut content)
-            .map_err(ended)?;
-        if (content.len() as u64) < len {
-            return Err(ended("unexpected end of file"));
-        }
-        Ok(content)
+    /// Bytes, which stay where they are.
+    fn raw(&mut self, len: u64) -> Result<Value, String> {
+        let bytes = self.input.skip(len)?;
+        Ok(self.add(Object::Bytes(bytes)))
     }
 
     fn skip(&mut self, len: u64) -> Result<Value, String> {
-        let skipped = copy(&mut self.input.by_ref().take(len), &mut sink()).map_err(ended)?;
-        if skipped < len {
-            return Err(ended("unexpected end of file"));
-        }
-        Ok(Value::Other)
+        self.input.skip(len).map(|_| Value::Other)
     }
 
     fn text(&mut self, len: u64) -> Result<Value, String> {
         if len > MAX_TEXT_LEN {
             return self.skip(len);
         }
-        let text = String::from_utf8_lossy(&self.content(len)?).into_owned();
+        let text = self.input.text(len)?;
         Ok(self.add(Object::Text(text)))
     }
 
@@ -310,26 +285,12 @@ impl<'a, R: BufRead> Machine<'a, R> {
         if len > 8 {
             return self.skip(len);
         }
-        let content = self.content(len)?;
-        let is_negative = content.last().is_some_and(|&byte| byte >= 0x80);
-        let mut bytes = [if is_negative { 0xff } else { 0 }; 8];
-        bytes[..content.len()].copy_from_slice(&content);
-        Ok(Value::Int(i64::from_le_bytes(bytes)))
+        let number = self.input.number(len as usize)?;
+        // The sign is that of the highest byte.
+        let above = 64 - 8 * len as u32;
+        let shifted = number.checked_shl(above).unwrap_or(0) as i64;
+        Ok(Value::Int(shifted.checked_shr(above).unwrap_or(0)))
     }
-
-    fn line(&mut self) -> Result<String, String> {
-        let mut line = Vec::new();
-        let mut input = self.input.by_ref().take(MAX_TEXT_LEN);
-        input.read_until(b'\n', &mut line).map_err(ended)?;
-        if line.pop() != Some(b'\n') {
-            return Err("it has a line without an end".to_string());
-        }
-        Ok(String::from_utf8_lossy(&line).into_owned())
-    }
-}
-
-fn ended(error: impl Display) -> String {
-    format!("it does not end ({error})")
 }
 
 /// A number of protocol 0, where booleans are `00` and `01`.

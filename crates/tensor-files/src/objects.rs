@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Display;
+use std::ops::Range;
 
 use crate::ElementType;
 use crate::layout::Layout;
+use crate::paddle;
+use crate::path::Path;
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
@@ -19,9 +22,8 @@ const DISTRIBUTED: &str = "torch.distributed";
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
-/// The most values that are looked at, and the most bytes of names: what is shared is looked at again under each name.
+/// The most values that are looked at: what is shared is looked at again under each name.
 const MAX_VISITS: usize = 1 << 23;
-const MAX_NAME_BYTES: usize = 1 << 26;
 
 /// The tables of a `torch.nn.Module`, whose state dict is what they hold.
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
@@ -35,17 +37,24 @@ pub(crate) struct Storage<'a> {
     pub(crate) len: usize,
 }
 
-/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds a storage
-/// by its key.
+/// The elements of a tensor, as its pickle names them.
+pub(crate) enum Elements {
+    /// A storage beside the pickle, by its key.
+    Storage(String),
+    /// Bytes of the pickle.
+    Bytes(Range<u64>),
+}
+
+/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds their
+/// elements.
 pub(crate) fn tensors(
     pickle: Pickle,
-    place: impl Fn(&str) -> Result<Place, String> + 'static,
+    place: impl Fn(Elements) -> Result<Place, String> + 'static,
 ) -> Result<Tensors, String> {
     let mut names = Names {
         pickle: &pickle,
-        path: String::new(),
+        path: Path::default(),
         visits: 0,
-        name_bytes: 0,
         found: BTreeMap::new(),
     };
     names.visit(pickle.root, 0)?;
@@ -56,9 +65,8 @@ pub(crate) fn tensors(
             let value = found.get(name)?;
             let value = value.ok_or_else(|| "expected one tensor of this name, got several".into());
             Some(value.and_then(|value| {
-                let (layout, storage) = tensor(&pickle, value)?;
-                let place = place(&storage)?;
-                Ok(StoredTensor::new(layout, place))
+                let (layout, elements) = tensor(&pickle, value)?;
+                Ok(StoredTensor::new(layout, place(elements)?))
             }))
         }),
     })
@@ -68,9 +76,8 @@ pub(crate) fn tensors(
 struct Names<'a> {
     pickle: &'a Pickle,
     /// The name so far.
-    path: String,
+    path: Path,
     visits: usize,
-    name_bytes: usize,
     /// By name; `None` if there are several of a name.
     found: BTreeMap<String, Option<Value>>,
 }
@@ -94,9 +101,9 @@ impl Names<'_> {
                 }
                 self.count(listed_pairs(pickle, call).len() + call.items.len())?;
                 match contents(pickle, call) {
-                    Contents::Tables(tables) => tables
+                    Contents::Values(values) => values
                         .into_iter()
-                        .try_for_each(|table| self.visit(table, depth + 1)),
+                        .try_for_each(|value| self.visit(value, depth + 1)),
                     Contents::Items(items) => self.items(&items, depth),
                     Contents::None => self.found(value),
                 }
@@ -124,29 +131,25 @@ impl Names<'_> {
         if matches!(self.pickle.object(value), None | Some(Object::Text(_))) {
             return Ok(());
         }
-        let len = self.path.len();
-        let dot = if len > 0 { "." } else { "" };
-        self.path.push_str(&format!("{dot}{key}"));
-        self.name_bytes += self.path.len();
-        self.count(0)?;
+        let len = self.path.push(".", &key.to_string())?;
         self.visit(value, depth)?;
-        self.path.truncate(len);
+        self.path.name.truncate(len);
         Ok(())
     }
 
     fn count(&mut self, visits: usize) -> Result<(), String> {
         self.visits += visits;
-        if self.visits > MAX_VISITS || self.name_bytes > MAX_NAME_BYTES {
+        if self.visits > MAX_VISITS {
             return Err("its objects contain each other without end".to_string());
         }
         Ok(())
     }
 
     fn found(&mut self, value: Value) -> Result<(), String> {
-        if self.path.is_empty() {
+        if self.path.name.is_empty() {
             return Err("expected tensors by name, got an object without names".to_string());
         }
-        match self.found.entry(self.path.clone()) {
+        match self.found.entry(self.path.name.clone()) {
             Entry::Vacant(place) => {
                 place.insert(Some(value));
             }
@@ -160,7 +163,8 @@ impl Names<'_> {
 
 /// The contents of the object that a call makes, by names.
 enum Contents {
-    Tables(Vec<Value>),
+    /// What has the object's own name.
+    Values(Vec<Value>),
     Items(Vec<[Value; 2]>),
     None,
 }
@@ -168,7 +172,22 @@ enum Contents {
 fn contents(pickle: &Pickle, call: &Call) -> Contents {
     let tables = MODULE_TABLES.map(|table| pickle.get(call.state, table));
     if tables.iter().all(Option::is_some) {
-        return Contents::Tables(tables.into_iter().flatten().collect());
+        return Contents::Values(tables.into_iter().flatten().collect());
+    }
+    let [module, name] = pickle.global(call.callable).unwrap_or_default();
+    match (pickle.object(call.state), pickle.list(call.arguments)) {
+        // An object of TorchScript has its tensors as attributes.
+        (Some(Object::Dict(attributes)), _) if module.starts_with("__torch__") => {
+            return Contents::Items(attributes.clone());
+        }
+        // Its lists hold tensors that it has elsewhere.
+        _ if module == "torch.jit._pickle" => return Contents::Values(Vec::new()),
+        // A tensor of Paddle's is a tuple of its own name and an array.
+        (_, Some([pair])) if name == "tuple" => {
+            let array = pickle.list(*pair).and_then(<[_]>::last);
+            return Contents::Values(array.copied().into_iter().collect());
+        }
+        _ => {}
     }
     if !is_ordered_dict(pickle, call) && call.items.is_empty() {
         return Contents::None;
@@ -190,8 +209,8 @@ fn listed_pairs<'a>(pickle: &'a Pickle, call: &Call) -> &'a [Value] {
     }
 }
 
-/// The tensor that a call makes, and the key of its storage.
-fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
+/// The tensor that a call makes, and where its elements are.
+fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
     let mut value = value;
     // A parameter is made of a tensor.
     for _ in 0..MAX_DEPTH {
@@ -207,6 +226,10 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
             ) => {
                 value = *data;
                 continue;
+            }
+            ("numpy._core.multiarray" | "numpy.core.multiarray", "_reconstruct", _) => {
+                let (layout, bytes) = paddle::array(pickle, call)?;
+                return Ok((layout, Elements::Bytes(bytes)));
             }
             ("torch._utils", "_rebuild_tensor", [storage, offset, shape, strides]) => {
                 (storage, [*offset, *shape, *strides], &[][..])
@@ -260,16 +283,16 @@ fn view_of(
     storage: Value,
     dtype: Option<[&str; 2]>,
     view: [Value; 3],
-) -> Result<(Layout, String), String> {
+) -> Result<(Layout, Elements), String> {
     let Some(Object::Persistent(id)) = pickle.object(storage) else {
         return Err(unreadable("a tensor without a storage"));
     };
     let storage = storage_of(pickle, *id)?;
     let [_, class] = storage.class;
     let [module, name] = dtype.unwrap_or(storage.class);
-    let own = element_type(class);
-    let dtype = match element_type(name) {
-        Some(dtype) if own.is_none_or(|own| own == dtype) => dtype,
+    let own = ElementType::of(class).ok();
+    let dtype = match ElementType::of(name) {
+        Ok(dtype) if own.is_none_or(|own| own == dtype) => dtype,
         _ => return Err(unreadable(&format!("{module}.{name}"))),
     };
     // A storage without a type has bytes.
@@ -286,7 +309,7 @@ fn view_of(
     };
     let capacity = storage.len.saturating_mul(size) / dtype.size();
     let layout = Layout::new(dtype, shape, strides, offset, capacity)?;
-    Ok((layout, storage.key))
+    Ok((layout, Elements::Storage(storage.key)))
 }
 
 /// The storage with a persistent id.
@@ -317,7 +340,7 @@ pub(crate) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
     }
 }
 
-fn size_of(value: Value) -> Option<usize> {
+pub(crate) fn size_of(value: Value) -> Option<usize> {
     match value {
         Value::Int(size) => usize::try_from(size).ok(),
         _ => None,
@@ -335,29 +358,9 @@ fn unreadable(got: &str) -> String {
     )
 }
 
-/// The type of the elements of a storage's class or of a `torch.dtype`.
-fn element_type(name: &str) -> Option<ElementType> {
-    Some(match name {
-        "FloatStorage" | "float32" => ElementType::F32,
-        "DoubleStorage" | "float64" => ElementType::F64,
-        "HalfStorage" | "float16" => ElementType::F16,
-        "BFloat16Storage" | "bfloat16" => ElementType::Bf16,
-        "LongStorage" | "int64" => ElementType::I64,
-        "IntStorage" | "int32" => ElementType::I32,
-        "ShortStorage" | "int16" => ElementType::I16,
-        "CharStorage" | "int8" => ElementType::I8,
-        "uint64" => ElementType::U64,
-        "uint32" => ElementType::U32,
-        "uint16" => ElementType::U16,
-        "ByteStorage" | "uint8" => ElementType::U8,
-        "BoolStorage" | "bool" => ElementType::Bool,
-        _ => return None,
-    })
-}
-
 /// Bytes of an element of a storage's class, of those that cannot be read, too.
 pub(crate) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
-    if let Some(dtype) = element_type(class) {
+    if let Ok(dtype) = ElementType::of(class) {
         return Some(dtype.size());
     }
     Some(match class {

@@ -6,8 +6,10 @@
 //! No crate does that: `serde-pickle` knows neither storages nor calls, and `pytorch-reader` 0.22.1, below Burn's
 //! `PytorchStore`, refuses a whole file for one tensor that it cannot represent.
 
-use std::io::BufRead;
+use std::io::{BufRead, Seek};
+use std::ops::Range;
 
+use crate::input::Input;
 use crate::machine::Machine;
 
 /// A value: a small one as it is, another by its place among the objects, so that what is named twice is there once.
@@ -16,7 +18,7 @@ pub(crate) enum Value {
     Bool(bool),
     Int(i64),
     Object(usize),
-    /// None, a float, bytes, an integer of more than 64 bits: nothing that names or describes a tensor.
+    /// None, a float, an integer of more than 64 bits: nothing that names or describes a tensor.
     Other,
 }
 
@@ -24,6 +26,8 @@ pub(crate) enum Value {
 #[derive(Debug)]
 pub(crate) enum Object {
     Text(String),
+    /// Bytes, by their place in the pickle.
+    Bytes(Range<u64>),
     /// A list, a tuple or a set.
     List(Vec<Value>),
     Dict(Vec<[Value; 2]>),
@@ -54,7 +58,7 @@ pub(crate) struct Pickle {
 
 impl Pickle {
     /// Reads one pickle, and no byte behind it.
-    pub(crate) fn read(input: &mut impl BufRead) -> Result<Self, String> {
+    pub(crate) fn read(input: &mut Input<impl BufRead + Seek>) -> Result<Self, String> {
         let pickle = Machine::new(input).run();
         pickle.map_err(|reason| format!("its pickle is malformed: {reason}"))
     }

@@ -1,17 +1,14 @@
 //! The tensors of a `.safetensors` file.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
 
-use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::ElementType;
 use crate::foreign;
-use crate::layout::Layout;
-use crate::stored::{Place, StoredTensor, Tensors};
+use crate::input::Input;
+use crate::stored::{FoundTensor, StoredTensor, Tensors};
 use crate::text::shown;
-
-/// Bytes before the header, which are its length.
-const PREFIX: u64 = 8;
 
 /// The longest header that the format allows.
 const MAX_HEADER: u64 = 100_000_000;
@@ -25,22 +22,14 @@ pub(crate) fn starts(start: &[u8]) -> bool {
 }
 
 /// Reads the header. `SafeTensors::deserialize` would want the whole file in memory.
-pub(crate) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tensors, String> {
+pub(crate) fn tensors(file: &File, file_len: u64) -> Result<Tensors, String> {
     let malformed = |reason: String| format!("its header is malformed: {}", shown(&reason));
-    let mut len = [0; PREFIX as usize];
-    file.seek(SeekFrom::Start(0))
-        .and_then(|_| file.read_exact(&mut len))
-        .map_err(|error| malformed(error.to_string()))?;
-    let len = u64::from_le_bytes(len);
-    let data = PREFIX + len.min(MAX_HEADER);
-    if len > MAX_HEADER || data > file_len {
-        return Err(malformed(format!(
-            "its length is {len} bytes, in a file of {file_len}"
-        )));
-    }
-    let mut header = vec![0; len as usize];
-    file.read_exact(&mut header)
-        .map_err(|error| malformed(error.to_string()))?;
+    let mut input = Input::of_file(file, file_len)?;
+    let header = input
+        .number(8)
+        .and_then(|len| input.content(len))
+        .map_err(malformed)?;
+    let data = input.at;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;
     let texts = metadata.metadata().as_ref();
@@ -59,34 +48,9 @@ pub(crate) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tenso
     })
 }
 
-fn stored(info: &TensorInfo, data: u64) -> Result<StoredTensor, String> {
-    let Some(dtype) = element_type(info.dtype) else {
-        return Err(format!(
-            "expected a tensor of real numbers of 8 to 64 bits, got {:?}",
-            info.dtype
-        ));
-    };
+fn stored(info: &TensorInfo, data: u64) -> FoundTensor {
     let (start, end) = info.data_offsets;
-    let layout = Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?;
-    let place = Place::Bytes(data + start as u64..data + end as u64);
-    Ok(StoredTensor::new(layout, place))
-}
-
-fn element_type(dtype: Dtype) -> Option<ElementType> {
-    Some(match dtype {
-        Dtype::F64 => ElementType::F64,
-        Dtype::F32 => ElementType::F32,
-        Dtype::F16 => ElementType::F16,
-        Dtype::BF16 => ElementType::Bf16,
-        Dtype::I64 => ElementType::I64,
-        Dtype::I32 => ElementType::I32,
-        Dtype::I16 => ElementType::I16,
-        Dtype::I8 => ElementType::I8,
-        Dtype::U64 => ElementType::U64,
-        Dtype::U32 => ElementType::U32,
-        Dtype::U16 => ElementType::U16,
-        Dtype::U8 => ElementType::U8,
-        Dtype::BOOL => ElementType::Bool,
-        _ => return None,
-    })
+    let bytes = data + start as u64..data + end as u64;
+    let shape = info.shape.iter().map(|&size| size as u64).collect();
+    StoredTensor::in_order(ElementType::of(&format!("{:?}", info.dtype))?, shape, bytes)
 }

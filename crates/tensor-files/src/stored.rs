@@ -1,7 +1,7 @@
 //! Tensors that are found and not yet read.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
@@ -27,7 +27,21 @@ impl StoredTensor {
             file: 0,
         }
     }
+
+    /// The tensor whose elements these bytes of the file are, row by row.
+    pub(crate) fn in_order(
+        element_type: ElementType,
+        shape: Vec<u64>,
+        bytes: Range<u64>,
+    ) -> FoundTensor {
+        let shape = shape.into_iter().map(|size| size as usize).collect();
+        let layout = Layout::in_order(element_type, shape, false, bytes.end - bytes.start)?;
+        Ok(Self::new(layout, Place::Bytes(bytes)))
+    }
 }
+
+/// A tensor, or the reason why it cannot be read.
+pub(crate) type FoundTensor = Result<StoredTensor, String>;
 
 impl fmt::Debug for StoredTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,8 +93,8 @@ impl StoredTensor {
 pub(crate) enum Place {
     /// Bytes of the file.
     Bytes(Range<u64>),
-    /// The storage of an archive that has this key.
-    Entry(Rc<RefCell<Archive>>, String),
+    /// An entry of an archive by its name, without its first bytes, which are as many.
+    Entry(Rc<RefCell<Archive>>, String, usize),
 }
 
 /// The tensors of a file by their names.
@@ -89,5 +103,15 @@ pub(crate) struct Tensors {
     pub(crate) find: Box<FindTensor>,
 }
 
+impl Tensors {
+    /// Those of a header that was read whole.
+    pub(crate) fn of(found: BTreeMap<String, FoundTensor>) -> Self {
+        Self {
+            names: found.keys().cloned().collect(),
+            find: Box::new(move |name| found.get(name).cloned()),
+        }
+    }
+}
+
 /// Finds the tensor of a name, or the reason why it cannot be read.
-pub(crate) type FindTensor = dyn Fn(&str) -> Option<Result<StoredTensor, String>>;
+pub(crate) type FindTensor = dyn Fn(&str) -> Option<FoundTensor>;

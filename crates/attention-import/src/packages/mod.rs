@@ -5,7 +5,7 @@
 //! are read from the file.
 //!
 //! ```no_run
-//! use attention_import::packages::{coqui, espnet, opennmt};
+//! use attention_import::packages::{coqui, d2l, espnet, opennmt};
 //! use burn::prelude::*;
 //!
 //! let device = Device::flex();
@@ -17,11 +17,13 @@
 //! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
+//! // The encoder's GRU of D2L's model in MXNet.
+//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.", &device)?;
 //! # Ok::<(), attention_import::ImportError>(())
 //! ```
 //!
-//! Every result is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights and
-//! contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
+//! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights
+//! and contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
 //!
@@ -29,29 +31,34 @@
 //! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. Faults are not copied:
 //! docs/differences.md has a table of classes, with factors, starts and what they do on padding.
 
+#[rustfmt::skip] // tables of names, packed to be read side by side
+mod frameworks;
+mod names;
 mod output;
 mod parts;
 mod shapes;
-#[rustfmt::skip] // tables of names, packed to be read side by side
+#[rustfmt::skip]
 mod speech;
 #[rustfmt::skip]
 mod text;
 
+pub use frameworks::{d2l, keras, marian};
 pub use output::{OutputLayer, WithOutput};
 pub use speech::{coqui, espnet, nvidia, speechbrain};
 pub use text::{
-    allennlp, fairseq, gluonnlp, joeynmt, keras, keras_attention, keras_self_attention,
-    onnx_runtime, opennmt, pytorch_nlp, sockeye, tensorflow_addons, texar, yoyodyne,
+    allennlp, fairseq, gluonnlp, joeynmt, keras_attention, keras_self_attention, onnx_runtime,
+    opennmt, pytorch_nlp, sockeye, tensorflow_addons, texar, yoyodyne,
 };
 
 use std::path::Path;
 
+use attention_core::{MultiHeadAttention, ScoringFunction};
 use burn::tensor::Device;
 
 use crate::state_dict::StateDict;
 use crate::{ImportError, read_file};
+use names::{Entries, Names};
 use parts::Parts;
-use shapes::Sizes;
 
 /// An attention of another package, which is an `A` here; see the [module](self).
 #[derive(Debug)]
@@ -69,37 +76,29 @@ const fn package<A>(
     build: fn(&Parts) -> A,
 ) -> Package<A> {
     Package {
-        names: Names { class, tables },
+        names: Names {
+            class,
+            tables,
+            num_heads: None,
+        },
         factor,
         build,
     }
 }
 
-/// The tensors of a class.
-#[derive(Clone, Copy, Debug)]
-struct Names {
-    /// The package and the class, as an error names them.
-    class: &'static str,
-    tables: &'static [Entries],
-}
-
-/// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`] has them, with a `?` where a
-/// file may be without it.
-type Entry = (&'static str, Role, &'static str);
-type Entries = &'static [Entry];
-
 /// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` one inside the tanh, of which there may be
-/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`.
+/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates of
+/// a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip] // a list
 enum Role {
     Query, QueryBias, Key, KeyBias, KeyAndQuery, Bias, Energy, EnergyBias, Gain, Bilinear, Filters, Location, Coverage,
-    Agent, AgentBias, Output, OutputBias,
+    Agent, AgentBias, Value, ValueBias, Output, OutputBias, Input, InputBias, Hidden, HiddenBias, Biases, Ignored,
 }
 
 /// The classes, for an error that says whose a file is.
 #[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 41] = [
+const CLASSES: [Names; 46] = [
     espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
     espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
     speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
@@ -107,7 +106,8 @@ const CLASSES: [Names; 41] = [
     opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
     allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
     tensorflow_addons::BAHDANAU.names, tensorflow_addons::LUONG.names, texar::BAHDANAU.names, texar::LUONG.names,
-    sockeye::MLP.names, keras::ADDITIVE.names, nvidia::TACOTRON2.names, gluonnlp::MLP.names,
+    sockeye::MLP.names, keras::ADDITIVE.names, keras::MULTI_HEAD.names, keras::GRU.names, keras::LSTM.names,
+    d2l::pytorch::ADDITIVE.names, d2l::pytorch::GRU.names, nvidia::TACOTRON2.names, gluonnlp::MLP.names,
     gluonnlp::NORMALIZED_MLP.names, pytorch_nlp::GENERAL.names, keras_attention::BAHDANAU.names,
     keras_attention::LUONG.names, keras_self_attention::ADDITIVE.names, keras_self_attention::MULTIPLICATIVE.names,
     onnx_runtime::ATTN_LSTM.names, onnx_runtime::ATTN_LSTM_WITH_AW.names,
@@ -115,22 +115,21 @@ const CLASSES: [Names; 41] = [
 
 /// Tensors of classes that are a recipe, and the least size of their third axis.
 #[rustfmt::skip] // a table
-const RECIPES: [(&str, usize, &str); 6] = [
+const RECIPES: [(&str, usize, &str); 5] = [
     ("loc_conv.weight", 2, "ESPnet's AttLoc2D"),
     ("linear_cover.weight", 0, "OpenNMT-py's coverage_attn"),
     ("att_lstm.weight_hh", 0, "ESPnet's AttLocRec"),
     ("gvec.0.weight", 0, "ESPnet's AttMultiHeadAdd or AttMultiHeadLoc"),
     ("attention_score_bias", 0, "TensorFlow Addons' or texar's monotonic attention"),
-    ("query/kernel", 0, "Keras' MultiHeadAttention"),
 ];
 
 impl<A> Package<A> {
-    /// The same with another factor on the energies than the package's default.
+    /// The same with another factor on the energies than the package's default. Heads and recurrent layers have none.
     pub const fn with_factor(self, factor: f64) -> Self {
         Self { factor, ..self }
     }
 
-    /// The attention in a file of PyTorch's or of safetensors, on `device` in the device's float type.
+    /// The attention in a file of any format that [`tensor_files`] reads, on `device` in the device's float type.
     ///
     /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
     /// of the attention alone. Tensors that do not begin with it are left alone. Some classes have the same names, as
@@ -160,7 +159,7 @@ impl<A> Package<A> {
         }
         let of_variables = file.of_variables();
         let file = of_variables.as_ref().unwrap_or(file);
-        let sizes = self.names.fit(file).map_err(|reason| {
+        let (entries, sizes) = self.names.fit(file).map_err(|reason| {
             let has = |(name, least, _): &&(&str, usize, &str)| {
                 file.shape(name)
                     .is_ok_and(|shape| shape.get(2).is_none_or(|size| size >= least))
@@ -175,35 +174,15 @@ impl<A> Package<A> {
                 false => format!("{reason}; the names fit {}", classes.join(" or ")),
             }
         })?;
-        let parts = Parts::read(file, self.names.entries(), sizes, (self.factor, device))?;
+        let parts = Parts::read(file, &entries, sizes, (self.factor, device))?;
         Ok((self.build)(&parts))
     }
 }
 
-impl Names {
-    fn entries(&self) -> impl Iterator<Item = &'static Entry> {
-        self.tables.iter().copied().flatten()
-    }
-
-    /// The sizes of the class in a file.
-    ///
-    /// # Errors
-    /// If a tensor is missing, there is one too many, or a shape does not fit those before it.
-    fn fit(&self, file: &StateDict) -> Result<Sizes, String> {
-        for (name, ..) in self.entries().filter(|(.., shape)| !shape.ends_with('?')) {
-            file.shape(name)?;
-        }
-        let is_extra = |name: &&str| !self.entries().any(|entry| file.is_part(name, entry.0));
-        if let Some(name) = file.names().find(is_extra) {
-            file.refuse(name, &format!("{} has none of this name", self.class))?;
-        }
-        let mut sizes = Sizes::default();
-        for &(name, _, shape) in self.entries().filter(|(name, ..)| file.contains(name)) {
-            let got = file.shape(name)?;
-            let full = file.full(name);
-            let fitted = sizes.fit(shape.trim_end_matches('?'), &got);
-            fitted.map_err(|shape| format!("`{full}`: expected the shape {shape}, got {got:?}"))?;
-        }
-        Ok(sizes)
+impl<S: ScoringFunction> Package<MultiHeadAttention<S>> {
+    /// The same with a number of heads, which D2L's files do not say.
+    pub const fn with_num_heads(mut self, num_heads: usize) -> Self {
+        self.names.num_heads = Some(num_heads);
+        self
     }
 }

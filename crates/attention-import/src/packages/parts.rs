@@ -1,27 +1,32 @@
 //! From the tensors of a file to a module.
 
 use attention_core::score::{
-    AdditiveScore, BilinearScore, BilinearScoreConfig, ProjectedScore, ProjectedScoreConfig,
+    AdditiveScore, BilinearScore, BilinearScoreConfig, DotProductScore, ProjectedScore,
+    ProjectedScoreConfig,
 };
 use attention_core::stateful::{
     CoverageAttention, CoverageAttentionConfig, ForwardAttention, ForwardAttentionConfig,
     LocationAttention, LocationAttentionConfig, LocationFeatures, Start, StatefulAttention,
 };
 use attention_core::{
-    AdditiveAttention, Attention, DotProductAttention, DotProductAttentionConfig, Normalizer,
+    AdditiveAttention, Attention, DotProductAttention, DotProductAttentionConfig,
+    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer,
 };
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::wide::wide;
+use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig};
 
+use super::names::Named;
 use super::shapes::Sizes;
-use super::{Entry, OutputLayer, Role, WithOutput};
+use super::{OutputLayer, Role, WithOutput};
 use crate::state_dict::StateDict;
 
 /// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
 pub(super) struct Parts {
-    tensors: Vec<(Role, Tensor<2>)>,
+    /// The use of each and its layer.
+    tensors: Vec<(Role, usize, Tensor<2>)>,
     pub(super) sizes: Sizes,
     factor: f64,
     device: Device,
@@ -33,22 +38,23 @@ impl Parts {
     /// If a tensor cannot be read.
     pub(super) fn read(
         file: &StateDict,
-        entries: impl Iterator<Item = &'static Entry>,
+        entries: &[Named],
         sizes: Sizes,
         (factor, device): (f64, &Device),
     ) -> Result<Self, String> {
         let dtype = device.settings().float_dtype.into();
         let mut tensors = Vec::new();
-        for &(name, role, shape) in entries.filter(|(name, ..)| file.contains(name)) {
+        for entry in entries {
+            let (name, role) = (&entry.name, entry.role);
             let of_file = file.shape(name)?;
             let rows = file.rows(name, &of_file, (device, wide(dtype)))?;
             let matrix = match of_file[..] {
                 // Of one direction.
-                [1, from, to] if shape.starts_with("1 ") => rows.reshape([from, to]),
-                _ if role.is_transposed(shape) => rows.transpose(),
+                [1, from, to] if entry.shape.starts_with("1 ") => rows.reshape([from, to]),
+                _ if role.is_transposed(entry.shape) => rows.transpose(),
                 _ => rows,
             };
-            tensors.push((role, matrix));
+            tensors.push((role, entry.layer, matrix));
         }
         let device = device.clone();
         Ok(Self {
@@ -197,6 +203,56 @@ impl Parts {
         ]
     }
 
+    pub(super) fn multi_head(&self) -> MultiHeadAttention<DotProductScore> {
+        let query = self.layer(Role::Query, Role::QueryBias);
+        let value = self.layer(Role::Value, Role::ValueBias);
+        let [[_, queries], [_, values]] = [&query, &value].map(|layer| layer.weight.dims());
+        let num_heads = self.sizes.of('N');
+        let mut attention = MultiHeadAttentionConfig::new(queries, num_heads)
+            .with_value_head_size(Some(values / num_heads))
+            .init(&self.device);
+        [attention.query, attention.value] = [query, value];
+        attention.key = self.layer(Role::Key, Role::KeyBias);
+        let output = self.tensor(Role::Output).reshape([values as i32, -1]);
+        attention.output = Some(self.linear(output, self.bias(Role::OutputBias)));
+        attention
+    }
+
+    /// Recurrent layers; `order` has the places of their gates among the file's.
+    pub(super) fn recurrent(&self, kind: CellKind, order: &[usize]) -> Recurrent {
+        let layers = self.tensors.iter().map(|(_, layer, _)| layer + 1);
+        let [input_size, size] = ['I', 'H'].map(|letter| self.sizes.of(letter));
+        let config = RecurrentConfig::new(kind, input_size, size);
+        let config = config.with_layers(layers.max().unwrap_or(1));
+        let mut recurrent = config.init(&self.device);
+        for (index, layer) in recurrent.layers.iter_mut().enumerate() {
+            let gates = |role| self.gates(role, index, order);
+            let both = gates(Role::Biases);
+            let linear = |weight, bias, row| {
+                let own = both.clone().map(|both| both.narrow(0, row, 1));
+                let bias = own.or_else(|| gates(bias)).map(|bias| bias.flatten(0, 1));
+                self.linear(gates(weight).expect("a class with gates"), bias)
+            };
+            layer.input = linear(Role::Input, Role::InputBias, 0);
+            layer.hidden = linear(Role::Hidden, Role::HiddenBias, 1);
+        }
+        recurrent
+    }
+
+    /// The gates of a layer in `order`, of which a file has one tensor or several.
+    fn gates(&self, role: Role, layer: usize, order: &[usize]) -> Option<Tensor<2>> {
+        let parts: Vec<_> = self.of(role, layer).collect();
+        let [rows, _] = parts.first()?.dims();
+        let found: usize = parts.iter().map(|part| part.dims()[1]).sum();
+        // Flax adds a bias to the hidden state of a GRU's last gate alone.
+        let missing = order.len() * self.sizes.of('H') - found;
+        let zeros = || Tensor::zeros([rows, missing], (&self.device, parts[0].dtype()));
+        let parts = (missing > 0).then(zeros).into_iter().chain(parts.clone());
+        let gates = Tensor::cat(parts.collect(), 1).chunk(order.len(), 1);
+        let gates = order.iter().map(|&place| gates[place].clone());
+        Some(Tensor::cat(gates.collect(), 1))
+    }
+
     /// The layers of query and key, or the parts of the one layer of both; the identity where there is none.
     fn query_and_key(&self) -> [Tensor<2>; 2] {
         match self.find(Role::KeyAndQuery) {
@@ -214,9 +270,13 @@ impl Parts {
 
     /// The sum of the tensors of a role, if there is one.
     fn find(&self, role: Role) -> Option<Tensor<2>> {
-        let of_role = self.tensors.iter().filter(|(of, _)| *of == role);
-        let tensors = of_role.map(|(_, tensor)| tensor.clone());
-        tensors.reduce(Tensor::add)
+        self.of(role, 0).reduce(Tensor::add)
+    }
+
+    fn of(&self, role: Role, layer: usize) -> impl Iterator<Item = Tensor<2>> {
+        let of_role = self.tensors.iter();
+        let of_role = of_role.filter(move |(of, at, _)| *of == role && *at == layer);
+        of_role.map(|(.., tensor)| tensor.clone())
     }
 
     pub(super) fn tensor(&self, role: Role) -> Tensor<2> {
@@ -225,7 +285,7 @@ impl Parts {
     }
 
     fn bias(&self, role: Role) -> Option<Tensor<1>> {
-        self.find(role).map(|bias| bias.squeeze_dim(0))
+        self.find(role).map(|bias| bias.flatten(0, 1))
     }
 
     fn layer(&self, weight: Role, bias: Role) -> Linear {
@@ -250,7 +310,11 @@ impl Role {
         match self {
             Self::Energy => shape != "A 1",
             Self::Bilinear => shape == "D Q",
-            _ => ["A ", "O ", "1 "].iter().any(|out| shape.starts_with(out)),
+            Self::Output => shape.starts_with("O "),
+            Self::Input | Self::Hidden => shape.starts_with(['3', '4']),
+            _ => ["A ", "O ", "1 ", "NS ", "NU "]
+                .iter()
+                .any(|out| shape.starts_with(out)),
         }
     }
 }

@@ -1,23 +1,30 @@
 //! Shapes in letters: `"A D"` is a matrix of `num_hiddens` rows and `key_size` columns, `"O D+Q"` one whose rows are as
-//! long as a key and a query together. A file gives the letters their sizes.
+//! long as a key and a query together, `"3H I"` one of three gates. A file gives the letters their sizes.
 
 use std::collections::BTreeMap;
 
 /// The sizes that the letters have in a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sizes(BTreeMap<char, usize>);
 
 impl Sizes {
+    /// Sizes of which no more is known than a number of heads, if that.
+    pub(super) fn of_heads(num_heads: Option<usize>) -> Self {
+        Self(num_heads.map(|number| ('N', number)).into_iter().collect())
+    }
+
     /// The size of a letter that a tensor of the file has.
     pub(super) fn of(&self, letter: char) -> usize {
         self.0[&letter]
     }
 
-    /// Takes over the sizes that are new in a tensor of the shape `got`.
+    /// Takes over the sizes that are new in a tensor of the shape `got`. The input of a layer behind another is as long
+    /// as a state.
     ///
     /// # Errors
     /// The shape that was expected, if `got` does not fit it.
-    pub(super) fn fit(&mut self, shape: &str, got: &[usize]) -> Result<(), String> {
+    pub(super) fn fit(&mut self, shape: &str, got: &[usize], layer: usize) -> Result<(), String> {
+        let shape = &shape.replace('I', if layer > 0 { "H" } else { "I" });
         let axes: Vec<&str> = shape.split_whitespace().collect();
         let mut pairs = axes.iter().zip(got);
         let fits = axes.len() == got.len() && pairs.all(|(axis, &size)| self.fit_axis(axis, size));
@@ -27,12 +34,25 @@ impl Sizes {
     /// An axis has at most one letter that is new, which stands for what the others leave of its size.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
         let new = letters(axis).find(|letter| self.known(*letter).is_none());
-        let known: usize = letters(axis).filter_map(|letter| self.known(letter)).sum();
+        let (mut known, mut factor) = (0, 0);
+        for term in axis.split('+') {
+            let others = term.chars().filter(|letter| Some(*letter) != new);
+            let Some(product) = others
+                .map(|letter| self.known(letter))
+                .product::<Option<usize>>()
+            else {
+                return false;
+            };
+            match new.filter(|letter| term.contains(*letter)) {
+                Some(_) => factor += product,
+                None => known += product,
+            }
+        }
         match new {
             // A kernel has a middle.
-            Some(letter) if size > known && (letter != 'W' || size % 2 == 1) => {
-                self.0.insert(letter, size - known);
-                true
+            Some(letter) if size > known && factor > 0 && (letter != 'W' || size % 2 == 1) => {
+                self.0.insert(letter, (size - known) / factor);
+                (size - known).is_multiple_of(factor)
             }
             Some(_) => false,
             None => size == known,
@@ -49,7 +69,8 @@ impl Sizes {
             Some(size) => size.to_string(),
             None => name(letter).to_string(),
         };
-        let axis = |axis: &&str| letters(axis).map(size).collect::<Vec<_>>().join(" + ");
+        let term = |term: &str| term.chars().map(size).collect::<Vec<_>>().join(" * ");
+        let axis = |axis: &&str| axis.split('+').map(term).collect::<Vec<_>>().join(" + ");
         format!("[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))
     }
 }
@@ -64,9 +85,15 @@ fn name(letter: char) -> &'static str {
         'A' => "num_hiddens",
         'C' => "filters",
         'D' => "key_size",
+        'H' => "hidden_size",
+        'I' => "input_size",
+        'N' => "num_heads",
         'O' => "output_size",
         'P' => "previous_output_size",
         'Q' => "query_size",
+        'S' => "head_size",
+        'U' => "value_head_size",
+        'V' => "value_size",
         'W' => "odd kernel_size",
         _ => "any",
     }

@@ -93,16 +93,6 @@ pub mod yoyodyne {
         ("V.bias", EnergyBias, "1")]], 1.0, Parts::additive);
 }
 
-/// Keras 3.15.1, `keras.layers`, in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`,
-/// or of `torch.save(model.state_dict(), ..)` on PyTorch; the prefix is the layer's path, `"additive_attention/"`.
-pub mod keras {
-    use super::*;
-
-    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention, whose projections are the identity.
-    pub const ADDITIVE: Package<AdditiveAttention> =
-        package("Keras' AdditiveAttention", &[&[("scale", Energy, "A")]], 1.0, Parts::additive);
-}
-
 /// The score of TensorFlow Addons and texar.
 const OF_SCORE: Entries = &[("attention_v", Energy, "A"), ("attention_g", Gain, "?"), ("attention_b", Bias, "A?")];
 

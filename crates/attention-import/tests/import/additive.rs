@@ -3,9 +3,11 @@
 use std::path::{Path as FilePath, PathBuf};
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_import::load_additive_attention;
+use attention_import::packages::d2l;
 use attention_tests::{Array, assert_close, assert_says, device, reference, reference_path};
 use burn::tensor::Device;
+
+use crate::fill;
 
 /// The sizes of the reference files.
 const SIZES: [usize; 3] = [11, 13, 17];
@@ -26,9 +28,8 @@ fn run(attention: &AdditiveAttention, device: &Device) -> [Array; 2] {
 /// Loads a state dict and compares with what PyTorch computed with it.
 fn check(file: &str, prefix: &str) {
     device::each_both_ways(|device| {
-        let loaded =
-            load_additive_attention(attention(SIZES, device), reference_path(file), prefix)
-                .unwrap();
+        let loaded = d2l::pytorch::ADDITIVE.load(reference_path(file), prefix, device);
+        let loaded = loaded.unwrap();
         let expected = &reference("additive_state_dict")[0].outputs;
         let [context, weights] = run(&loaded, device);
         assert_close("context", &context, &expected["context"], 2e-6);
@@ -54,7 +55,7 @@ fn a_state_dict_may_be_inside_a_larger_model() {
 /// The error of loading `path` into an attention of `sizes`.
 fn error(sizes: [usize; 3], path: impl AsRef<FilePath>, prefix: &str) -> String {
     let device = &device::plain()[0];
-    let error = load_additive_attention(attention(sizes, device), &path, prefix).unwrap_err();
+    let error = fill(attention(sizes, device), &path, prefix).unwrap_err();
     let error = error.to_string();
     let path = path.as_ref().display().to_string();
     assert!(
@@ -149,7 +150,7 @@ fn another_shape_names_both() {
 }
 
 /// A safetensors file of f32 tensors.
-fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
+fn safetensors(folder: &FilePath, tensors: &[(&str, &[usize])]) -> PathBuf {
     let mut header = Vec::new();
     let mut data = Vec::new();
     for (name, shape) in tensors {
@@ -177,40 +178,42 @@ fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
 #[test]
 fn a_missing_tensor_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let tensors = [
-        ("W_q.weight", [7, 3]),
-        ("W_k.weight", [7, 5]),
-        ("w_v.weight", [1, 7]),
+    let tensors: [(&str, &[usize]); 3] = [
+        ("W_q.weight", &[7, 3]),
+        ("W_k.weight", &[7, 5]),
+        ("w_v.weight", &[1, 7]),
     ];
     let complete = safetensors(folder.path(), &tensors);
-    load_additive_attention(attention([3, 5, 7], &device::plain()[0]), complete, "").unwrap();
+    fill(attention([3, 5, 7], &device::plain()[0]), complete, "").unwrap();
     for missing in 0..3 {
         let mut some = tensors.to_vec();
         let (name, _) = some.remove(missing);
-        some.push(("other.weight", [2, 2]));
+        some.push(("other.weight", &[2, 2]));
         let path = safetensors(folder.path(), &some);
         assert_names(&error([3, 5, 7], path, ""), &[name, "other.weight"]);
     }
 }
 
 #[test]
-fn a_pytorch_state_dict_with_a_bias_needs_a_place_for_it() {
+fn a_state_dict_with_biases_adds_them_up() {
     let device = &device::plain()[0];
-    let load = |attention: AdditiveAttention| {
-        let path = reference_path("additive_state_dict.safetensors");
-        load_additive_attention(attention, path, "").map_err(|error| error.to_string())
-    };
-    let config = AdditiveAttentionConfig::new(11, 13, 17);
-    load(config.init(device)).unwrap();
-    let error = load(config.clone().with_bias(true).init(device)).unwrap_err();
-    assert_says(&error, "W_q.bias");
-    let error = load(config.with_normalize(true).init(device)).unwrap_err();
-    assert_says(&error, "normalize");
-    // Two biases in the file, where there is a place for one or none.
-    for bias in [false, true] {
-        let config = AdditiveAttentionConfig::new(12, 12, 12).with_bias(bias);
-        let path = reference_path("multi_head_d2l_bias.safetensors");
-        let error = load_additive_attention(config.init(device), path, "").unwrap_err();
-        assert!(error.to_string().contains(".bias`"), "{error}");
-    }
+    let path = reference_path("multi_head_d2l_bias.safetensors");
+    let config = AdditiveAttentionConfig::new(12, 12, 12).with_bias(true);
+    let error = fill(config.init(device), path, "").unwrap_err();
+    assert_says(error, "`W_k.bias`");
+    let folder = tempfile::tempdir().unwrap();
+    let path = safetensors(
+        folder.path(),
+        &[
+            ("W_q.weight", &[7, 3]),
+            ("W_k.weight", &[7, 5]),
+            ("w_v.weight", &[1, 7]),
+            ("W_q.bias", &[7]),
+            ("W_k.bias", &[7]),
+        ],
+    );
+    let loaded = d2l::pytorch::ADDITIVE.load(&path, "", device).unwrap();
+    let bias = loaded.score.query.bias.unwrap().val();
+    let expected = Array::draw(1, &[7]).f32::<1>(device) * 2.0;
+    assert_close("bias", &Array::read(bias), &Array::read(expected), 1e-6);
 }

@@ -1,4 +1,4 @@
-//! Files of PyTorch's that were changed since: each is read or is an error of one line that names it.
+//! Files that were changed since they were written: each is read or is an error of one line.
 //!
 //! `ATTENTION_FUZZ_SECONDS=3600 cargo test --test import changed` goes on for an hour.
 
@@ -10,6 +10,7 @@ use attention_tests::reference_path;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
+use crate::check::check_file;
 use crate::files::{assert_plain, load, parameters};
 
 /// Files with the same parameters, and the prefix of these.
@@ -50,37 +51,85 @@ fn a_file_cut_anywhere_is_an_error_or_has_all_that_was_asked_for() {
     }
 }
 
+/// The files of other frameworks.
+fn of_frameworks() -> Vec<Vec<u8>> {
+    let files = std::fs::read_dir(reference_path("frameworks")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let files: Vec<_> = paths
+        .filter(|path| path.extension().is_none_or(|end| end != "json"))
+        .map(|path| std::fs::read(path).unwrap())
+        .collect();
+    assert_eq!(files.len(), 17);
+    files
+}
+
+#[test]
+fn a_file_of_another_framework_cut_anywhere_is_an_error_or_has_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut");
+    for whole in of_frameworks() {
+        std::fs::write(&path, &whole).unwrap();
+        let all = check_file(&path).unwrap();
+        for len in (0..whole.len()).step_by(whole.len() / 40) {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            assert!(check_file(&path).is_ok_and(|some| some < all) || check_file(&path).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_framework_with_random_changes_is_read_or_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changed");
+    let files = of_frameworks();
+    let count = with_seeds(500, |random| {
+        let content = changed(&files[random.random_range(0..files.len())], random);
+        std::fs::write(&path, content).unwrap();
+        check_file(&path).is_ok()
+    });
+    assert!(count > 25, "only {count} were read");
+}
+
 #[test]
 fn a_file_with_random_changes_is_read_or_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("changed");
     let files = FILES.map(|(file, prefix)| (std::fs::read(reference_path(file)).unwrap(), prefix));
+    let count = with_seeds(500, |random| {
+        let (content, prefix) = &files[random.random_range(0..files.len())];
+        read(&path, &changed(content, random), prefix).is_some()
+    });
+    assert!(count > 25, "only {count} were read");
+}
+
+/// Some bytes with a few changes.
+fn changed(content: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut content = content.to_vec();
+    for _ in 0..random.random_range(1..5) {
+        let at = random.random_range(0..content.len());
+        match random.random_range(0..3) {
+            0 => content[at] ^= 1 << random.random_range(0..8),
+            1 => content[at] = [0, 1, 0x7f, 0xff, b'('][random.random_range(0..5)],
+            _ => drop(content.drain(at..content.len().min(at + random.random_range(1..9)))),
+        }
+    }
+    content
+}
+
+/// The number of seeds with which `check` holds: of `count`, or as many as there is time for.
+fn with_seeds(count: u64, check: impl Fn(&mut ChaCha8Rng) -> bool) -> usize {
     let seconds = std::env::var("ATTENTION_FUZZ_SECONDS").ok();
     let seconds = seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
     let started = Instant::now();
-    let mut count = 0;
-    for seed in 0.. {
-        let goes_on = match seconds {
-            Some(seconds) => started.elapsed() < seconds,
-            None => seed < 500,
-        };
-        if !goes_on {
-            break;
-        }
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let (content, prefix) = &files[random.random_range(0..files.len())];
-        let mut content = content.clone();
-        for _ in 0..random.random_range(1..5) {
-            let at = random.random_range(0..content.len());
-            match random.random_range(0..3) {
-                0 => content[at] ^= 1 << random.random_range(0..8),
-                1 => content[at] = [0, 1, 0x7f, 0xff, b'('][random.random_range(0..5)],
-                _ => drop(content.drain(at..content.len().min(at + random.random_range(1..9)))),
-            }
-        }
-        let checked = std::panic::catch_unwind(|| read(&path, &content, prefix).is_some());
-        let is_read = checked.unwrap_or_else(|_| panic!("seed {seed}"));
-        count += usize::from(is_read);
-    }
-    assert!(count > 25, "only {count} were read");
+    let goes_on = |seed: &u64| match seconds {
+        Some(seconds) => started.elapsed() < seconds,
+        None => *seed < count,
+    };
+    let check = std::panic::AssertUnwindSafe(check);
+    let holds = |seed: &u64| {
+        let mut random = ChaCha8Rng::seed_from_u64(*seed);
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&mut random)));
+        checked.unwrap_or_else(|_| panic!("seed {seed}"))
+    };
+    (0..).take_while(goes_on).filter(holds).count()
 }

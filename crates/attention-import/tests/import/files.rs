@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_import::{StateDict, load_additive_attention, load_recurrent};
+use attention_import::{StateDict, load_recurrent};
 use attention_tests::parameters::values;
 use attention_tests::{
     Array, assert_outcomes_same, assert_same, assert_says, device, reference_path,
@@ -11,13 +11,15 @@ use attention_tests::{
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
+use crate::fill;
+
 /// Files that `tests/reference/generate_files.py` writes, in both formats of `torch.save`.
 const VIEWS: [&str; 2] = ["import/views.pt", "import/views_legacy.pt"];
 
 /// An attention with the parameters at `path`.
 pub(crate) fn load(path: &Path, prefix: &str) -> Result<AdditiveAttention, String> {
     let attention = AdditiveAttentionConfig::new(2, 3, 5).init(&device::plain()[0]);
-    load_additive_attention(attention, path, prefix).map_err(|error| error.to_string())
+    fill(attention, path, prefix).map_err(|error| error.to_string())
 }
 
 pub(crate) fn parameters(attention: &AdditiveAttention) -> [Array; 3] {
@@ -222,7 +224,7 @@ fn the_content_tells_the_format_and_not_the_name() {
     let config = AdditiveAttentionConfig::new(11, 13, 17);
     let load = |path: &Path, prefix: &str| {
         let attention = config.init(&device::plain()[0]);
-        parameters(&load_additive_attention(attention, path, prefix).unwrap())
+        parameters(&fill(attention, path, prefix).unwrap())
     };
     let expected = load(&reference_path(files[0].0), "");
     for (file, prefix) in files {
@@ -254,17 +256,14 @@ fn what_no_one_wrote_as_tensors_is_told_by_its_first_bytes() {
             b"\x08\n\x00\xff",
             "got one that begins with `\\x08\\n\\x00\\xff`",
         ),
-        (
-            b"\x80\x04}\x94.",
-            "got a pickle that `torch.save` did not write",
-        ),
+        (b"\x80\x04}\x94.", "got a pickle without tensors"),
         (&tar, "got a tar archive"),
     ];
     for (content, expected) in contents {
         let path = folder.path().join("weights.pt");
         std::fs::write(&path, content).unwrap();
         let error = load(&path, "").unwrap_err();
-        assert_says(&error, "`torch.save` or `safetensors` wrote");
+        assert_says(&error, "expected a file of PyTorch, safetensors, NumPy, ");
         assert_says(&error, expected);
     }
 }

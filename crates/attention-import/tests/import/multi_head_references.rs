@@ -103,7 +103,7 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     says(error(biased(), "missing.pt", ""), &["No such file"]);
     says(
         error(biased(), "generate.py", ""),
-        &["expected a file that `torch.save` or `safetensors` wrote"],
+        &["expected a file of PyTorch, safetensors, NumPy, "],
     );
     says(
         error(biased(), torch, "x."),

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, MultiHeadAttentionConfig};
 use attention_import::packages::espnet;
-use attention_import::{
-    ImportError, load_additive_attention, load_multi_head_attention, load_recurrent,
-};
+use attention_import::{ImportError, load_multi_head_attention, load_recurrent};
 use attention_tests::{assert_close, assert_says, device, parameters, reference_path};
 use burn::module::Module;
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
+
+use crate::fill;
 
 const FILE: &str = "import/weight_norm.pt";
 
@@ -36,7 +36,7 @@ fn load_additive(
     prefix: &str,
 ) -> Result<AdditiveAttention, ImportError> {
     let config = AdditiveAttentionConfig::new(query_size, 3, 5);
-    load_additive_attention(config.init(&device::plain()[0]), path, prefix)
+    fill(config.init(&device::plain()[0]), path, prefix)
 }
 
 #[test]

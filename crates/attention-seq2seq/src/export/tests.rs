@@ -1,4 +1,5 @@
-use attention_import::{load_additive_attention, load_multi_head_attention, load_recurrent};
+use attention_import::packages::d2l;
+use attention_import::{load_multi_head_attention, load_recurrent};
 use attention_tests::parameters;
 use attention_transformers::torch::{load_transformer_decoder, load_transformer_encoder};
 use burn_fused_layers::recurrent::CellKind;
@@ -117,10 +118,8 @@ fn attentions_of_d2l_and_pytorch_are_those_that_are_imported() {
     for kind in [AttentionKind::Additive, AttentionKind::Sparse] {
         let model = recurrent(kind, &config);
         let file = file_of(&model);
-        let (AnyAttention::Additive(new) | AnyAttention::Sparse(new)) = new(kind) else {
-            panic!("{kind} is additive");
-        };
-        let loaded = load_additive_attention(new, file.path(), prefix).unwrap();
+        let loaded = d2l::pytorch::ADDITIVE.load(file.path(), prefix, &device);
+        let loaded = loaded.unwrap();
         assert_same(&loaded, &model.decoder.attention);
     }
     let model = recurrent(AttentionKind::Heads, &config);
@@ -136,12 +135,11 @@ fn attentions_of_d2l_and_pytorch_are_those_that_are_imported() {
 #[test]
 fn a_normalized_attention_is_not_taken_for_an_additive_one() {
     let file = file_of(&recurrent(AttentionKind::Normalized, &config()));
-    let AnyAttention::Additive(new) = AttentionKind::Additive.init(&config(), &test_device())
-    else {
-        panic!("it is additive");
-    };
-    let error = load_additive_attention(new, file.path(), "decoder.attention.score.").unwrap_err();
-    assert!(error.to_string().contains("W_q.bias"), "{error}");
+    let prefix = "decoder.attention.score.";
+    let error = d2l::pytorch::ADDITIVE.load(file.path(), prefix, &test_device());
+    let error = error.map(drop).unwrap_err().to_string();
+    let expected = "D2L's AdditiveAttention has none of this name";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use attention_core::{
     AdditiveAttention, AdditiveAttentionConfig, DotProductScore, MultiHeadAttention,
     MultiHeadAttentionConfig,
 };
-use attention_import::{load_additive_attention, load_multi_head_attention, load_recurrent};
+use attention_import::{load_multi_head_attention, load_recurrent};
 use attention_tests::{device, parameters, reference, reference_path};
 use attention_transformers::torch::load_transformer_encoder_layer;
 use attention_transformers::{NormOrder, TransformerEncoderLayer, TransformerLayerConfig};
@@ -37,11 +37,6 @@ fn of_layer(module: &mut TransformerEncoderLayer<DotProductScore>) -> Vec<&mut L
         &mut module.feed_forward.output,
     ]);
     layers
-}
-
-fn of_score(module: &mut AdditiveAttention) -> Vec<&mut Linear> {
-    let score = &mut module.score;
-    vec![&mut score.query, &mut score.key, &mut score.value]
 }
 
 fn of_recurrent(module: &mut Recurrent) -> Vec<&mut Linear> {
@@ -109,11 +104,6 @@ fn both_layouts_are_filled_alike() {
                 |module| load_multi_head_attention(module, reference_path(file), "").unwrap();
             check(file, device, || config.init(device), of_heads, load);
         }
-
-        let file = reference_path("additive_state_dict.pt");
-        let load = |module| load_additive_attention(module, &file, "").unwrap();
-        let init = || AdditiveAttentionConfig::new(11, 13, 17).init(device);
-        check("additive", device, init, of_score, load);
 
         let file = reference_path("import/transformer_encoder_layer.pt");
         let load = |module| load_transformer_encoder_layer(module, &file, "").unwrap();

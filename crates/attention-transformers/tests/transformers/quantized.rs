@@ -13,7 +13,7 @@ use attention_core::stateful::{
 use attention_core::{
     AdditiveAttentionConfig, Attention, Mask, MultiHeadAttentionConfig, NewRows, ScoringFunction,
 };
-use attention_import::load_additive_attention;
+use attention_import::{Place, StateDict};
 use attention_tests::{Array, assert_same, device, reference_path};
 use attention_transformers::{
     FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
@@ -237,12 +237,11 @@ fn a_file_is_loaded_as_floats() {
     device::each_both_ways(|device| {
         let attention = || AdditiveAttentionConfig::new(11, 13, 17).init(device);
         let path = reference_path("additive_state_dict.safetensors");
-        let load = |attention| load_additive_attention(attention, &path, "").unwrap();
+        let file = StateDict::open(&path, "").unwrap();
+        let load = |layer| file.linear(layer, Place::weight_and_bias("W_q")).unwrap();
         let [quantised, _] = pair(attention(), device);
-        let [loaded, expected] = [quantised, attention()].map(|attention| {
-            let loaded = load(attention);
-            Array::read(loaded.score.query.weight.val())
-        });
+        let [loaded, expected] = [quantised, attention()]
+            .map(|attention| Array::read(load(attention.score.query).weight.val()));
         assert_same("W_q", &loaded, &expected);
     });
 }

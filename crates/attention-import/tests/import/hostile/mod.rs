@@ -5,12 +5,13 @@ mod endless;
 use std::path::{Path, PathBuf};
 
 use attention_core::AdditiveAttentionConfig;
-use attention_import::load_additive_attention;
 use attention_tests::checkpoint::{
     CompressionMethod, View, call, dict, int, pickle, text, tuple, write_archive,
 };
 use attention_tests::{Array, assert_says, device};
 use tempfile::TempDir;
+
+use crate::fill;
 
 /// Three storages: of `W_q.weight` [5, 2], `W_k.weight` [5, 3] and `w_v.weight` [1, 5].
 const STORAGES: [(&str, usize); 3] = [("data/0", 10), ("data/1", 15), ("data/2", 5)];
@@ -60,7 +61,7 @@ impl Checkpoint {
 /// The query's weight of an attention from `path`.
 fn load(path: &Path) -> Result<Array, String> {
     let attention = AdditiveAttentionConfig::new(2, 3, 5).init(&device::plain()[0]);
-    let loaded = load_additive_attention(attention, path, "");
+    let loaded = fill(attention, path, "");
     let loaded = loaded.map(|loaded| Array::read(loaded.score.query.weight.val()));
     loaded.map_err(|error| {
         let error = error.to_string();
@@ -284,9 +285,9 @@ fn two_tensors_of_one_name_are_an_error() {
 fn a_malformed_pickle_is_an_error() {
     let file = Checkpoint::new();
     let pickles: [(&[u8], &str); 13] = [
-        (b"", "it does not end"),
+        (b"", "a copy that was cut off?"),
         (b".", "its stack is empty"),
-        (b"}", "it does not end"),
+        (b"}", "a copy that was cut off?"),
         (b"\x80\x06}.", "its protocol is 6"),
         (b"\xff", "the opcode 0xff is not supported"),
         (b"(.", "its stack is empty"),
@@ -296,7 +297,7 @@ fn a_malformed_pickle_is_an_error() {
         (b"K\x01K\x02a.", "it adds to what is no object"),
         (b"}K\x02a.", "it appends to what is no list"),
         (b"]K\x01K\x02s.", "it sets items of what is no dict"),
-        (b"X\xff\xff\xff\xffhi", "it does not end"),
+        (b"X\xff\xff\xff\xffhi", "a copy that was cut off?"),
     ];
     for (pickle, expected) in pickles {
         let error = file.load(pickle).unwrap_err();
