@@ -1,7 +1,7 @@
 //! The jobs that wait for the model.
 
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::iter::from_fn;
+use std::mem::take;
 
 use attention_seq2seq::SearchConfig;
 use attention_seq2seq::translate::ScoredHypothesis;
@@ -14,8 +14,7 @@ use super::answer::Failure;
 pub(super) struct Awaited<C, T> {
     pub(super) sources: Vec<Vec<String>>,
     pub(super) config: C,
-    /// Nobody waits for the result after that.
-    pub(super) deadline: Instant,
+    /// It closes once nobody waits for the result, since the client is gone or the time is over.
     pub(super) reply: oneshot::Sender<Result<T, Failure>>,
     /// The job's place among those that may wait, which is free again once the job is done.
     pub(super) place: OwnedSemaphorePermit,
@@ -24,15 +23,14 @@ pub(super) struct Awaited<C, T> {
 impl<C, T> Awaited<C, T> {
     /// Whether somebody waits for the result.
     pub(super) fn is_awaited(&self) -> bool {
-        !self.reply.is_closed() && Instant::now() < self.deadline
+        !self.reply.is_closed()
     }
 
     /// Ends the job. Its place is free before the request goes on, so that whoever has an answer finds the place.
     pub(super) fn end(self, result: Result<T, Failure>) {
-        let Self { reply, place, .. } = self;
-        drop(place);
+        drop(self.place);
         // Who asked may have gone.
-        let _ = reply.send(result);
+        let _ = self.reply.send(result);
     }
 }
 
@@ -74,41 +72,37 @@ impl Job {
 
 /// The jobs that wait.
 pub(super) struct Queue {
-    jobs: mpsc::UnboundedReceiver<Job>,
-    /// Jobs taken from there that ask for something else than the batch before.
-    taken: VecDeque<Job>,
+    arriving: mpsc::UnboundedReceiver<Job>,
+    /// Jobs that have arrived, and asked for something else than the batch before.
+    waiting: Vec<Job>,
 }
 
 impl Queue {
-    pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>) -> Self {
-        let taken = VecDeque::new();
-        Self { jobs, taken }
+    pub(super) fn new(arriving: mpsc::UnboundedReceiver<Job>) -> Self {
+        let waiting = Vec::new();
+        Self { arriving, waiting }
     }
 
     /// Waits for a job, and takes those with it that ask for the same: until they have `most` sources, or no other
     /// waits. Jobs that nobody waits for are left out. None once there will be no more.
     pub(super) fn next(&mut self, most: usize) -> Option<Vec<Job>> {
-        let first = self.taken.pop_front();
-        let first = first.or_else(|| self.jobs.blocking_recv())?;
-        let mut sources = first.sources().len();
-        let mut batch = vec![first];
-        let mut others = VecDeque::new();
-        while sources < most {
-            let waiting = self.taken.pop_front().or_else(|| self.jobs.try_recv().ok());
-            match waiting {
-                Some(job) if job.joins(&batch[0]) => {
-                    sources += job.sources().len();
-                    batch.push(job);
-                }
-                Some(job) => others.push_back(job),
-                None => break,
-            }
+        if self.waiting.is_empty() {
+            self.waiting.push(self.arriving.blocking_recv()?);
         }
-        // They came before those that are still there.
-        others.append(&mut self.taken);
-        self.taken = others;
-        self.taken.retain(Job::is_awaited);
+        self.waiting
+            .extend(from_fn(|| self.arriving.try_recv().ok()));
+        let mut waiting = take(&mut self.waiting).into_iter();
+        let first = waiting.next()?;
+        let mut sources = first.sources().len();
+        let (mut batch, others): (Vec<Job>, Vec<Job>) = waiting.partition(|job| {
+            let joins = sources < most && job.joins(&first);
+            sources += if joins { job.sources().len() } else { 0 };
+            joins
+        });
+        batch.insert(0, first);
         batch.retain(Job::is_awaited);
+        self.waiting = others;
+        self.waiting.retain(Job::is_awaited);
         Some(batch)
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
             let line = "this path takes another method";
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, line)
         })
-        .layer(DefaultBodyLimit::max(server.limits.bytes))
+        .layer(DefaultBodyLimit::max(server.limits.max_bytes.get()))
         .layer(from_fn_with_state(Arc::new(hosts), guarded))
         .layer(map_response(distrusted))
         .with_state(Arc::new(server));

@@ -1,26 +1,69 @@
-//! The columns of a file whose lines are divided by TAB.
+//! The places of source, target and tags in a line.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::line::{LineError, LineResult, Texts};
 use crate::error::{Error, Result};
+use crate::text::tags::with_tags;
 
-/// The columns of source and target, and of tags where there are some, counted from 1.
+/// The places of source and target in a line, and of tags where there are some: [`Columns`] or [`JsonFields`].
+///
+/// Tags are divided by `;`, and each is a token before the source's, such as `V;` and `PST;`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roles<T> {
+    /// The place of the source.
+    pub source: T,
+    /// The place of the target.
+    pub target: T,
+    /// The place of tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<T>,
+}
+
+/// The columns of a file whose lines are divided by TAB, counted from 1; 1 and 2 by default.
 ///
 /// Reads as the numbers of source and target, `1,2`, or as the roles of the columns in their order: `source` (or
-/// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out. Tags are divided by `;`, and each is a
-/// token before the source's, such as `V;` and `PST;`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Columns {
-    /// The source's column.
-    pub source: usize,
-    /// The target's column.
-    pub target: usize,
-    /// The column of tags.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tags: Option<usize>,
+/// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out.
+pub type Columns = Roles<usize>;
+
+/// The names of the fields of a JSON object; `source` and `target` by default. Reads and writes as `source,target` or
+/// `source,target,tags`.
+pub type JsonFields = Roles<String>;
+
+impl<T: PartialEq> Roles<T> {
+    /// Whether a place has two roles.
+    fn has_twice(&self) -> bool {
+        let tags = self.tags.as_ref();
+        self.source == self.target
+            || tags.is_some_and(|it| [&self.source, &self.target].contains(&it))
+    }
+}
+
+impl<T> Roles<T> {
+    /// The texts of a line; `text` finds the one at a place, which has a name for errors.
+    pub(super) fn texts<'a>(
+        &self,
+        text: impl Fn(&str, &T) -> LineResult<&'a str>,
+    ) -> LineResult<Texts<'a>> {
+        let source = text("a source", &self.source)?;
+        let target = Cow::Borrowed(text("a target", &self.target)?);
+        let Some(tags) = &self.tags else {
+            let source = Cow::Borrowed(source);
+            return Ok(Texts { source, target });
+        };
+        let tags = text("tags", tags)?;
+        // They could not be told from the source behind them.
+        if tags.contains(' ') {
+            let expected = "tags divided by ; without spaces";
+            return Err(LineError::new(expected, format!("{tags:?}")));
+        }
+        let source = Cow::Owned(with_tags(tags, source));
+        Ok(Texts { source, target })
+    }
 }
 
 impl Default for Columns {
@@ -36,10 +79,9 @@ impl Default for Columns {
 impl Columns {
     pub(super) fn check(self) -> Result<Self> {
         let columns = [Some(self.source), Some(self.target), self.tags];
-        let columns: Vec<usize> = columns.into_iter().flatten().collect();
-        let is_twice = |at: usize| columns[..at].contains(&columns[at]);
-        if columns.contains(&0) || (0..columns.len()).any(is_twice) {
-            let numbers: Vec<String> = columns.iter().map(usize::to_string).collect();
+        if self.has_twice() || columns.contains(&Some(0)) {
+            let columns = columns.iter().flatten();
+            let numbers: Vec<String> = columns.map(usize::to_string).collect();
             return Err(Self::error(&numbers.join(",")));
         }
         Ok(self)
@@ -120,6 +162,52 @@ impl FromStr for Columns {
     }
 }
 
+impl Default for JsonFields {
+    fn default() -> Self {
+        Self {
+            source: "source".to_owned(),
+            target: "target".to_owned(),
+            tags: None,
+        }
+    }
+}
+
+impl fmt::Display for JsonFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.source, self.target)?;
+        match &self.tags {
+            Some(tags) => write!(f, ",{tags}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for JsonFields {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::Config`] for anything but two or three different names with commas between them.
+    fn from_str(names: &str) -> Result<Self> {
+        let parts: Vec<String> = names.split(',').map(str::to_owned).collect();
+        let (source, target, tags) = match &parts[..] {
+            [source, target] => (source, target, None),
+            [source, target, tags] => (source, target, Some(tags)),
+            _ => (&parts[0], &parts[0], None),
+        };
+        let (source, target, tags) = (source.clone(), target.clone(), tags.cloned());
+        let fields = Self {
+            source,
+            target,
+            tags,
+        };
+        if parts.contains(&String::new()) || fields.has_twice() {
+            let expected = "the names of the fields of source and target, such as source,target, and of tags, if any";
+            return Err(Error::config("fields", expected, format!("{names:?}")));
+        }
+        Ok(fields)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +246,17 @@ mod tests {
             );
             assert_eq!(columns.to_string(), shown);
             assert_eq!(shown.parse::<Columns>().unwrap(), columns);
+        }
+    }
+
+    #[test]
+    fn fields_are_two_or_three_different_names() {
+        for names in ["source,target", "en,de", "lemma,form,features"] {
+            assert_eq!(names.parse::<JsonFields>().unwrap().to_string(), names);
+        }
+        for names in ["", "en", "en,", ",de", "en,en", "a,b,a", "a,b,", "a,b,c,d"] {
+            let error = names.parse::<JsonFields>().unwrap_err().to_string();
+            assert!(error.ends_with(&format!("found {names:?}")), "{error}");
         }
     }
 }
