@@ -238,6 +238,14 @@ impl Error {
         }
     }
 
+    /// A file that is not the JSON it should be.
+    pub fn json(path: impl Into<PathBuf>, source: serde_json::Error) -> Self {
+        Self::Json {
+            path: path.into(),
+            source,
+        }
+    }
+
     /// A saved model, or a part of a checkpoint, that Burn cannot load.
     pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
         Self::Checkpoint {

@@ -20,15 +20,14 @@ impl RunLock {
     pub(super) fn take(folder: &Path) -> Result<Self> {
         // The file that was opened may be removed before it is locked: the next one is another.
         const TRIES: usize = 8;
-        let mut taken = LockFile::take(folder)?;
-        for _ in 1..TRIES {
-            if taken.check().is_ok() {
-                break;
+        let mut tries = 1..TRIES;
+        loop {
+            let taken = LockFile::take(folder)?;
+            match taken.check() {
+                Err(_) if tries.next().is_some() => {}
+                checked => return checked.map(|()| Self(Arc::new(taken))),
             }
-            taken = LockFile::take(folder)?;
         }
-        taken.check()?;
-        Ok(Self(Arc::new(taken)))
     }
 
     /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On

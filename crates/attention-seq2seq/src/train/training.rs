@@ -147,7 +147,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         communicator.check_same(|| Ok([settings, train, valid, checkpoints, state.checksum()?]))?;
         communicator.at_first(|| journal.open())?;
         let train = Batches::new(self.train, self.config.batch_size);
-        let (steps, clock) = (train.len(), journal.state(trained).clock);
+        let (steps, clock) = (train.len(), journal.clock(trained));
         let training = Loop {
             schedule: Schedule::new(&self.config, steps, trained * steps, clock),
             train,

@@ -11,9 +11,7 @@ use crate::data::tasks::Task;
 use crate::device::test_device as device;
 use crate::error::Result;
 use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
-use crate::run::{
-    CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, Select,
-};
+use crate::run::{CheckpointFiles, DataSource, Epoch, Figures, RunConfig, RunDir, Select};
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::{Vocab, Vocabs};
 use crate::train::Trainee;
@@ -71,9 +69,7 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
     let mut journal = run.journal(before, Select::Loss).unwrap();
     journal.open().unwrap();
     let files = CheckpointFiles::of(&model(bias), b"optim");
-    journal
-        .add(epoch_of, CheckpointState::default(), &files)
-        .unwrap();
+    journal.add(epoch_of, &files).unwrap();
 }
 
 fn model(bias: [f32; 6]) -> Bytes {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::answers::{Answer, Origin};
 use super::lines::Line;
+use crate::output::STANDARD_OUTPUT;
 
 /// The form of the outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -193,12 +194,5 @@ fn in_column(text: &str) -> String {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(json_error)
-}
-
-fn json_error(source: serde_json::Error) -> Error {
-    Error::Json {
-        path: "the standard output".into(),
-        source,
-    }
+    serde_json::to_string(value).map_err(|source| Error::json(STANDARD_OUTPUT, source))
 }
