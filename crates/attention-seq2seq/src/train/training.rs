@@ -5,6 +5,7 @@ mod epoch;
 use std::time::Instant;
 
 use epoch::{Loop, window_of};
+use serde::Serialize;
 
 use super::schedule::Schedule;
 use super::state::State;
@@ -74,8 +75,9 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     pub observer: O,
 }
 
-/// The reason for which a training ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason for which a training ended. Its JSON form is its name in snake case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainingEnd {
     /// All epochs were trained, or all steps of [`TrainConfig::steps`] made.

@@ -26,12 +26,7 @@ impl Translator {
     /// # Errors
     /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
     pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
-        check_sources(&[source])?;
-        let member = self.single()?;
-        let keys = self.keys(member, source);
-        check_memory(member, keys.len(), self.max_len)?;
-        let encoded = self.vocabs.source.encode(source);
-        let batch = Source::new([encoded.as_slice()], &member.device);
+        let (member, keys, batch) = self.attending(source, self.max_len)?;
         let translation = member
             .model
             .greedy_with_weights(&batch, self.max_len, head)?;
@@ -56,44 +51,33 @@ impl Translator {
         ended: bool,
         head: AttentionHead,
     ) -> Result<Attended> {
-        check_sources(&[source])?;
-        let member = self.single()?;
-        let keys = self.keys(member, source);
-        check_memory(member, keys.len(), target.len() + 1)?;
+        let (member, keys, batch) = self.attending(source, target.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(target)?;
-        let encoded = self.vocabs.source.encode(source);
-        let batch = Source::new([encoded.as_slice()], &member.device);
         let weights = member.model.weights_of(&batch, &tokens, ended, head)?;
         let output = self.hypothesis(&tokens, ended);
         Ok(attended(member, keys, output, weights))
     }
 
-    /// The model whose weights are asked for.
-    fn single(&self) -> Result<&Member> {
-        match &self.members[..] {
-            [member] => Ok(member),
-            members => Err(Error::config(
-                "attention weights",
-                "those of one model",
-                format!("an ensemble of {}", members.len()),
-            )),
-        }
-    }
-
-    fn keys(&self, member: &Member, source: &[String]) -> Vec<String> {
+    /// The one model, the keys of a source and its batch, if the weights of so many steps fit into memory.
+    pub(super) fn attending(
+        &self,
+        source: &[String],
+        steps: usize,
+    ) -> Result<(&Member, Vec<String>, Source)> {
+        check_sources(&[source])?;
+        let [member] = &self.members[..] else {
+            let found = format!("an ensemble of {}", self.members.len());
+            let expected = "those of one model";
+            return Err(Error::config("attention weights", expected, found));
+        };
         let end = member.model.attends_to_end().then(|| END.to_string());
-        source.iter().cloned().chain(end).collect()
+        let keys: Vec<String> = source.iter().cloned().chain(end).collect();
+        let bytes = member.model.bytes_of_weights(keys.len()) * steps as f64;
+        memory::check("the memory of the attention weights", bytes)?;
+        let encoded = self.vocabs.source.encode(source);
+        let batch = Source::new([encoded.as_slice()], &member.device);
+        Ok((member, keys, batch))
     }
-}
-
-pub(super) fn count_of_keys(member: &Member, source: &[String]) -> usize {
-    source.len() + usize::from(member.model.attends_to_end())
-}
-
-/// Checks that the weights of so many steps fit into memory.
-pub(super) fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
-    let bytes = member.model.bytes_of_weights(keys) * steps as f64;
-    memory::check("the memory of the attention weights", bytes)
 }
 
 fn attended(

@@ -131,10 +131,11 @@ fn any_of_several_targets_is_right() {
     ];
     let errors = translator.errors(&pairs).unwrap();
     let train = Vec::new();
-    let corpus = Corpus::from(Pairs {
+    let pairs = Pairs {
         train,
         valid: pairs,
-    });
+    };
+    let corpus = Corpus::of_pairs(&pairs, Chars);
     assert_eq!(translator.valid_errors(&corpus).unwrap(), errors);
     assert_eq!(errors.sequences(), 3);
     assert_eq!(errors.exact_match(), 2.0 / 3.0);

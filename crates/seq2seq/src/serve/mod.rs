@@ -5,7 +5,6 @@ mod answer;
 mod batcher;
 mod connections;
 mod metrics;
-mod queue;
 mod request;
 mod routes;
 mod translate;

@@ -89,5 +89,5 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 
 async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    typed(kind, server.metrics.to_text(server.batcher.jobs()))
+    typed(kind, server.metrics.to_text(server.batcher.requests()))
 }

@@ -9,7 +9,6 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -17,7 +16,6 @@ use super::Limits;
 use super::answer::{Failure, Outputs, json};
 use super::batcher::Batcher;
 use super::metrics::Metrics;
-use super::queue::{Awaited, Job};
 use super::request::{ExplainRequest, TranslateRequest, read};
 use crate::output::one_line;
 use crate::page::{Item, Page, PageModel};
@@ -58,7 +56,9 @@ pub(super) async fn translate(
         .map(|(number, text)| server.read_text(&format!("text {number}"), text, request.unknown));
     let read: Vec<ReadTokens> = read.collect::<Result<_, _>>()?;
     let sources = read.iter().map(|read| read.tokens.clone()).collect();
-    let outputs = server.result(sources, search, Job::Translate).await?;
+    let outputs = server
+        .in_time(server.batcher.translate(sources, search))
+        .await?;
     let texts = request.texts.into_iter().zip(read).zip(outputs);
     let results = texts.map(|((text, read), outputs)| Outputs {
         text,
@@ -82,8 +82,8 @@ pub(super) async fn explain(
         error => Failure::from(error),
     })?;
     let read = server.read_text("source", &request.source, request.unknown)?;
-    let sources = vec![read.tokens.clone()];
-    let explanation = server.result(sources, config, Job::Explain).await?;
+    let explanation = server.batcher.explain(read.tokens.clone(), config);
+    let explanation = server.in_time(explanation).await?;
     let explanation = explanation.in_text(&server.translator, &read);
     let mut page = Page::new(TITLE, vec![server.model.clone()]);
     page.items.push(Item {
@@ -145,24 +145,12 @@ impl Server {
         Ok(read)
     }
 
-    /// The result of the model: the sources wait for their turn, if there is a place.
-    async fn result<C, T>(
+    /// The result of the model, if it comes in time.
+    async fn in_time<T>(
         &self,
-        sources: Vec<Vec<String>>,
-        config: C,
-        job: impl FnOnce(Awaited<C, T>) -> Job,
+        result: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let (reply, result) = oneshot::channel();
-        let place = self.batcher.place();
-        let place = place.ok_or_else(|| Failure::busy("too many requests are waiting"))?;
-        self.batcher.submit(job(Awaited {
-            sources,
-            config,
-            reply,
-            place,
-        }));
         let result = timeout(self.limits.timeout, result).await;
-        let result = result.map_err(|_| Failure::from(Error::Stopped))?;
-        result.unwrap_or_else(|_| Err(Failure::busy("the model has stopped")))
+        result.unwrap_or_else(|_| Err(Error::Stopped.into()))
     }
 }

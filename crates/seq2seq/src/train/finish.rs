@@ -7,7 +7,7 @@ use attention_seq2seq::{Pair, Result, RunDir, Translator};
 use burn::tensor::Device;
 use unicode_width::UnicodeWidthStr;
 
-use super::log::{Event, Log, Quality, reason};
+use super::log::{Event, Log, Quality};
 use crate::output::{escaped, say};
 use crate::{attend, eval};
 
@@ -54,7 +54,7 @@ pub(super) fn finish(
 ) -> Result<()> {
     let folder = run.path().display();
     let ended = |model, valid| Event::Ended {
-        reason: reason(end),
+        reason: end,
         seconds,
         model,
         valid,

@@ -46,7 +46,7 @@ mod tests {
     use crate::data::pair_file::{Columns, PairFile, PairFormat};
     use crate::data::pairs::Pair;
     use crate::error::Result;
-    use crate::test_table::rows;
+    use crate::tests::rows;
     use crate::text::tokens::Tokenization::{Chars, Spaces};
 
     fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {

@@ -9,7 +9,7 @@ use crate::data::pair_file::{Columns, PairFile};
 use crate::data::tasks::Task;
 use crate::model::Seq2SeqConfig;
 use crate::run::{CheckpointFiles, DataSource, Figures, TrainConfig};
-use crate::test_table::rows;
+use crate::tests::rows;
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::Vocab;
 

@@ -1,103 +1,16 @@
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use attention_seq2seq::device::compiled_in_devices;
-use attention_seq2seq::translate::explain::ExplainConfig;
 use attention_seq2seq::{
-    DataSource, Interrupter, RunConfig, RunDir, SearchConfig, Seq2SeqConfig, Task, Training,
-    Vocabs, open_device,
+    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, Training, Vocabs, open_device,
 };
-use tokio::sync::oneshot::{Receiver, channel};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use super::*;
-
-fn awaited<C, T>(
-    batcher: &Batcher,
-    sources: Vec<Vec<String>>,
-    config: C,
-) -> (Awaited<C, T>, Receiver<Result<T, Failure>>) {
-    let (reply, result) = channel();
-    let job = Awaited {
-        sources,
-        config,
-        reply,
-        place: batcher.place().unwrap(),
-    };
-    (job, result)
-}
-
-type Outputs = Receiver<Result<Vec<Vec<ScoredHypothesis>>, Failure>>;
-
-/// Waits for a result for no time at all.
-fn time_out<T>(result: Receiver<T>) {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_time().build().unwrap();
-    runtime.block_on(async {
-        let timed_out = tokio::time::timeout(Duration::ZERO, result).await;
-        assert!(timed_out.is_err());
-    });
-}
-
-/// Submits a job of `sources` sources that asks for a beam. Returns where its outputs arrive.
-fn submit(batcher: &Batcher, name: &str, sources: usize, beam: usize) -> Outputs {
-    let sources = vec![vec![name.to_string()]; sources];
-    let search = SearchConfig::new().with_beam(Some(beam));
-    let (job, outputs) = awaited(batcher, sources, search);
-    batcher.submit(Job::Translate(job));
-    outputs
-}
-
-/// The first source of each job.
-fn names(batch: Vec<Job>) -> Vec<String> {
-    let names = batch.into_iter().map(|job| job.sources()[0][0].clone());
-    names.collect()
-}
-
-#[test]
-fn jobs_that_ask_for_the_same_are_one_batch() {
-    let (batcher, mut queue) = Batcher::new(6);
-    let asked = [
-        ("a", 1, 2),
-        ("b", 2, 3),
-        ("c", 1, 2),
-        ("d", 2, 2),
-        ("e", 1, 2),
-        ("f", 1, 3),
-    ];
-    let outputs: Vec<_> = asked
-        .into_iter()
-        .map(|(name, sources, beam)| submit(&batcher, name, sources, beam))
-        .collect();
-    assert!(batcher.jobs() == 6 && batcher.place().is_none());
-    // Four sources are enough.
-    assert_eq!(names(queue.next(4).unwrap()), ["a", "c", "d"]);
-    // Jobs that were passed over still have their places.
-    assert_eq!(batcher.jobs(), 3);
-    assert_eq!(names(queue.next(4).unwrap()), ["b", "f"]);
-    drop(outputs);
-    // Nobody waits for the last one.
-    assert_eq!(names(queue.next(4).unwrap()), [""; 0]);
-    assert_eq!(batcher.jobs(), 0);
-    drop(batcher);
-    assert!(queue.next(4).is_none());
-}
-
-#[test]
-fn an_explanation_is_a_batch_of_its_own() {
-    let (batcher, mut queue) = Batcher::new(4);
-    let first = submit(&batcher, "a", 1, 1);
-    let explain = |name: &str| {
-        let sources = vec![vec![name.to_string()]];
-        let (job, explanation) = awaited(&batcher, sources, ExplainConfig::default());
-        batcher.submit(Job::Explain(job));
-        explanation
-    };
-    let explanations = ["b", "c"].map(explain);
-    let last = submit(&batcher, "d", 1, 1);
-    let batches: Vec<_> = (0..3).map(|_| names(queue.next(4).unwrap())).collect();
-    assert_eq!(batches, [vec!["a", "d"], vec!["b"], vec!["c"]]);
-    drop((first, explanations, last));
-}
 
 /// A small model, which has learned for an epoch.
 fn translator(folder: &Path) -> Translator {
@@ -130,53 +43,142 @@ fn translator(folder: &Path) -> Translator {
     Translator::open(folder).unwrap()
 }
 
+/// The model with its thread, which does not run yet.
+fn batcher(places: usize) -> (TempDir, Batcher, Worker) {
+    let folder = tempfile::tempdir().unwrap();
+    let translator = Arc::new(translator(folder.path()));
+    let (batcher, worker) = Batcher::new(translator, places, Arc::default());
+    (folder, batcher, worker)
+}
+
+type Receiver = oneshot::Receiver<Result<Outputs, Failure>>;
+
+/// A job of `sources` sources that asks for a beam, and where its outputs arrive.
+fn job(batcher: &Batcher, name: &str, sources: usize, beam: usize) -> (Job, Receiver) {
+    let (reply, outputs) = oneshot::channel();
+    let job = Job {
+        sources: vec![name.chars().map(String::from).collect(); sources],
+        search: SearchConfig::new().with_beam(Some(beam)),
+        reply,
+        place: batcher.place().unwrap(),
+    };
+    (job, outputs)
+}
+
+fn submit(batcher: &Batcher, name: &str, sources: usize, beam: usize) -> Receiver {
+    let (job, outputs) = job(batcher, name, sources, beam);
+    let _ = batcher.jobs.send(job);
+    outputs
+}
+
+/// The first source of each job of the next batch, which has four sources or more if it can.
+fn next(worker: &mut Worker) -> Vec<String> {
+    assert!(worker.wait());
+    let batch = worker.batch(4).into_iter();
+    batch.map(|job| job.sources[0].concat()).collect()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// Waits for a result for no time at all.
+fn time_out<T>(result: impl Future<Output = T>) {
+    runtime().block_on(async {
+        let timed_out = timeout(Duration::ZERO, result).await;
+        assert!(timed_out.is_err());
+    });
+}
+
+#[test]
+fn jobs_that_ask_for_the_same_are_one_batch() {
+    let (_folder, batcher, mut worker) = batcher(6);
+    let asked = [
+        ("a", 1, 2),
+        ("b", 2, 3),
+        ("c", 1, 2),
+        ("d", 2, 2),
+        ("e", 1, 2),
+        ("f", 1, 3),
+    ];
+    let outputs = asked.map(|(name, sources, beam)| submit(&batcher, name, sources, beam));
+    assert!(batcher.requests() == 6 && batcher.place().is_err());
+    // Four sources are enough.
+    assert_eq!(next(&mut worker), ["a", "c", "d"]);
+    // Jobs that were passed over still have their places.
+    assert_eq!(batcher.requests(), 3);
+    assert_eq!(next(&mut worker), ["b", "f"]);
+    drop(outputs);
+    // Nobody waits for the last one.
+    assert_eq!(next(&mut worker), [""; 0]);
+    assert_eq!(batcher.requests(), 0);
+    drop(batcher);
+    assert!(!worker.wait());
+}
+
+#[test]
+fn batches_and_explanations_take_turns() {
+    let (_folder, batcher, worker) = batcher(4);
+    runtime().block_on(async {
+        let turn = batcher.turn.clone().lock_owned().await;
+        let source = || ["a", "b", "c"].map(String::from).to_vec();
+        let mut explanation = pin!(batcher.explain(source(), ExplainConfig::default()));
+        let mut outputs = pin!(batcher.translate(vec![source(); 2], SearchConfig::new()));
+        thread::spawn(|| worker.run());
+        // Both wait for their turn, and have their places.
+        let pause = Duration::from_millis(20);
+        assert!(timeout(pause, &mut explanation).await.is_err());
+        assert!(timeout(pause, &mut outputs).await.is_err());
+        assert_eq!(batcher.requests(), 2);
+        drop(turn);
+        let (explanation, outputs) = tokio::join!(explanation, outputs);
+        assert_eq!(explanation.unwrap().tokens, source());
+        assert_eq!(outputs.unwrap().len(), 2);
+        assert_eq!(batcher.requests(), 0);
+    });
+}
+
 #[test]
 fn work_under_way_ends_once_nobody_waits_for_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let (batcher, jobs) = Batcher::new(9);
-    let worker = Worker {
-        translator: Arc::new(translator(folder.path())),
-        metrics: Arc::default(),
-        jobs,
-    };
-    let source = || ["a", "b", "c"].map(String::from).to_vec();
-    let explain = || {
-        let config = ExplainConfig::default();
-        awaited::<_, Explanation>(&batcher, vec![source()], config)
-    };
-    let (job, explanation) = explain();
-    assert_eq!(worker.explanation(&job).unwrap().tokens, source());
-    drop(explanation);
-    let (late, explanation) = explain();
-    time_out(explanation);
-    for job in [job, late] {
-        let stopped = worker.explanation(&job);
-        assert_eq!(stopped.unwrap_err(), Failure::from(Error::Stopped));
-    }
-
-    let translate = || awaited(&batcher, vec![source(); 2], SearchConfig::new());
-    let (batch, mut outputs): (Vec<Translation>, Vec<Outputs>) =
-        (0..2).map(|_| translate()).unzip();
+    let (_folder, batcher, worker) = batcher(9);
+    let (jobs, mut outputs): (Vec<Job>, Vec<Receiver>) =
+        (0..2).map(|_| job(&batcher, "abc", 2, 1)).unzip();
     // One of two is enough.
-    drop(outputs.pop());
-    assert_eq!(worker.outputs(&batch).unwrap().len(), 4);
+    time_out(outputs.pop().unwrap());
+    assert_eq!(worker.outputs(&jobs).unwrap().len(), 4);
     drop(outputs);
-    let stopped = worker.outputs(&batch);
+    let stopped = worker.outputs(&jobs);
     assert_eq!(stopped.unwrap_err(), Failure::from(Error::Stopped));
+    drop(jobs);
+    // An explanation gives its place and the turn back, whether it has begun or waits.
+    let source = vec!["a".to_string(); 9];
+    let runtime = runtime();
+    runtime.block_on(async {
+        let explanation = batcher.explain(source.clone(), ExplainConfig::default());
+        let mut explanation = Box::pin(explanation);
+        assert!(timeout(Duration::ZERO, &mut explanation).await.is_err());
+        let waiting = batcher.explain(source, ExplainConfig::default());
+        assert!(timeout(Duration::ZERO, waiting).await.is_err());
+        assert_eq!(batcher.requests(), 1);
+        drop(explanation);
+        let _turn = batcher.turn.lock().await;
+    });
+    drop(runtime);
+    assert_eq!(batcher.requests(), 0);
 }
 
 #[test]
 fn jobs_that_nobody_waits_for_give_their_places_back() {
-    let (batcher, mut queue) = Batcher::new(3);
+    let (_folder, batcher, mut worker) = batcher(3);
     time_out(submit(&batcher, "late", 1, 1));
     drop(submit(&batcher, "other", 1, 2));
-    assert!(queue.next(4).unwrap().is_empty());
-    assert_eq!(batcher.jobs(), 0);
+    assert_eq!(next(&mut worker), [""; 0]);
+    assert_eq!(batcher.requests(), 0);
 
     assert!(batcher.is_running());
-    drop(queue);
+    drop(worker);
     assert!(!batcher.is_running());
-    let mut outputs = submit(&batcher, "last", 1, 1);
-    assert!(outputs.try_recv().is_err());
-    assert_eq!(batcher.jobs(), 0);
+    let last = batcher.translate(vec![vec!["a".to_string()]], SearchConfig::new());
+    assert_eq!(runtime().block_on(last).unwrap_err(), stopped());
+    assert_eq!(batcher.requests(), 0);
 }
