@@ -99,7 +99,10 @@ impl RunDir {
     }
 
     /// Writes a file in the folder, if a lock that is held is good both before and when the whole file is on disk.
-    pub(super) fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the lock is lost, [`Error::Io`] if the file system refuses.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         self.check_lock()?;
         let may_replace = || self.check_lock().map_err(io::Error::other);
         write_file_if(path, bytes, may_replace).or_else(|error| {

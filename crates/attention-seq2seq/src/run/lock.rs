@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// The operating system gives it back when a process ends, however it ends. It is worth nothing once its file is
 /// removed or replaced, or the folder moved: another training may then come in beside this one. So the
-/// [`RunDir`](super::RunDir) that gave it, and clones of that, [check](Self::check) it before they write.
+/// [`RunDir`](super::RunDir) that gave it, and clones of that, check it before they write.
 #[derive(Debug)]
 pub struct RunLock(Arc<LockFile>);
 
@@ -28,15 +28,6 @@ impl RunLock {
                 checked => return checked.map(|()| Self(Arc::new(taken))),
             }
         }
-    }
-
-    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
-    /// Windows it cannot be removed or moved while it is locked.)
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
-    pub fn check(&self) -> Result<()> {
-        self.0.check()
     }
 
     pub(super) fn file(&self) -> &Arc<LockFile> {
@@ -70,7 +61,11 @@ impl LockFile {
         Ok(Self { file, path })
     }
 
-    /// As [`RunLock::check`].
+    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
+    /// Windows it cannot be removed or moved while it is locked.)
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
     pub(super) fn check(&self) -> Result<()> {
         let found = match is_at(&self.file, &self.path) {
             Ok(true) => return Ok(()),

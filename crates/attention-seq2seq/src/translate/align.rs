@@ -12,20 +12,14 @@ use crate::model::AttentionHead;
 pub(super) const END: &str = "<eos>";
 
 impl Translator {
-    /// The most likely target tokens of one source, with the attention weights of each.
+    /// The most likely target tokens of one source, with the attention weights of each: of one head, where the model is a
+    /// Transformer.
     ///
     /// # Errors
     /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not
-    /// fit into the memory that is free, or this is an [`ensemble`](Self::ensemble).
-    pub fn attend(&self, source: &[String]) -> Result<Attended> {
-        self.attend_with(source, AttentionHead::default())
-    }
-
-    /// As [`attend`](Self::attend), with the weights of one head, where the model is a Transformer.
-    ///
-    /// # Errors
-    /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
-    pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
+    /// fit into the memory that is free, the model has no such layer or head, or this is an
+    /// [`ensemble`](Self::ensemble).
+    pub fn attend(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
         let (member, keys, batch) = self.attending(source, self.max_len)?;
         let translation = member
             .model
@@ -42,7 +36,7 @@ impl Translator {
     /// `ended` tells whether its end was written, too.
     ///
     /// # Errors
-    /// As [`attend_with`](Self::attend_with), of an output of so many tokens; [`Error::Config`] without source tokens;
+    /// As [`attend`](Self::attend), of an output of so many tokens; [`Error::Config`] without source tokens;
     /// [`Error::UnknownToken`] for a target token that is not in the vocabulary.
     pub fn attend_to(
         &self,

@@ -4,13 +4,12 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
-use crate::data::Pair;
-use crate::data::Pairs;
 use crate::data::corpus::Corpus;
 use crate::data::tasks::Task;
+use crate::data::{Pair, Pairs};
 use crate::device::test_device as device;
 use crate::error::Result;
-use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
+use crate::model::{AnyModel, AttentionHead, Seq2SeqConfig, TransformerConfig};
 use crate::run::{CheckpointFiles, DataSource, Epoch, Figures, RunConfig, RunDir, Select};
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::{Vocab, Vocabs};
@@ -110,7 +109,7 @@ fn line<T>(result: Result<T>) -> String {
 fn weights_that_fit_into_no_memory_are_refused() {
     // 520 TiB of them.
     let (_folder, translator) = unchecked(PREDICTS_X, 1 << 40);
-    let line = line(translator.attend(&Chars.split("a")));
+    let line = line(translator.attend(&Chars.split("a"), AttentionHead::default()));
     let message = "the memory of the attention weights: expected at most the ";
     assert!(line.starts_with(message), "{line}");
 }
@@ -152,7 +151,7 @@ fn a_source_without_tokens_is_an_error() {
     let some = Chars.split("a");
     let found = [
         line(translator.translate_tokens(&[&some, &[]])),
-        line(translator.attend(&[])),
+        line(translator.attend(&[], AttentionHead::default())),
         line(translator.errors(&[pair])),
     ];
     assert_eq!(
