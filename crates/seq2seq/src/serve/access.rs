@@ -7,9 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header, uri::Authority};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority};
 
 use super::answer::Failure;
 use crate::output::one_line;
@@ -46,22 +44,25 @@ impl Hosts {
     }
 
     fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        let is_own = |host: &str| self.holds(host);
-        let is_of_own = |page: &str| page.split_once("://").is_some_and(|(_, host)| is_own(host));
         let hosts = headers.get_all(header::HOST);
         if hosts.iter().next().is_none() {
             return Err(self.refused("Host", "none"));
         }
-        let names: [(_, _, &dyn Fn(&str) -> bool); 2] = [
-            ("Host", hosts, &is_own),
-            ("Origin", headers.get_all(header::ORIGIN), &is_of_own),
-        ];
-        for (header, values, is_good) in names {
-            if let Some(value) = values.iter().find(|it| !it.to_str().is_ok_and(is_good)) {
-                return Err(self.refused(header, &String::from_utf8_lossy(value.as_bytes())));
-            }
-        }
-        Ok(())
+        let is_host = |host: &str| self.holds(host);
+        let is_page = |page: &str| {
+            page.split_once("://")
+                .is_some_and(|(_, host)| is_host(host))
+        };
+        let is_other_host = |it: &&HeaderValue| !it.to_str().is_ok_and(is_host);
+        let is_other_page = |it: &&HeaderValue| !it.to_str().is_ok_and(is_page);
+        let host = hosts.iter().find(is_other_host);
+        let page = headers.get_all(header::ORIGIN).iter().find(is_other_page);
+        let refused = host
+            .map(|it| ("Host", it))
+            .or(page.map(|it| ("Origin", it)));
+        refused.map_or(Ok(()), |(header, found)| {
+            Err(self.refused(header, &String::from_utf8_lossy(found.as_bytes())))
+        })
     }
 
     fn refused(&self, header: &str, found: &str) -> Failure {
@@ -72,16 +73,13 @@ impl Hosts {
     }
 }
 
-/// The answer to a request, if it came by a host of the server and from no page of others.
+/// A request, if it came by a host of the server and from no page of others.
 pub(super) async fn guarded(
     State(hosts): State<Arc<Hosts>>,
     request: Request,
-    next: Next,
-) -> Response {
-    match hosts.check(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(failure) => failure.into_response(),
-    }
+) -> Result<Request, Failure> {
+    hosts.check(request.headers())?;
+    Ok(request)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn_with_state, map_request_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 
@@ -52,7 +52,7 @@ pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, line)
         })
         .layer(DefaultBodyLimit::max(server.limits.max_bytes.get()))
-        .layer(from_fn_with_state(Arc::new(hosts), guarded))
+        .layer(map_request_with_state(Arc::new(hosts), guarded))
         .layer(map_response(distrusted))
         .with_state(Arc::new(server));
     Ok(router)

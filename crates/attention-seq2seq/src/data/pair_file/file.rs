@@ -250,12 +250,8 @@ impl PairFile {
                 };
                 texts.map(&mut take).transpose()
             };
-            if read()
-                .map_err(|error| self.at_line(index, error))?
-                .is_some()
-            {
-                next = index + apart;
-            }
+            let taken = read().map_err(|error| self.at_line(index, error))?;
+            next = taken.map_or(next, |()| index + apart);
         }
         match next {
             0 => Err(self.empty("pair")),

@@ -35,11 +35,14 @@ pub type Columns = Roles<usize>;
 pub type JsonFields = Roles<String>;
 
 impl<T: PartialEq> Roles<T> {
-    /// Whether a place has two roles.
-    fn has_twice(&self) -> bool {
-        let tags = self.tags.as_ref();
-        self.source == self.target
-            || tags.is_some_and(|it| [&self.source, &self.target].contains(&it))
+    /// These places, if each is one and has one role.
+    fn checked(self, is_place: impl Fn(&T) -> bool) -> Option<Self> {
+        let places = [Some(&self.source), Some(&self.target), self.tags.as_ref()];
+        let places: Vec<&T> = places.into_iter().flatten().collect();
+        let is_twice = |at: usize| places[..at].contains(&places[at]);
+        let are_places = places.iter().copied().all(&is_place);
+        let are_different = !(0..places.len()).any(is_twice);
+        (are_places && are_different).then_some(self)
     }
 }
 
@@ -78,13 +81,8 @@ impl Default for Columns {
 
 impl Columns {
     pub(super) fn check(self) -> Result<Self> {
-        let columns = [Some(self.source), Some(self.target), self.tags];
-        if self.has_twice() || columns.contains(&Some(0)) {
-            let columns = columns.iter().flatten();
-            let numbers: Vec<String> = columns.map(usize::to_string).collect();
-            return Err(Self::error(&numbers.join(",")));
-        }
-        Ok(self)
+        let checked = self.checked(|column| *column > 0);
+        checked.ok_or_else(|| Self::error(&self.to_string()))
     }
 
     fn error(found: &str) -> Error {
@@ -188,23 +186,21 @@ impl FromStr for JsonFields {
     /// # Errors
     /// [`Error::Config`] for anything but two or three different names with commas between them.
     fn from_str(names: &str) -> Result<Self> {
-        let parts: Vec<String> = names.split(',').map(str::to_owned).collect();
-        let (source, target, tags) = match &parts[..] {
-            [source, target] => (source, target, None),
-            [source, target, tags] => (source, target, Some(tags)),
-            _ => (&parts[0], &parts[0], None),
+        let fields = match names.split(',').collect::<Vec<_>>()[..] {
+            [source, target] => Some((source, target, None)),
+            [source, target, tags] => Some((source, target, Some(tags))),
+            _ => None,
         };
-        let (source, target, tags) = (source.clone(), target.clone(), tags.cloned());
-        let fields = Self {
-            source,
-            target,
-            tags,
-        };
-        if parts.contains(&String::new()) || fields.has_twice() {
+        let fields = fields.map(|(source, target, tags)| Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            tags: tags.map(str::to_owned),
+        });
+        let checked = fields.and_then(|fields| fields.checked(|name| !name.is_empty()));
+        checked.ok_or_else(|| {
             let expected = "the names of the fields of source and target, such as source,target, and of tags, if any";
-            return Err(Error::config("fields", expected, format!("{names:?}")));
-        }
-        Ok(fields)
+            Error::config("fields", expected, format!("{names:?}"))
+        })
     }
 }
 

@@ -184,7 +184,11 @@ impl Evidence<'_> {
             return Some((line, LineError::new(expected, found)));
         }
         let mut words = self.entries.iter();
-        let unclear = words.find(|entry| entry.word[1..].iter().any(|it| is_phoneme(it)))?;
+        let unclear = words.find(|entry| {
+            entry.word[1..]
+                .iter()
+                .any(|field| self.phonemes.contains(field))
+        })?;
         if self.entries.iter().all(|entry| entry.has_tab) {
             return None;
         }
