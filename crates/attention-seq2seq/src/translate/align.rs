@@ -20,16 +20,9 @@ impl Translator {
     /// fit into the memory that is free, the model has no such layer or head, or this is an
     /// [`ensemble`](Self::ensemble).
     pub fn attend(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
-        let (member, keys, batch) = self.attending(source, self.max_len)?;
-        let translation = member
-            .model
-            .greedy_with_weights(&batch, self.max_len, head)?;
-        let weights = translation.weights.into_iter();
-        let weights = weights
-            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
-            .collect();
-        let output = self.hypothesis(&translation.tokens[0], translation.ended[0]);
-        Ok(attended(member, keys, output, weights))
+        self.attending(source, self.max_len)?;
+        let output = self.translate_tokens(&[source])?.remove(0);
+        self.attend_to(source, &output.tokens, output.ended, head)
     }
 
     /// The attention weights with which the model writes a given output, such as one of [`n_best`](Self::n_best);
@@ -47,7 +40,7 @@ impl Translator {
     ) -> Result<Attended> {
         let (member, keys, batch) = self.attending(source, target.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(target)?;
-        let weights = member.model.weights_of(&batch, &tokens, ended, head)?;
+        let weights = member.model.weights_of_head(&batch, &tokens, ended, head)?;
         let output = self.hypothesis(&tokens, ended);
         Ok(attended(member, keys, output, weights))
     }
