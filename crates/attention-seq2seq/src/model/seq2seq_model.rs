@@ -43,14 +43,13 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
         let steps = steps.max().unwrap_or(0);
         let mut decoding = self.decoding(source, steps, true);
         let device = source.tokens().device();
-        let width = source.lens().iter().copied().max().unwrap_or(0);
         let weights = (0..steps).map_while(|step| {
             // After its end, a row goes on with what does not matter.
             let token = |tokens: &Vec<u32>| tokens.get(step - 1).copied().unwrap_or(Vocab::EOS);
             let before = tokens.iter().filter(|_| step > 0);
-            let rows = decoding
-                .step(&before.map(token).collect::<Vec<u32>>())
-                .weights?;
+            let previous: Vec<u32> = before.map(token).collect();
+            let rows = decoding.step(&previous).weights?;
+            let width = rows.iter().map(Vec::len).max().unwrap_or(0);
             let shape = [rows.len(), width];
             let padded = rows.into_iter().flat_map(|mut row| {
                 row.resize(width, 0.0);
