@@ -69,8 +69,8 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`Error::UnknownName`] if there is no such device, [`Error::DeviceUnavailable`] if this build lacks it, or it does not
-/// work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
+/// [`Error::UnknownName`] if there is no such device, [`Error::DeviceUnavailable`] if this build lacks it, or it does
+/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
 /// adapter of that number.
 pub fn open_device(name: &str) -> Result<Device> {
     if name.contains(',') {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Each panel stands in the middle of a slot, which is at least as wide as the title above it, so titles never meet.
-//! An axis title is no longer than its axis: the axis of one panel or, if it does not fit there, of all panels together,
-//! where it stands once.
+//! An axis title is no longer than its axis: the axis of one panel or, if it does not fit there, of all panels
+//! together, where it stands once.
 
 use super::{
     HeatmapGrid,

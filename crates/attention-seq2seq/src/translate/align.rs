@@ -12,8 +12,8 @@ use crate::model::AttentionHead;
 pub(super) const END: &str = "<eos>";
 
 impl Translator {
-    /// The most likely target tokens of one source, with the attention weights of each: of one head, where the model is a
-    /// Transformer.
+    /// The most likely target tokens of one source, with the attention weights of each: of one head, where the model is
+    /// a Transformer.
     ///
     /// # Errors
     /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not

@@ -49,7 +49,8 @@ impl Translator {
                 token.map_or_else(|| none.to_string(), |token| format!("{token:?}"))
             };
             let expected = format!(
-                "{}, as in {own_name} (models of the same training pairs have the same tokens: train both with --valid)",
+                "{}, as in {own_name} (models of the same training pairs have the same tokens: train both with \
+                 --valid)",
                 named(missing, "no other tokens"),
             );
             let what = format!("the {side} tokens of {name}");
