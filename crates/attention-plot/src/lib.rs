@@ -20,7 +20,7 @@
 //!     0.1, 0.2, 0.7,
 //! ];
 //! let heatmap = HeatmapGrid::single(weights, [2, 3])?
-//!     .with_title("Encoder-decoder attention")
+//!     .with_titles(["Encoder-decoder attention"])?
 //!     .with_query_labels(["il", "fait"])?
 //!     .with_key_labels(["he", "is", "calm"])?;
 //!

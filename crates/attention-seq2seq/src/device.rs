@@ -2,14 +2,50 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::tensor::{Device, DeviceType, Tensor};
+#[allow(unused_imports, reason = "of a GPU's backends")]
+use burn::tensor::{Device, DeviceIndex, DeviceKind, DeviceType, Tensor};
 
 use crate::error::{Error, Result};
 
 /// The devices that any build can have, by Burn's names.
-const KNOWN: [&str; 8] = [
+pub const KNOWN: [&str; 8] = [
     "flex", "ndarray", "wgpu", "vulkan", "metal", "webgpu", "cuda", "rocm",
 ];
+
+/// A backend of this build.
+struct Backend {
+    /// Burn's name.
+    name: &'static str,
+    /// Its default device.
+    open: fn() -> Device,
+    /// The type whose adapters it reaches, of a GPU.
+    adapters: Option<DeviceType>,
+}
+
+/// The backends of this build, in the order of [`KNOWN`].
+#[rustfmt::skip] // a line each
+const BACKENDS: &[Backend] = &[
+    #[cfg(feature = "flex")]
+    Backend { name: "flex", open: Device::flex, adapters: None },
+    #[cfg(feature = "ndarray")]
+    Backend { name: "ndarray", open: Device::ndarray, adapters: None },
+    #[cfg(feature = "wgpu")]
+    Backend { name: "wgpu", open: || Device::wgpu(DeviceKind::DefaultDevice), adapters: Some(DeviceType::Wgpu) },
+    #[cfg(feature = "vulkan")]
+    Backend { name: "vulkan", open: || Device::vulkan(DeviceKind::DefaultDevice), adapters: Some(DeviceType::Vulkan) },
+    #[cfg(feature = "metal")]
+    Backend { name: "metal", open: || Device::metal(DeviceKind::DefaultDevice), adapters: Some(DeviceType::Metal) },
+    #[cfg(feature = "webgpu")]
+    Backend { name: "webgpu", open: || Device::webgpu(DeviceKind::DefaultDevice), adapters: Some(DeviceType::WebGpu) },
+    #[cfg(feature = "cuda")]
+    Backend { name: "cuda", open: || Device::cuda(DeviceIndex::Default), adapters: Some(DeviceType::Cuda) },
+    #[cfg(feature = "rocm")]
+    Backend { name: "rocm", open: || Device::rocm(DeviceIndex::Default), adapters: Some(DeviceType::Rocm) },
+];
+
+fn backend(name: &str) -> Option<&'static Backend> {
+    BACKENDS.iter().find(|backend| backend.name == name)
+}
 
 /// The devices that this build has, by Burn's names; the first is the default of the program.
 ///
@@ -17,18 +53,7 @@ const KNOWN: [&str; 8] = [
 /// assert!(attention_seq2seq::device::compiled_in_devices().contains(&"flex"));
 /// ```
 pub fn compiled_in_devices() -> Vec<&'static str> {
-    let built = [
-        cfg!(feature = "flex"),
-        cfg!(feature = "ndarray"),
-        cfg!(feature = "wgpu"),
-        cfg!(feature = "vulkan"),
-        cfg!(feature = "metal"),
-        cfg!(feature = "webgpu"),
-        cfg!(feature = "cuda"),
-        cfg!(feature = "rocm"),
-    ];
-    let known = KNOWN.into_iter().zip(built).filter(|(_, built)| *built);
-    known.map(|(name, _)| name).collect()
+    BACKENDS.iter().map(|backend| backend.name).collect()
 }
 
 /// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
@@ -44,7 +69,7 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
+/// [`Error::UnknownName`] if there is no such device, [`Error::DeviceUnavailable`] if this build lacks it, or it does
 /// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
 /// adapter of that number.
 pub fn open_device(name: &str) -> Result<Device> {
@@ -52,45 +77,34 @@ pub fn open_device(name: &str) -> Result<Device> {
         let found = format!("{name:?}");
         return Err(Error::config("the device", "one device", found));
     }
-    if let Some((backend, number)) = name.split_once(':')
-        && KNOWN.contains(&backend)
+    if let Some((of, number)) = name.split_once(':')
+        && KNOWN.contains(&of)
     {
-        return if compiled_in_devices().contains(&backend) {
-            open_adapter(backend, number)
-        } else {
-            // The error of a build that lacks the backend.
-            open_device(backend)
-        };
+        let backend = backend(of).ok_or_else(|| not_compiled_in(of))?;
+        return open_adapter(backend.name, number);
     }
-    let make: fn() -> Device = match name {
-        #[cfg(feature = "flex")]
-        "flex" => Device::flex,
-        #[cfg(feature = "ndarray")]
-        "ndarray" => Device::ndarray,
-        #[cfg(feature = "wgpu")]
-        "wgpu" => || Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "vulkan")]
-        "vulkan" => || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "metal")]
-        "metal" => || Device::metal(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "webgpu")]
-        "webgpu" => || Device::webgpu(burn::tensor::DeviceKind::DefaultDevice),
-        #[cfg(feature = "cuda")]
-        "cuda" => || Device::cuda(burn::tensor::DeviceIndex::Default),
-        #[cfg(feature = "rocm")]
-        "rocm" => || Device::rocm(burn::tensor::DeviceIndex::Default),
-        _ => {
-            return Err(Error::UnknownDevice {
-                name: name.to_string(),
-                compiled_in: compiled_in_devices(),
-                known: KNOWN.to_vec(),
-            });
-        }
-    };
-    probe(make).map_err(|reason| Error::DeviceUnavailable {
+    let backend = backend(name).ok_or_else(|| not_compiled_in(name))?;
+    probe(backend.open).map_err(|reason| Error::DeviceUnavailable {
         name: name.to_string(),
         reason,
     })
+}
+
+/// The error of a device that this build leaves out, or of a name that means nothing.
+fn not_compiled_in(name: &str) -> Error {
+    let (name, here) = (name.to_string(), compiled_in_devices().join(", "));
+    if KNOWN.contains(&name.as_str()) {
+        let reason = format!(
+            "it is not part of this build, which has: {here}; build with the feature that adds it"
+        );
+        return Error::DeviceUnavailable { name, reason };
+    }
+    let known = KNOWN.join(", ");
+    Error::UnknownName {
+        what: "device",
+        name,
+        hint: format!("this build has: {here} (any build can have: {known})"),
+    }
 }
 
 fn open_adapter(backend: &str, number: &str) -> Result<Device> {
@@ -143,22 +157,8 @@ pub(crate) fn open_default_device() -> Result<Device> {
 /// assert!(attention_seq2seq::device::adapters("flex").is_empty());
 /// ```
 pub fn adapters(name: &str) -> Vec<Device> {
-    let backends: Vec<(&str, DeviceType)> = vec![
-        #[cfg(feature = "wgpu")]
-        ("wgpu", DeviceType::Wgpu),
-        #[cfg(feature = "vulkan")]
-        ("vulkan", DeviceType::Vulkan),
-        #[cfg(feature = "metal")]
-        ("metal", DeviceType::Metal),
-        #[cfg(feature = "webgpu")]
-        ("webgpu", DeviceType::WebGpu),
-        #[cfg(feature = "cuda")]
-        ("cuda", DeviceType::Cuda),
-        #[cfg(feature = "rocm")]
-        ("rocm", DeviceType::Rocm),
-    ];
-    let found = backends.into_iter().find(|(known, _)| *known == name);
-    let found = found.map(|(_, backend)| Device::enumerate(backend).into_iter());
+    let adapters = backend(name).and_then(|backend| backend.adapters.clone());
+    let found = adapters.map(|kind| Device::enumerate(kind).into_iter());
     let works = |device: Device| probe(move || device.clone()).ok();
     found.into_iter().flatten().filter_map(works).collect()
 }
@@ -179,6 +179,34 @@ mod tests {
             let error = open_device(names).expect_err(names).to_string();
             let expected = format!("the device: expected one device, found {names:?}");
             assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn a_device_left_out_reads_differently_from_a_device_unheard_of() {
+        let here = compiled_in_devices().join(", ");
+        let left_out = KNOWN
+            .iter()
+            .find(|name| !compiled_in_devices().contains(name));
+        for (name, expected) in [
+            (
+                left_out.copied(),
+                format!(
+                    "cannot be used here: it is not part of this build, which has: {here}; build with the feature"
+                ),
+            ),
+            (
+                Some("tpu"),
+                format!(
+                    "unknown device \"tpu\"; this build has: {here} (any build can have: flex, ndarray, wgpu,"
+                ),
+            ),
+        ] {
+            let error = name.map(|name| open_device(name).expect_err(name).to_string());
+            assert!(
+                error.is_none_or(|error| error.contains(&expected)),
+                "{expected}"
+            );
         }
     }
 

@@ -16,7 +16,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// use attention_seq2seq::{Error, Task};
 ///
 /// let error = "date".parse::<Task>().unwrap_err();
-/// assert!(matches!(error, Error::UnknownTask { .. }));
+/// assert!(matches!(error, Error::UnknownName { .. }));
 /// assert_eq!(error.to_string(), "unknown task \"date\"; expected one of: dates, reverse, copy");
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -89,27 +89,18 @@ pub enum Error {
         reason: String,
     },
 
-    /// A task of this name does not exist.
-    #[error("unknown task {name:?}; expected one of: {}", .known.join(", "))]
-    UnknownTask {
+    /// A task or a device of this name does not exist.
+    #[error("unknown {what} {name:?}; {hint}")]
+    UnknownName {
+        /// The kind of thing.
+        what: &'static str,
         /// The name that came.
         name: String,
         /// The names there are.
-        known: Vec<&'static str>,
+        hint: String,
     },
 
-    /// A device of this name does not exist, or this build leaves it out.
-    #[error("{}", unknown_device(.name, .compiled_in, .known))]
-    UnknownDevice {
-        /// The name that came.
-        name: String,
-        /// The devices of this build.
-        compiled_in: Vec<&'static str>,
-        /// The devices any build can have.
-        known: Vec<&'static str>,
-    },
-
-    /// The device is part of this build, but this machine cannot run it.
+    /// This build leaves the device out, or this machine cannot run it.
     #[error("the device {name:?} cannot be used here: {reason}")]
     DeviceUnavailable {
         /// The device.
@@ -238,6 +229,14 @@ impl Error {
         }
     }
 
+    /// A file that is not the JSON it should be.
+    pub fn json(path: impl Into<PathBuf>, source: serde_json::Error) -> Self {
+        Self::Json {
+            path: path.into(),
+            source,
+        }
+    }
+
     /// A saved model, or a part of a checkpoint, that Burn cannot load.
     pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
         Self::Checkpoint {
@@ -258,19 +257,6 @@ fn after_divergence(checkpoint: Option<usize>) -> String {
     }
 }
 
-/// Tells a device that exists but is not built in from a name that means nothing.
-fn unknown_device(name: &str, compiled_in: &[&str], known: &[&str]) -> String {
-    let here = compiled_in.join(", ");
-    if known.contains(&name) {
-        format!(
-            "the device {name:?} is not part of this build, which has: {here}; build with the feature that adds it"
-        )
-    } else {
-        let known = known.join(", ");
-        format!("unknown device {name:?}; this build has: {here} (any build can have: {known})")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,34 +274,13 @@ mod tests {
                 position: 3,
                 hint: "a reason".to_owned(),
             },
-            Error::UnknownTask {
+            Error::UnknownName {
+                what: "task",
                 name: "dtaes\n".to_owned(),
-                known: vec!["dates", "copy"],
-            },
-            Error::UnknownDevice {
-                name: "tpu\n".to_owned(),
-                compiled_in: vec!["cpu"],
-                known: vec!["cpu", "cuda"],
+                hint: "expected one of: dates, copy".to_owned(),
             },
         ] {
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
         }
-    }
-
-    #[test]
-    fn a_device_left_out_reads_differently_from_a_device_unheard_of() {
-        let error = |name: &str| Error::UnknownDevice {
-            name: name.to_owned(),
-            compiled_in: vec!["cpu"],
-            known: vec!["cpu", "cuda"],
-        };
-        assert_eq!(
-            error("cuda").to_string(),
-            "the device \"cuda\" is not part of this build, which has: cpu; build with the feature that adds it"
-        );
-        assert_eq!(
-            error("tpu").to_string(),
-            "unknown device \"tpu\"; this build has: cpu (any build can have: cpu, cuda)"
-        );
     }
 }

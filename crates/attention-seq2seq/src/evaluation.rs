@@ -46,15 +46,6 @@ pub struct SourceErrors {
     pub log_probability: Option<f64>,
 }
 
-/// An output that is compared.
-#[derive(Default)]
-struct Output {
-    tokens: Vec<String>,
-    text: String,
-    is_cut_off: bool,
-    log_probability: Option<f64>,
-}
-
 /// The sums over outputs that all figures are computed from; of one output, its share of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvaluationSums {
@@ -69,10 +60,10 @@ pub struct EvaluationSums {
 
 impl EvaluationSums {
     /// One output; of the references any is right.
-    fn of(translator: &Translator, output: &Output, references: &[&[String]]) -> Self {
+    fn of(translator: &Translator, output: &Hypothesis, references: &[&[String]]) -> Self {
         let mut errors = TokenErrors::new();
         errors.add(&output.tokens, references);
-        if output.is_cut_off {
+        if !output.ended {
             errors.add_cut_off();
         }
         let texts: Vec<String> = references
@@ -243,7 +234,8 @@ impl Evaluation {
             .into_iter()
             .partition(|&index| sources[index].is_empty());
         for index in empty {
-            self.add_output(translator, &groups[index], index, Output::default(), config);
+            let nothing = translator.hypothesis(&[], true);
+            self.add_output(translator, &groups[index], index, (nothing, None), config);
         }
         for batch in order.chunks(translator.batch_size()) {
             let batch_sources: Vec<&[String]> =
@@ -254,13 +246,7 @@ impl Evaluation {
                 false => vec![None; outputs.len()],
             };
             let outputs = outputs.into_iter().zip(probabilities);
-            for (&index, (output, log_probability)) in batch.iter().zip(outputs) {
-                let output = Output {
-                    is_cut_off: !output.ended,
-                    tokens: output.tokens,
-                    text: output.text,
-                    log_probability,
-                };
+            for (&index, output) in batch.iter().zip(outputs) {
                 self.add_output(translator, &groups[index], index, output, config);
             }
         }
@@ -268,13 +254,14 @@ impl Evaluation {
         Ok(())
     }
 
-    /// Adds the output of the source at `index` among those that are being added.
+    /// Adds the output of the source at `index` among those that are being added, with its log-probability if that is
+    /// asked for.
     fn add_output(
         &mut self,
         translator: &Translator,
         group: &SourceGroup<'_>,
         index: usize,
-        output: Output,
+        (output, log_probability): (Hypothesis, Option<f64>),
         config: &EvaluationConfig,
     ) {
         let sums = EvaluationSums::of(translator, &output, &group.targets);
@@ -286,7 +273,7 @@ impl Evaluation {
         let edits = sums.errors.edits();
         self.sources[self.spaces.all + index] = SourceErrors {
             edits,
-            log_probability: output.log_probability,
+            log_probability,
         };
         if edits == 0 {
             return;
@@ -296,7 +283,7 @@ impl Evaluation {
             source,
             output_text: output.text,
             output: output.tokens,
-            is_cut_off: output.is_cut_off,
+            is_cut_off: !output.ended,
             reference_text: translator.target_text(reference),
             reference: reference.to_vec(),
             edits,

@@ -42,8 +42,6 @@ pub mod metrics;
 pub mod model;
 pub mod run;
 mod stop;
-#[cfg(test)]
-mod test_table;
 pub mod text;
 #[cfg(feature = "train")]
 pub mod train;
@@ -62,3 +60,6 @@ pub use text::{Tokenization, Vocab, Vocabs};
 #[cfg(feature = "train")]
 pub use train::{Interrupter, TrainEvent, Trainee, Training};
 pub use translate::{SearchConfig, Translator};
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,7 @@ impl AttendArgs {
         let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
         let head = self.head();
         let attended = sources.iter();
-        let attended = attended.map(|source| translator.attend_with(source, head));
+        let attended = attended.map(|source| translator.attend(source, head));
         let attended: Vec<Attended> = attended.collect::<Result<_>>()?;
         let drawn: Vec<Drawn> = attended.iter().map(draw).collect::<Result<_>>()?;
         let saved = match &self.output {
@@ -65,7 +65,9 @@ impl AttendArgs {
                 Some(saved(file))
             }
             Some(file) => {
-                drawn.iter().try_for_each(|drawn| drawn.save(file))?;
+                for drawn in &drawn {
+                    write_file(file, &drawn.to_file(file)?)?;
+                }
                 note_missing(file, &attended);
                 Some(saved(file))
             }
@@ -196,9 +198,10 @@ impl Drawn {
         Ok(())
     }
 
-    pub(crate) fn save(&self, file: &Path) -> Result<()> {
+    /// The bytes of a picture of this name.
+    pub(crate) fn to_file(&self, file: &Path) -> Result<Vec<u8>> {
         self.check(file)?;
-        write_file(file, &self.heatmap.to_file(file).map_err(plot_error)?)
+        self.heatmap.to_file(file).map_err(plot_error)
     }
 
     /// Prints its first tokens, if the terminal is wide enough. `picture` is the file of the whole, if there is one.

@@ -10,8 +10,6 @@ mod devices;
 mod eval;
 mod export;
 mod info;
-#[cfg(feature = "serve")]
-mod listening;
 mod log;
 mod machine;
 mod model;

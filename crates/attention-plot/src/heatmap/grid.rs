@@ -76,14 +76,6 @@ impl HeatmapGrid {
         Self::new(weights, [1, 1, queries, keys])
     }
 
-    /// Sets the title above the first column, and none above others.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.titles = vec![String::new(); self.shape[1]];
-        self.titles[0] = visible(title);
-        self
-    }
-
     /// Sets the titles of the horizontal and the vertical axis; `Keys` and `Queries` by default. An empty title takes
     /// no room.
     #[must_use]

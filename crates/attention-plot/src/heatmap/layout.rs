@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Each panel stands in the middle of a slot, which is at least as wide as the title above it, so titles never meet.
-//! Only the title of a single column may be wider than its slot. An axis title is no longer than its axis: the axis of
-//! one panel or, if it does not fit there, of all panels together, where it stands once.
+//! An axis title is no longer than its axis: the axis of one panel or, if it does not fit there, of all panels
+//! together, where it stands once.
 
 use super::{
     HeatmapGrid,
@@ -38,8 +38,6 @@ const BAR_LABELS: i32 = 6;
 const LEAST_PANEL: f64 = 40.0;
 /// Titles longer than this are cut.
 const TITLE_LIMIT: f64 = 340.0;
-/// The title of a single column may reach over the labels and the colour bar.
-const LONE_TITLE_LIMIT: f64 = 600.0;
 
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -82,12 +80,10 @@ impl Layout {
             lettering,
         );
 
-        let lone = columns == 1;
-        let limit = if lone { LONE_TITLE_LIMIT } else { TITLE_LIMIT };
         let titles: Vec<_> = grid
             .titles
             .iter()
-            .map(|title| face.fit(title, TITLE_EM, limit))
+            .map(|title| face.fit(title, TITLE_EM, TITLE_LIMIT))
             .collect();
         let widths = titles.iter().map(|title| ceil(face.width(title, TITLE_EM)));
         let widest_title = widths.max().unwrap_or(0);
@@ -102,12 +98,7 @@ impl Layout {
             width: cell.width * keys as i32,
             height: cell.height * queries as i32,
         };
-        let slot_width = if lone {
-            panel.width
-        } else {
-            panel.width.max(widest_title)
-        };
-        let overhang = ((widest_title - slot_width) / 2).max(0);
+        let slot_width = panel.width.max(widest_title);
         let pitch = Size {
             width: slot_width + GAP,
             height: panel.height + GAP,
@@ -126,7 +117,7 @@ impl Layout {
         let y_title = AxisTitle::fit(&grid.y_title, vertical, face);
 
         let beside = y_title.room() + query_axis.extent + TICK_GAP + TICK;
-        let left = MARGIN + if lone { beside.max(overhang) } else { beside };
+        let left = MARGIN + beside;
         let top = MARGIN + above;
         let panels = Panels {
             rows: rows as i32,
@@ -162,7 +153,7 @@ impl Layout {
         let bar_right = bar.right() + TICK + TICK_GAP + widths.max().unwrap_or(0);
         let below = TICK + TICK_GAP + key_axis.extent + x_title.room();
         Ok(Self {
-            width: bar_right.max(grid_right + overhang) + MARGIN,
+            width: bar_right + MARGIN,
             height: top + grid_height + below + MARGIN,
             cell,
             keys: key_axis,
@@ -301,10 +292,7 @@ mod tests {
                     last.middle().x + title <= layout.width,
                     "{shape:?} {length}"
                 );
-                assert!(
-                    columns == 1 || pitch.width > 2 * title,
-                    "{shape:?} {length}"
-                );
+                assert!(pitch.width > 2 * title, "{shape:?} {length}");
                 assert!(last.right() < layout.bar.x && bar_right < layout.width);
                 for place in layout.y_title_places() {
                     assert!(place.x < first.x, "{shape:?} {length}");

@@ -73,7 +73,7 @@ fn the_largest_weight_is_dark_and_broken_weights_are_grey() -> Done {
 #[test]
 fn markup_in_tokens_is_escaped() -> Done {
     let heatmap = HeatmapGrid::single(vec![0.5, 1.0], [1, 2])?
-        .with_title("<b>\"x\" & y</b>")
+        .with_titles(["<b>\"x\" & y</b>"])?
         .with_query_labels(["<eos>"])?
         .with_key_labels(["a&b", "<script>"])?;
     let html = heatmap.to_html()?;
@@ -303,7 +303,7 @@ fn ink_is_where_the_texts_are() -> Done {
 fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
     let turned = "a\u{202e}b\u{2066}c\u{200f}d\u{2028}\u{61c}";
     let heatmap = HeatmapGrid::single(vec![1.0], [1, 1])?
-        .with_title(turned)
+        .with_titles([turned])?
         .with_axis_titles(turned, turned)
         .with_query_labels([turned])?
         .with_key_labels([turned])?;
@@ -319,7 +319,7 @@ fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
     // A sign is drawn in the place of one.
     let plain = heatmap
         .clone()
-        .with_title("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}");
+        .with_titles(["a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}"])?;
     assert_eq!(heatmap.to_png()?, plain.to_png()?);
     // Joiners belong to the letters beside them.
     let joined = HeatmapGrid::single(vec![1.0], [1, 1])?.with_key_labels(["می\u{200c}خواهم"])?;

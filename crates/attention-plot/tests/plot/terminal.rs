@@ -13,7 +13,7 @@ fn column_of(line: &str, letter: &str) -> usize {
 #[test]
 fn text_is_exactly_this() -> Done {
     let text = HeatmapGrid::single(vec![1.0, 0.5, 0.0, f32::NAN], [2, 2])?
-        .with_title("Head 1")
+        .with_titles(["Head 1"])?
         .with_query_labels(["été", "b"])?
         .with_key_labels(["x", "yz"])?
         .to_terminal(TerminalColor::None);
@@ -79,7 +79,7 @@ fn long_labels_are_cut() -> Done {
 fn a_page_as_a_label_is_no_burden() -> Done {
     let page = "lorem ipsum e\u{301} ".repeat(2_000);
     let heatmap = HeatmapGrid::single(vec![1.0], [1, 1])?
-        .with_title(&page)
+        .with_titles([&page])?
         .with_query_labels([&page])?;
     assert!(heatmap.to_terminal(TerminalColor::None).len() < 1000);
     assert!(heatmap.to_svg()?.contains("lorem ipsum"));

@@ -45,7 +45,7 @@ impl Source {
 
     /// The number of tokens of each source, `[batch]`.
     pub(crate) fn valid_lens(&self) -> Tensor<1, Int> {
-        lens_on_device(&self.lens, &self.tokens.device())
+        numbers_on_device(self.lens.iter().copied(), &self.tokens.device())
     }
 
     /// The same sources, each with the end token after its last.
@@ -126,9 +126,8 @@ impl Batch {
 
     /// The last step of each target, at which its end is predicted, `[batch]`.
     pub(crate) fn last_steps(&self) -> Tensor<1, Int> {
-        let last: Vec<i64> = self.target_lens.iter().map(|&len| len as i64 - 1).collect();
-        let shape = [last.len()];
-        Tensor::from_data(TensorData::new(last, shape), &self.target.device())
+        let last = self.target_lens.iter().map(|&len| len - 1);
+        numbers_on_device(last, &self.target.device())
     }
 
     /// The number of tokens of each target, its end included.
@@ -159,11 +158,10 @@ pub(crate) fn decoder_inputs<'a>(
     padded(inputs, &lens, device)
 }
 
-/// `[batch]`
-fn lens_on_device(lens: &[usize], device: &Device) -> Tensor<1, Int> {
-    let lens: Vec<i64> = lens.iter().map(|&len| len as i64).collect();
-    let shape = [lens.len()];
-    Tensor::from_data(TensorData::new(lens, shape), device)
+/// `[numbers]`
+fn numbers_on_device(numbers: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+    let numbers: Vec<i64> = numbers.map(|number| number as i64).collect();
+    Tensor::from_data(&numbers[..], device)
 }
 
 fn padded<I: IntoIterator<Item = u32>>(

@@ -12,7 +12,7 @@ pub use batch::{Batch, Source};
 pub use corpus::Corpus;
 pub use examples::{Example, Examples};
 pub use pair_file::{
-    Columns, JsonFields, PairFile, PairFileOptions, PairFormat, Stress, load_pairs,
+    Columns, JsonFields, PairFile, PairFileOptions, PairFormat, Roles, Stress, load_pairs,
 };
 pub use pairs::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
 pub use tasks::Task;

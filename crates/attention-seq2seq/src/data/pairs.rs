@@ -27,51 +27,6 @@ pub struct Pairs {
     pub valid: Vec<Pair>,
 }
 
-impl Pairs {
-    /// A checksum of all tokens in their order (CRC-32), which tells other pairs from these.
-    pub fn checksum(&self) -> u32 {
-        let mut sum = PairsChecksum::default();
-        for pairs in [&self.train, &self.valid] {
-            for pair in pairs {
-                for tokens in [&pair.source, &pair.target] {
-                    sum.sequence(&mut tokens.iter().map(String::as_str));
-                }
-            }
-            sum.end_of_side();
-        }
-        sum.finish()
-    }
-}
-
-/// [`Pairs::checksum`], sequence by sequence.
-#[derive(Default)]
-pub(crate) struct PairsChecksum(crc32fast::Hasher);
-
-impl PairsChecksum {
-    // Bytes that no text has.
-    const TOKEN: u8 = 0xfd;
-    const SEQUENCE: u8 = 0xfe;
-    const SIDE: u8 = 0xff;
-
-    /// The source or the target of a pair.
-    pub(crate) fn sequence(&mut self, tokens: &mut dyn Iterator<Item = &str>) {
-        for token in tokens {
-            self.0.update(token.as_bytes());
-            self.0.update(&[Self::TOKEN]);
-        }
-        self.0.update(&[Self::SEQUENCE]);
-    }
-
-    /// After the pairs to learn from, and after those to validate on.
-    pub(crate) fn end_of_side(&mut self) {
-        self.0.update(&[Self::SIDE]);
-    }
-
-    pub(crate) fn finish(self) -> u32 {
-        self.0.finalize()
-    }
-}
-
 /// Refuses to train on nothing, or to validate on nothing.
 pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
     for (name, count) in [("training", train), ("validation", valid)] {

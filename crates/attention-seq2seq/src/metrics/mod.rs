@@ -16,4 +16,4 @@ pub(crate) use token_errors::Closest;
 pub use token_errors::TokenErrors;
 
 #[cfg(test)]
-mod references;
+mod tests;

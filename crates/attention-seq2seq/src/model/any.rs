@@ -5,14 +5,10 @@ use burn::module::{
 };
 use burn::tensor::{Device, Tensor};
 
-use super::{
-    AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer,
-    Translation, forced_steps,
-};
+use super::{AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer};
 use crate::attention::{AnyAttention, AnyScore};
 use crate::data::batch::{Batch, Source};
 use crate::error::{Error, Result};
-use crate::stop::StopSignal;
 use crate::variants::module_of_variants;
 
 /// Either of the models that [`ModelKind`] names. Its parameters have the names of that model's own.
@@ -38,7 +34,7 @@ impl AnyModel {
 
     /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source; `ended` tells
     /// whether the end is one of the steps.
-    pub(crate) fn weights_of(
+    pub(crate) fn weights_of_head(
         &self,
         source: &Source,
         tokens: &[u32],
@@ -46,21 +42,11 @@ impl AnyModel {
         head: AttentionHead,
     ) -> Result<Vec<f32>> {
         self.check_head(head)?;
-        let steps = tokens.len() + usize::from(ended);
-        match self {
-            Self::Rnn(model) => {
-                let mut decoding = model.decoding(source, steps, true);
-                let forced = forced_steps(&mut *decoding, &[tokens.to_vec()], StopSignal::NEVER)?;
-                let rows = forced.into_iter().flat_map(|forced| forced.weights);
-                Ok(rows.take(steps).flatten().collect())
-            }
-            Self::Transformer(model) => Ok(elements(model.weights_of(
-                source,
-                &[tokens.to_vec()],
-                &[ended],
-                head,
-            ))),
-        }
+        let (tokens, ended) = ([tokens.to_vec()], [ended]);
+        Ok(elements(match self {
+            Self::Rnn(model) => model.weights_of(source, &tokens, &ended),
+            Self::Transformer(model) => model.weights_of_head(source, &tokens, &ended, head),
+        }))
     }
 
     /// The weights of all heads at each step of a given output of one source, `[layers, heads, steps, keys]`.
@@ -71,7 +57,7 @@ impl AnyModel {
         ended: bool,
     ) -> Result<Vec<f32>> {
         match self {
-            Self::Rnn(_) => self.weights_of(source, tokens, ended, AttentionHead::default()),
+            Self::Rnn(_) => self.weights_of_head(source, tokens, ended, AttentionHead::default()),
             Self::Transformer(model) => Ok(elements(model.weights_of_layers(
                 source,
                 &[tokens.to_vec()],
@@ -90,20 +76,6 @@ impl AnyModel {
             Self::Rnn(_) => Ok(()),
             Self::Transformer(model) => model.check_head(head),
         }
-    }
-
-    /// Greedy search, with the weights of one head.
-    pub(crate) fn greedy_with_weights(
-        &self,
-        source: &Source,
-        max_len: usize,
-        head: AttentionHead,
-    ) -> Result<Translation> {
-        self.check_head(head)?;
-        Ok(match self {
-            Self::Rnn(model) => model.greedy(source, max_len, true),
-            Self::Transformer(model) => model.greedy_with_weights(source, max_len, head),
-        })
     }
 
     /// Whether the end of a source is one of the keys.
@@ -127,7 +99,7 @@ impl AnyModel {
         self.heads().into_iter().product()
     }
 
-    /// The bytes that a step of [`greedy_with_weights`](Self::greedy_with_weights) takes.
+    /// The bytes that a step of [`weights_of_head`](Self::weights_of_head) takes.
     pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
         // Each step's tensor, its elements, and a copy of these.
         512.0 + 8.0 * self.all_heads() as f64 * keys as f64
@@ -151,10 +123,10 @@ impl Seq2SeqModel for AnyModel {
         }
     }
 
-    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+    fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
         match self {
-            Self::Rnn(model) => model.greedy(source, max_len, with_weights),
-            Self::Transformer(model) => model.greedy(source, max_len, with_weights),
+            Self::Rnn(model) => model.weights_of(source, tokens, ended),
+            Self::Transformer(model) => model.weights_of(source, tokens, ended),
         }
     }
 

@@ -59,13 +59,6 @@ impl Candidates {
     pub(super) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
         self.projection.forward(features)
     }
-
-    /// The most likely token of each row, from features `[rows, size]`.
-    pub(super) fn most_likely(&self, features: Tensor<2>) -> Vec<u32> {
-        let columns = self.logits(features).argmax(1).into_data();
-        let tokens = columns.iter::<i64>();
-        tokens.map(|column| self.tokens[column as usize]).collect()
-    }
 }
 
 /// Tokens on the device, `[tokens]`.
@@ -112,11 +105,23 @@ mod tests {
         Candidates::new(&output)
     }
 
+    #[derive(Clone)]
+    struct NoState;
+
+    impl SelectTexts for NoState {
+        fn select(&mut self, _: Tensor<1, Int>) {}
+    }
+
+    /// Checks the most likely token of two rows.
     #[track_caller]
     fn check(logits: &[f32], expected: u32) {
-        let features = Tensor::ones([2, 3], &test_device());
-        let tokens = candidates(logits).most_likely(features);
-        assert_eq!(tokens, [expected; 2], "{logits:?}");
+        let device = test_device();
+        let source = Source::new([&[4][..], &[4]], &device);
+        let next = |_: Tensor<2, Int>, _: NewRows<'_>, _: &mut NoState| {
+            (Tensor::ones([2, 3], &test_device()), None)
+        };
+        let mut decoding = decoding_of(candidates(logits), &source, NoState, next);
+        assert_eq!(decoding.most_likely(&[]), [expected; 2], "{logits:?}");
     }
 
     #[test]

@@ -5,14 +5,6 @@ use crate::error::Result;
 use crate::stop::StopSignal;
 use crate::text::vocab::Vocab;
 
-/// The steps of one given output.
-pub(crate) struct ForcedSteps {
-    /// The log-probability of each token, and of the end.
-    pub(crate) log_probabilities: Vec<f64>,
-    /// The attention weights of these steps, `[keys]` each; none if the decoding has none.
-    pub(crate) weights: Vec<Vec<f32>>,
-}
-
 /// A step of one given output.
 pub(crate) struct ForcedStep<'a> {
     /// The row of the output.
@@ -25,22 +17,16 @@ pub(crate) struct ForcedStep<'a> {
     pub(crate) weights: Option<Vec<f32>>,
 }
 
-/// Decodes the target of each row, until the signal. Its tokens are candidates of `decoding`.
-pub(crate) fn forced_steps(
+/// The log-probability of each token and of the end of the target of each row, decoded until the signal. Its tokens are
+/// candidates of `decoding`.
+pub(crate) fn forced_log_probabilities(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
     stop: StopSignal<'_>,
-) -> Result<Vec<ForcedSteps>> {
-    let of_target = |target: &Vec<u32>| ForcedSteps {
-        log_probabilities: Vec::with_capacity(target.len() + 1),
-        weights: Vec::new(),
-    };
-    let mut outputs: Vec<ForcedSteps> = targets.iter().map(of_target).collect();
+) -> Result<Vec<Vec<f64>>> {
+    let mut outputs = vec![Vec::new(); targets.len()];
     each_forced_step(decoding, targets, stop, |step| {
-        let output = &mut outputs[step.row];
-        let log_probability = step.log_probabilities[step.column];
-        output.log_probabilities.push(log_probability);
-        output.weights.extend(step.weights);
+        outputs[step.row].push(step.log_probabilities[step.column]);
     })?;
     Ok(outputs)
 }

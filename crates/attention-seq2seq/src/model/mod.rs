@@ -21,7 +21,7 @@ pub use attention_transformers::search::{
 /// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
 pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
 pub(crate) use ensemble::EnsembleDecoding;
-pub(crate) use forced::{each_forced_step, forced_steps};
+pub(crate) use forced::{each_forced_step, forced_log_probabilities};
 pub(crate) use frozen::FrozenModel;
 pub(crate) use greedy::greedy_search;
 pub use recurrent::{Decoder, Encoded, Encoder, Seq2Seq, Seq2SeqConfig};

@@ -1,10 +1,11 @@
 //! A model, as the rest of the crate needs it.
 
 use burn::module::{Module, ModuleDisplay};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, TensorData};
 
-use super::Decoding;
+use super::{Decoding, greedy_search};
 use crate::data::batch::{Batch, Source};
+use crate::text::vocab::Vocab;
 
 /// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
 /// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::model::AnyModel) is either of them, and a
@@ -23,7 +24,42 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     ///
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
-    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
+    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+        let outputs = greedy_search(&mut *self.decoding(source, max_len, false), max_len);
+        match with_weights {
+            true => Translation {
+                weights: self.weights_of(source, &outputs.tokens, &outputs.ended),
+                ..outputs
+            },
+            false => outputs,
+        }
+    }
+
+    /// The attention weights of each step of given outputs, `[batch, keys]`, which are decoded once more: as many steps
+    /// as the longest has, and its end if that was written. None of a model whose decoding has none.
+    fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
+        let lens = tokens.iter().zip(ended);
+        let steps = lens.map(|(tokens, ended)| tokens.len() + usize::from(*ended));
+        let steps = steps.max().unwrap_or(0);
+        let mut decoding = self.decoding(source, steps, true);
+        let device = source.tokens().device();
+        let weights = (0..steps).map_while(|step| {
+            // After its end, a row goes on with what does not matter.
+            let token = |tokens: &Vec<u32>| tokens.get(step - 1).copied().unwrap_or(Vocab::EOS);
+            let before = tokens.iter().filter(|_| step > 0);
+            let previous: Vec<u32> = before.map(token).collect();
+            let rows = decoding.step(&previous).weights?;
+            let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+            let shape = [rows.len(), width];
+            let padded = rows.into_iter().flat_map(|mut row| {
+                row.resize(width, 0.0);
+                row
+            });
+            let elements = TensorData::new(padded.collect::<Vec<f32>>(), shape);
+            Some(Tensor::from_data(elements, &device))
+        });
+        weights.collect()
+    }
 
     /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search)
     /// to ask: with a row for each source, and for at most `max_len` steps. The weights of each step come with it, if

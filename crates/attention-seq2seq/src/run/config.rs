@@ -30,7 +30,7 @@ pub struct RunConfig {
     /// The tokens of the pairs that the vocabularies have.
     #[serde(default)]
     pub vocab_limits: VocabLimits,
-    /// The [checksum](crate::Pairs::checksum) of these pairs, where it is known.
+    /// The [checksum](crate::data::Corpus::checksum) of these pairs, where it is known.
     pub data_checksum: Option<u32>,
     /// The number of tokens after which an output is cut off, unless a [`Translator`](crate::Translator) sets another.
     pub max_len: usize,

@@ -59,7 +59,8 @@ impl DataSource {
                 const BYTES_OF_PAIR: f64 = 2048.0;
                 let count = *train as f64 + *valid as f64;
                 memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
-                Corpus::from(task.train_valid(*train, *valid, seed)).checked()
+                let pairs = task.train_valid(*train, *valid, seed);
+                Corpus::of_pairs(&pairs, task.tokenization()).checked()
             }
             Self::Files {
                 train,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -99,7 +99,10 @@ impl RunDir {
     }
 
     /// Writes a file in the folder, if a lock that is held is good both before and when the whole file is on disk.
-    pub(super) fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the lock is lost, [`Error::Io`] if the file system refuses.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         self.check_lock()?;
         let may_replace = || self.check_lock().map_err(io::Error::other);
         write_file_if(path, bytes, may_replace).or_else(|error| {
@@ -138,18 +141,22 @@ impl RunDir {
             vocabs: Some(vocabs.clone()),
             ..Manifest::default()
         })?;
-        self.remove(&["attention.svg"])?;
+        self.remove(OsStr::new("attention.svg"))?;
         self.remove_streams(&config.data)
     }
 
     /// Refuses a folder for checkpoints that cannot be written, before a run that is there is replaced.
     fn check_writable(&self) -> Result<()> {
-        let checkpoints = self.path.join("checkpoint");
-        fs::create_dir_all(&checkpoints)
-            .map_err(|error| Error::io("create", &checkpoints, error))?;
-        let probe = checkpoints.join(".attention-probe.tmp");
+        let probe = self.make_checkpoints()?.join(".attention-probe.tmp");
         self.write(&probe, b"")?;
         fs::remove_file(&probe).map_err(|error| Error::io("clear", &probe, error))
+    }
+
+    /// Makes the folder for checkpoints, if need be, and returns its path.
+    pub(super) fn make_checkpoints(&self) -> Result<PathBuf> {
+        let folder = self.path.join("checkpoint");
+        fs::create_dir_all(&folder).map_err(|error| Error::io("create", &folder, error))?;
+        Ok(folder)
     }
 
     /// Saves other settings.
@@ -189,19 +196,16 @@ impl RunDir {
         Err(Error::config(what, expected, found))
     }
 
-    /// Removes files and folders, where they are.
-    pub(super) fn remove(&self, names: &[&str]) -> Result<()> {
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, name: &OsStr) -> Result<()> {
         self.check_lock()?;
-        for name in names {
-            let path = self.path.join(name);
-            let removed = match path.is_dir() {
-                true => fs::remove_dir_all(&path),
-                false if path.exists() => fs::remove_file(&path),
-                false => Ok(()),
-            };
-            removed.map_err(|error| Error::io("clear", &path, error))?;
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("clear", &path, error))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Loads the settings.
@@ -276,11 +280,7 @@ impl RunDir {
         let checkpoints = manifest.checkpoints.iter();
         // A file that cannot be looked at is an error where it is read.
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
-        let whole = checkpoints.filter(|it| {
-            is_there(Part::Model.file(&self.path, it.epoch))
-                && is_there(Part::Optim.file(&self.path, it.epoch))
-                && (it.weights.is_none() || is_there(Part::Weights.file(&self.path, it.epoch)))
-        });
+        let whole = checkpoints.filter(|it| it.files(&self.path).all(is_there));
         whole.map(|it| it.epoch).collect()
     }
 
@@ -358,10 +358,7 @@ impl RunDir {
 
     /// For a training that begins, or goes on after an epoch.
     pub(crate) fn journal(&self, after: Option<usize>, select: Select) -> Result<Journal<'_>> {
-        match after {
-            Some(epoch) => Journal::go_on(self, epoch, select),
-            None => Journal::begin(self, select),
-        }
+        Journal::new(self, after, select)
     }
 
     /// The manifest as it is now.

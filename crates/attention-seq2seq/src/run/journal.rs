@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::history::Epoch;
-use super::manifest::{Checkpoint, Checksum, Manifest, NAME, Part, TrainingClock};
+use super::manifest::{Checkpoint, Checksum, Manifest, Part, TrainingClock};
 use super::{RunDir, Select};
 use crate::error::{Error, Result};
 
@@ -23,7 +23,7 @@ pub(crate) struct Journal<'a> {
     select: Select,
 }
 
-/// The content of the files of a checkpoint.
+/// The content of a checkpoint: its files, and the state beside them.
 pub(crate) struct CheckpointFiles {
     /// The parameters of the model.
     pub(crate) model: Vec<u8>,
@@ -31,30 +31,28 @@ pub(crate) struct CheckpointFiles {
     pub(crate) optim: Vec<u8>,
     /// The parameters that a step changes, where the model's parameters are their average.
     pub(crate) weights: Option<Vec<u8>>,
+    /// The number of steps that were refused in a row when the epoch ended.
+    pub(crate) refused: usize,
+    /// The time and the steps so far, where either is limited.
+    pub(crate) clock: Option<TrainingClock>,
 }
 
 impl CheckpointFiles {
-    /// Writes the files of a checkpoint, which is still to be named.
-    pub(super) fn write(&self, run: &RunDir, epoch: usize) -> Result<()> {
-        let folder = run.path();
-        run.write(Part::Model.file(folder, epoch), &self.model)?;
-        run.write(Part::Optim.file(folder, epoch), &self.optim)?;
-        match &self.weights {
-            Some(weights) => run.write(Part::Weights.file(folder, epoch), weights),
-            None => Ok(()),
-        }
-    }
-
-    /// The checkpoint of these files.
-    pub(super) fn checkpoint(&self, epoch: usize, state: CheckpointState) -> Checkpoint {
-        Checkpoint {
+    /// Writes the files of a checkpoint, which is still to be named, and returns it.
+    fn write(&self, run: &RunDir, epoch: usize) -> Result<Checkpoint> {
+        let write = |part: Part, bytes: &[u8]| -> Result<Checksum> {
+            run.write(part.file(run.path(), epoch), bytes)?;
+            Ok(Checksum::of(bytes))
+        };
+        let weights = self.weights.as_deref();
+        Ok(Checkpoint {
             epoch,
-            model: Checksum::of(&self.model),
-            optim: Checksum::of(&self.optim),
-            weights: self.weights.as_deref().map(Checksum::of),
-            refused: state.refused,
-            clock: state.clock,
-        }
+            model: write(Part::Model, &self.model)?,
+            optim: write(Part::Optim, &self.optim)?,
+            weights: weights.map(|it| write(Part::Weights, it)).transpose()?,
+            refused: self.refused,
+            clock: self.clock,
+        })
     }
 }
 
@@ -66,44 +64,21 @@ impl CheckpointFiles {
             model: model.to_vec(),
             optim: optim.to_vec(),
             weights: None,
+            refused: 0,
+            clock: None,
         }
     }
 }
 
-/// The state beside the files of a checkpoint.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CheckpointState {
-    /// The number of steps that were refused in a row when the epoch ended.
-    pub(crate) refused: usize,
-    /// The time and the steps so far, where either is limited.
-    pub(crate) clock: Option<TrainingClock>,
-}
-
 impl<'a> Journal<'a> {
-    /// Begins with the first epoch, in a folder with settings or without. Nothing is written yet.
-    pub(super) fn begin(run: &'a RunDir, select: Select) -> Result<Self> {
-        let folder = run.path();
-        let settings = match folder.join(NAME).exists() {
-            true => Manifest::load(folder)?,
+    /// Goes on after `epoch`, or begins, in a folder with settings or without. What came later is forgotten, once
+    /// something is written.
+    pub(super) fn new(run: &'a RunDir, epoch: Option<usize>, select: Select) -> Result<Self> {
+        let mut manifest = match epoch.is_some() || run.exists() {
+            true => run.manifest()?,
             false => Manifest::default(),
         };
-        Ok(Self {
-            run,
-            manifest: Manifest {
-                settings: settings.settings,
-                vocabs: settings.vocabs,
-                ..Manifest::default()
-            },
-            select,
-        })
-    }
-
-    /// Goes on after `epoch`; what came later is forgotten, once something is written.
-    pub(super) fn go_on(run: &'a RunDir, epoch: usize, select: Select) -> Result<Self> {
-        let mut manifest = Manifest::load(run.path())?;
-        manifest.history.retain(|it| it.epoch <= epoch);
-        manifest.checkpoints.retain(|it| it.epoch <= epoch);
-        manifest.model = manifest.model.filter(|&it| it <= epoch);
+        manifest.forget_after(epoch.unwrap_or(0));
         Ok(Self {
             run,
             manifest,
@@ -114,9 +89,7 @@ impl<'a> Journal<'a> {
     /// Writes what is left of an earlier training, before the first epoch is added.
     pub(crate) fn open(&self) -> Result<()> {
         self.run.check_lock()?;
-        let checkpoints = self.folder().join("checkpoint");
-        fs::create_dir_all(&checkpoints)
-            .map_err(|error| Error::io("create", &checkpoints, error))?;
+        self.run.make_checkpoints()?;
         self.run.save_alone(&self.manifest)?;
         remove_temporary(self.folder());
         Ok(())
@@ -154,6 +127,8 @@ impl<'a> Journal<'a> {
             model: read(Part::Model, &checkpoint.model)?,
             optim: read(Part::Optim, &checkpoint.optim)?,
             weights: weights.transpose()?,
+            refused: checkpoint.refused,
+            clock: checkpoint.clock,
         })
     }
 
@@ -162,29 +137,17 @@ impl<'a> Journal<'a> {
         Error::unusable(&part.file(self.folder(), epoch), reason)
     }
 
-    /// The state beside the files after an epoch.
-    pub(crate) fn state(&self, epoch: usize) -> CheckpointState {
-        let checkpoint = self.manifest.checkpoint(epoch);
-        let state = checkpoint.map(|it| CheckpointState {
-            refused: it.refused,
-            clock: it.clock,
-        });
-        state.unwrap_or_default()
+    /// The time and the steps up to the end of an epoch, where either is limited.
+    pub(crate) fn clock(&self, epoch: usize) -> Option<TrainingClock> {
+        self.manifest.checkpoint(epoch)?.clock
     }
 
     /// Adds an epoch and its checkpoint, and keeps this one, the one before, the best one, and the newest sound one.
-    pub(crate) fn add(
-        &mut self,
-        epoch: Epoch,
-        state: CheckpointState,
-        files: &CheckpointFiles,
-    ) -> Result<()> {
-        files.write(self.run, epoch.epoch)?;
+    pub(crate) fn add(&mut self, epoch: Epoch, files: &CheckpointFiles) -> Result<()> {
+        let checkpoint = files.write(self.run, epoch.epoch)?;
         let manifest = &mut self.manifest;
         manifest.history.push(epoch);
-        manifest
-            .checkpoints
-            .push(files.checkpoint(epoch.epoch, state));
+        manifest.checkpoints.push(checkpoint);
         // It was chosen among others.
         manifest.model = None;
         let best = self.select.best(&manifest.history);
@@ -215,9 +178,7 @@ impl<'a> Journal<'a> {
         if manifest.checkpoints.len() == count {
             return Ok(());
         }
-        let left = manifest.checkpoints.last().map_or(0, |it| it.epoch);
-        manifest.history.retain(|it| it.epoch <= left);
-        manifest.model = manifest.model.filter(|&it| it <= left);
+        manifest.forget_after(manifest.checkpoints.last().map_or(0, |it| it.epoch));
         self.run.save_alone(&self.manifest)
     }
 

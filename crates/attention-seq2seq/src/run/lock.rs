@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 ///
 /// The operating system gives it back when a process ends, however it ends. It is worth nothing once its file is
 /// removed or replaced, or the folder moved: another training may then come in beside this one. So the
-/// [`RunDir`](super::RunDir) that gave it, and clones of that, [check](Self::check) it before they write.
+/// [`RunDir`](super::RunDir) that gave it, and clones of that, check it before they write.
 #[derive(Debug)]
 pub struct RunLock(Arc<LockFile>);
 
@@ -20,24 +20,14 @@ impl RunLock {
     pub(super) fn take(folder: &Path) -> Result<Self> {
         // The file that was opened may be removed before it is locked: the next one is another.
         const TRIES: usize = 8;
-        let mut taken = LockFile::take(folder)?;
-        for _ in 1..TRIES {
-            if taken.check().is_ok() {
-                break;
+        let mut tries = 1..TRIES;
+        loop {
+            let taken = LockFile::take(folder)?;
+            match taken.check() {
+                Err(_) if tries.next().is_some() => {}
+                checked => return checked.map(|()| Self(Arc::new(taken))),
             }
-            taken = LockFile::take(folder)?;
         }
-        taken.check()?;
-        Ok(Self(Arc::new(taken)))
-    }
-
-    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
-    /// Windows it cannot be removed or moved while it is locked.)
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
-    pub fn check(&self) -> Result<()> {
-        self.0.check()
     }
 
     pub(super) fn file(&self) -> &Arc<LockFile> {
@@ -71,7 +61,11 @@ impl LockFile {
         Ok(Self { file, path })
     }
 
-    /// As [`RunLock::check`].
+    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
+    /// Windows it cannot be removed or moved while it is locked.)
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
     pub(super) fn check(&self) -> Result<()> {
         let found = match is_at(&self.file, &self.path) {
             Ok(true) => return Ok(()),

@@ -51,6 +51,15 @@ pub(crate) struct Checkpoint {
     pub(super) clock: Option<TrainingClock>,
 }
 
+impl Checkpoint {
+    /// The paths of its files.
+    pub(super) fn files(&self, folder: &Path) -> impl Iterator<Item = PathBuf> {
+        let weights = self.weights.as_ref().map(|_| Part::Weights);
+        let parts = [Part::Model, Part::Optim].into_iter().chain(weights);
+        parts.map(|part| part.file(folder, self.epoch))
+    }
+}
+
 /// The time and the steps of a training, where one of them is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,10 +133,7 @@ impl Manifest {
     /// or [`Error::Io`] if it cannot be read.
     pub(super) fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
-        let json = |source| Error::Json {
-            path: path.clone(),
-            source,
-        };
+        let json = |source| Error::json(&path, source);
         let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
         // By itself: another format may have other fields.
         let Format { format } = serde_json::from_str(&text).map_err(json)?;
@@ -181,10 +187,7 @@ impl Manifest {
 
     /// The content of the file at `path`.
     pub(super) fn text(&self, path: &Path) -> Result<String> {
-        let json = |source| Error::Json {
-            path: path.to_path_buf(),
-            source,
-        };
+        let json = |source| Error::json(path, source);
         let envelope = Envelope {
             format: FORMAT,
             crc32: Some(String::new()),
@@ -194,6 +197,13 @@ impl Manifest {
         text.push('\n');
         let crc32 = hexadecimal(text.as_bytes());
         Ok(filled(&text, "", &crc32))
+    }
+
+    /// Forgets the epochs after this one, and their checkpoints.
+    pub(super) fn forget_after(&mut self, epoch: usize) {
+        self.history.retain(|it| it.epoch <= epoch);
+        self.checkpoints.retain(|it| it.epoch <= epoch);
+        self.model = self.model.filter(|&it| it <= epoch);
     }
 
     pub(super) fn checkpoint(&self, epoch: usize) -> Option<&Checkpoint> {

@@ -16,7 +16,7 @@ pub(crate) use config::check_max_len;
 pub use data_source::DataSource;
 pub use folder::RunDir;
 pub use history::{Epoch, Figures};
-pub(crate) use journal::{CheckpointFiles, CheckpointState, Journal};
+pub(crate) use journal::{CheckpointFiles, Journal};
 pub use lock::RunLock;
 pub(crate) use manifest::{Manifest, Part, TrainingClock};
 pub use select::Select;

@@ -1,5 +1,6 @@
 //! Pairs that came through a pipe, kept in the folder of their run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,23 +59,18 @@ impl RunDir {
         Ok(settings)
     }
 
+    /// Removes the streams that the folder keeps, but for those of these data.
     pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
-        let kept = |name: &str| match data {
-            DataSource::Files { train, valid, .. } => [Some(train), valid.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(|path| path.file_name().is_some_and(|file| file == name)),
-            DataSource::Task { .. } => false,
-        };
-        let files = fs::read_dir(self.path()).into_iter().flatten().flatten();
-        let names = files.filter_map(|file| file.file_name().into_string().ok());
-        for name in names.filter(|name| !kept(name)) {
+        let mut kept = Vec::new();
+        data.clone()
+            .each_file(|file| kept.extend(file.file_name().map(OsStr::to_owned)));
+        for file in fs::read_dir(self.path()).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let crc32 = name.to_str().and_then(stream_checksum);
             // Other files may have such names.
-            if let Some(crc32) = stream_checksum(&name)
-                && fs::read(self.path().join(&name))
-                    .is_ok_and(|bytes| crc32fast::hash(&bytes) == crc32)
-            {
-                self.remove(&[&name])?;
+            let is_its = |bytes: Vec<u8>| Some(crc32fast::hash(&bytes)) == crc32;
+            if crc32.is_some() && !kept.contains(&name) && fs::read(file.path()).is_ok_and(is_its) {
+                self.remove(&name)?;
             }
         }
         Ok(())
@@ -84,6 +80,5 @@ impl RunDir {
 /// The checksum in a name that [`RunDir::stream_file`] gives.
 fn stream_checksum(name: &str) -> Option<u32> {
     let crc32 = name.strip_prefix(STREAM)?.strip_suffix(".tsv")?;
-    let crc32 = Some(crc32).filter(|it| it.len() == 8)?;
-    u32::from_str_radix(crc32, 16).ok()
+    (crc32.len() == 8).then(|| u32::from_str_radix(crc32, 16).ok())?
 }

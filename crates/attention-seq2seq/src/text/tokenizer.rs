@@ -52,7 +52,7 @@ impl Tokenizer {
     }
 
     /// The tags of a text, and the text after them.
-    fn divide<'a>(&self, text: &'a str) -> (&'a str, &'a str) {
+    pub(crate) fn divide<'a>(&self, text: &'a str) -> (&'a str, &'a str) {
         match self.has_tags {
             true => tags::split(text),
             false => ("", text),

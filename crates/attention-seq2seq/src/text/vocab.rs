@@ -47,20 +47,7 @@ impl Vocab {
     /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
     /// their characters: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
-        Self::build_within(sequences, &VocabLimits::default())
-    }
-
-    /// As [`build`](Self::build), of the tokens within these limits.
-    pub fn build_within<'a>(
-        sequences: impl IntoIterator<Item = &'a [String]>,
-        limits: &VocabLimits,
-    ) -> Self {
-        let mut counts = TokenCounts::default();
-        sequences
-            .into_iter()
-            .flatten()
-            .for_each(|token| counts.add(token));
-        counts.into_vocab(limits)
+        TokenCounts::of(sequences).into_vocab(&VocabLimits::default())
     }
 
     /// The ids of these tokens, [`UNK`](Self::UNK) for those that have none.
@@ -161,6 +148,13 @@ impl Vocab {
 pub(crate) struct TokenCounts(BTreeMap<String, usize>);
 
 impl TokenCounts {
+    fn of<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
+        let mut counts = Self::default();
+        let tokens = sequences.into_iter().flatten();
+        tokens.for_each(|token| counts.add(token));
+        counts
+    }
+
     pub(crate) fn add(&mut self, token: &str) {
         if let Some(count) = self.0.get_mut(token) {
             *count += 1;
@@ -280,9 +274,10 @@ mod tests {
                 min_count,
                 max_tokens,
             };
-            let reversed = sequences.iter().rev().map(Vec::as_slice);
-            let vocab = Vocab::build_within(sequences.iter().map(Vec::as_slice), &limits);
-            assert_eq!(Vocab::build_within(reversed, &limits), vocab);
+            let sequences = sequences.iter().map(Vec::as_slice);
+            let reversed = TokenCounts::of(sequences.clone().rev());
+            let vocab = TokenCounts::of(sequences).into_vocab(&limits);
+            assert_eq!(reversed.into_vocab(&limits), vocab);
             vocab.tokens[SPECIAL.len()..].concat()
         };
         assert_eq!(tokens(1, None), "ba<eos>cd");

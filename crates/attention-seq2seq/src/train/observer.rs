@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::run::{Epoch, Figures};
 
-/// An event of a [`Training`](super::Training).
-#[derive(Clone, Debug, PartialEq)]
+/// An event of a [`Training`](super::Training). Its JSON form has its name as `event`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainEvent {
     /// Training begins, or goes on: settings and checkpoint are good.
@@ -45,7 +48,8 @@ pub enum TrainEvent {
 }
 
 /// The examples that a batch is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Split {
     /// Those to learn from.
     Train,

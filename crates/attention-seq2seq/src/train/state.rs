@@ -10,9 +10,7 @@ use super::order::{number_parameters, optimizer_bytes};
 use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
-use crate::run::{
-    CheckpointFiles, CheckpointState, Epoch, Journal, Part, TrainConfig, TrainingClock,
-};
+use crate::run::{CheckpointFiles, Epoch, Journal, Part, TrainConfig, TrainingClock};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
 /// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
@@ -54,6 +52,8 @@ impl<M: Seq2SeqModel> State<M> {
             model,
             optim,
             weights,
+            refused,
+            ..
         } = journal.checkpoint(epoch)?;
         let unusable = |part: Part, error| journal.unusable(part, epoch, error);
         let load = |trainee: Trainee<M>, part, bytes| {
@@ -84,7 +84,7 @@ impl<M: Seq2SeqModel> State<M> {
             trainee,
             optimizer,
             average,
-            refused: journal.state(epoch).refused,
+            refused,
         })
     }
 
@@ -101,16 +101,14 @@ impl<M: Seq2SeqModel> State<M> {
             None => (weights, None),
         };
         let optim = optimizer_bytes(&self.optimizer).map_err(unsaved)?.to_vec();
-        let state = CheckpointState {
-            refused: self.refused,
-            clock,
-        };
         let files = CheckpointFiles {
             model,
             optim,
             weights,
+            refused: self.refused,
+            clock,
         };
-        journal.add(figures, state, &files)
+        journal.add(figures, &files)
     }
 
     /// The checksum of the parameters, to the bit.

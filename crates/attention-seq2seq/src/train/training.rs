@@ -5,6 +5,7 @@ mod epoch;
 use std::time::Instant;
 
 use epoch::{Loop, window_of};
+use serde::Serialize;
 
 use super::schedule::Schedule;
 use super::state::State;
@@ -74,8 +75,9 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     pub observer: O,
 }
 
-/// The reason for which a training ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason for which a training ended. Its JSON form is its name in snake case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainingEnd {
     /// All epochs were trained, or all steps of [`TrainConfig::steps`] made.
@@ -147,7 +149,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         communicator.check_same(|| Ok([settings, train, valid, checkpoints, state.checksum()?]))?;
         communicator.at_first(|| journal.open())?;
         let train = Batches::new(self.train, self.config.batch_size);
-        let (steps, clock) = (train.len(), journal.state(trained).clock);
+        let (steps, clock) = (train.len(), journal.clock(trained));
         let training = Loop {
             schedule: Schedule::new(&self.config, steps, trained * steps, clock),
             train,

@@ -12,42 +12,24 @@ use crate::model::AttentionHead;
 pub(super) const END: &str = "<eos>";
 
 impl Translator {
-    /// The most likely target tokens of one source, with the attention weights of each.
+    /// The most likely target tokens of one source, with the attention weights of each: of one head, where the model is
+    /// a Transformer.
     ///
     /// # Errors
     /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not
-    /// fit into the memory that is free, or this is an [`ensemble`](Self::ensemble).
-    pub fn attend(&self, source: &[String]) -> Result<Attended> {
-        self.attend_with(source, AttentionHead::default())
-    }
-
-    /// As [`attend`](Self::attend), with the weights of one head, where the model is a Transformer.
-    ///
-    /// # Errors
-    /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
-    pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
-        check_sources(&[source])?;
-        let member = self.single()?;
-        let keys = self.keys(member, source);
-        check_memory(member, keys.len(), self.max_len)?;
-        let encoded = self.vocabs.source.encode(source);
-        let batch = Source::new([encoded.as_slice()], &member.device);
-        let translation = member
-            .model
-            .greedy_with_weights(&batch, self.max_len, head)?;
-        let weights = translation.weights.into_iter();
-        let weights = weights
-            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
-            .collect();
-        let output = self.hypothesis(&translation.tokens[0], translation.ended[0]);
-        Ok(attended(member, keys, output, weights))
+    /// fit into the memory that is free, the model has no such layer or head, or this is an
+    /// [`ensemble`](Self::ensemble).
+    pub fn attend(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
+        self.attending(source, self.max_len)?;
+        let output = self.translate_tokens(&[source])?.remove(0);
+        self.attend_to(source, &output.tokens, output.ended, head)
     }
 
     /// The attention weights with which the model writes a given output, such as one of [`n_best`](Self::n_best);
     /// `ended` tells whether its end was written, too.
     ///
     /// # Errors
-    /// As [`attend_with`](Self::attend_with), of an output of so many tokens; [`Error::Config`] without source tokens;
+    /// As [`attend`](Self::attend), of an output of so many tokens; [`Error::Config`] without source tokens;
     /// [`Error::UnknownToken`] for a target token that is not in the vocabulary.
     pub fn attend_to(
         &self,
@@ -56,44 +38,33 @@ impl Translator {
         ended: bool,
         head: AttentionHead,
     ) -> Result<Attended> {
-        check_sources(&[source])?;
-        let member = self.single()?;
-        let keys = self.keys(member, source);
-        check_memory(member, keys.len(), target.len() + 1)?;
+        let (member, keys, batch) = self.attending(source, target.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(target)?;
-        let encoded = self.vocabs.source.encode(source);
-        let batch = Source::new([encoded.as_slice()], &member.device);
-        let weights = member.model.weights_of(&batch, &tokens, ended, head)?;
+        let weights = member.model.weights_of_head(&batch, &tokens, ended, head)?;
         let output = self.hypothesis(&tokens, ended);
         Ok(attended(member, keys, output, weights))
     }
 
-    /// The model whose weights are asked for.
-    fn single(&self) -> Result<&Member> {
-        match &self.members[..] {
-            [member] => Ok(member),
-            members => Err(Error::config(
-                "attention weights",
-                "those of one model",
-                format!("an ensemble of {}", members.len()),
-            )),
-        }
-    }
-
-    fn keys(&self, member: &Member, source: &[String]) -> Vec<String> {
+    /// The one model, the keys of a source and its batch, if the weights of so many steps fit into memory.
+    pub(super) fn attending(
+        &self,
+        source: &[String],
+        steps: usize,
+    ) -> Result<(&Member, Vec<String>, Source)> {
+        check_sources(&[source])?;
+        let [member] = &self.members[..] else {
+            let found = format!("an ensemble of {}", self.members.len());
+            let expected = "those of one model";
+            return Err(Error::config("attention weights", expected, found));
+        };
         let end = member.model.attends_to_end().then(|| END.to_string());
-        source.iter().cloned().chain(end).collect()
+        let keys: Vec<String> = source.iter().cloned().chain(end).collect();
+        let bytes = member.model.bytes_of_weights(keys.len()) * steps as f64;
+        memory::check("the memory of the attention weights", bytes)?;
+        let encoded = self.vocabs.source.encode(source);
+        let batch = Source::new([encoded.as_slice()], &member.device);
+        Ok((member, keys, batch))
     }
-}
-
-pub(super) fn count_of_keys(member: &Member, source: &[String]) -> usize {
-    source.len() + usize::from(member.model.attends_to_end())
-}
-
-/// Checks that the weights of so many steps fit into memory.
-pub(super) fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
-    let bytes = member.model.bytes_of_weights(keys) * steps as f64;
-    memory::check("the memory of the attention weights", bytes)
 }
 
 fn attended(

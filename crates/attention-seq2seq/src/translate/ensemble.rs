@@ -3,7 +3,6 @@
 use super::Translator;
 use super::translator::Member;
 use crate::error::{Error, Result};
-use crate::text::tokenizer::Tokenizer;
 use crate::text::vocab::Vocab;
 
 impl Translator {
@@ -39,46 +38,31 @@ impl Translator {
 
     /// The ids that the translator of this number has for the tokens.
     fn ids_of(&self, other: &Self, number: usize) -> Result<MemberIds> {
-        let (data, of_other) = (&self.config.data, &other.config.data);
-        let ids = |side: &str, vocabs: [&Vocab; 2], tokenizers: [Tokenizer; 2]| {
-            let refuse = |expected: String, found: String| {
-                let what = format!("the {side} tokens of model {number}");
-                Err(Error::config(what, expected, found))
+        let (name, own_name) = (format!("model {number}"), "the first model of the ensemble");
+        self.check_tokens_of(other, &name, own_name)?;
+        let ids = |side: &str, vocab: &Vocab, other: &Vocab| {
+            let (missing, further) = (first_missing(vocab, other), first_missing(other, vocab));
+            if (missing, further) == (None, None) {
+                return Ok((0..).map_while(|id| id_in(vocab, id, other)).collect());
+            }
+            let named = |token: Option<&str>, none: &str| {
+                token.map_or_else(|| none.to_string(), |token| format!("{token:?}"))
             };
-            let [expected, found] = tokenizers.each_ref().map(ToString::to_string);
-            if tokenizers[0] != tokenizers[1] {
-                let is_same = expected == found;
-                let others = if is_same { " of other texts" } else { "" };
-                let expected = format!("{expected}, as in the first model of the ensemble");
-                return refuse(expected, found + others);
-            }
-            let [vocab, other] = vocabs;
-            match [first_missing(vocab, other), first_missing(other, vocab)] {
-                [None, None] => Ok((0..).map_while(|id| id_in(vocab, id, other)).collect()),
-                [missing, further] => {
-                    let named = |token: Option<&str>, none: &str| {
-                        token.map_or_else(|| none.to_string(), |token| format!("{token:?}"))
-                    };
-                    let expected = format!(
-                        "{}, as in the first model of the ensemble (models of the same training pairs have the same \
-                         tokens: train both with --valid)",
-                        named(missing, "no other tokens"),
-                    );
-                    refuse(expected, named(further, "no such token"))
-                }
-            }
+            let expected = format!(
+                "{}, as in {own_name} (models of the same training pairs have the same tokens: train both with \
+                 --valid)",
+                named(missing, "no other tokens"),
+            );
+            let what = format!("the {side} tokens of {name}");
+            Err(Error::config(
+                what,
+                expected,
+                named(further, "no such token"),
+            ))
         };
         Ok(MemberIds {
-            source: ids(
-                "source",
-                [&self.vocabs.source, &other.vocabs.source],
-                [data, of_other].map(|it| it.source_tokens()),
-            )?,
-            target: ids(
-                "target",
-                [&self.vocabs.target, &other.vocabs.target],
-                [data, of_other].map(|it| it.target_tokens()),
-            )?,
+            source: ids("source", &self.vocabs.source, &other.vocabs.source)?,
+            target: ids("target", &self.vocabs.target, &other.vocabs.target)?,
         })
     }
 }

@@ -86,7 +86,7 @@ impl Translator {
         Ok(errors)
     }
 
-    pub(super) fn hypothesis(&self, tokens: &[u32], ended: bool) -> Hypothesis {
+    pub(crate) fn hypothesis(&self, tokens: &[u32], ended: bool) -> Hypothesis {
         let tokens = self.vocabs.target.decode(tokens);
         Hypothesis {
             text: self.target_text(&tokens),

@@ -3,7 +3,7 @@
 use super::batches::{check_sources, of_one_length};
 use super::{TokenScores, Translator};
 use crate::error::{Error, Result};
-use crate::model::forced_steps;
+use crate::model::forced_log_probabilities;
 use crate::stop::StopSignal;
 
 impl Translator {
@@ -53,9 +53,8 @@ impl Translator {
             let steps = steps.max().unwrap_or(0);
             let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
             let mut decoding = self.decoding(&sources, steps, false);
-            let forced = forced_steps(&mut *decoding, &targets, stop)?;
-            for (index, steps) in indices.iter().zip(forced) {
-                let tokens = steps.log_probabilities;
+            let forced = forced_log_probabilities(&mut *decoding, &targets, stop)?;
+            for (index, tokens) in indices.iter().zip(forced) {
                 if let Some(at) = tokens.iter().position(|it| it.is_nan()) {
                     return Err(Error::NoProbabilities { position: at + 1 });
                 }

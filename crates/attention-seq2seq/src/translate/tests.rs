@@ -4,16 +4,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
-use crate::data::Pair;
-use crate::data::Pairs;
 use crate::data::corpus::Corpus;
 use crate::data::tasks::Task;
+use crate::data::{Pair, Pairs};
 use crate::device::test_device as device;
 use crate::error::Result;
-use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
-use crate::run::{
-    CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, Select,
-};
+use crate::model::{AnyModel, AttentionHead, Seq2SeqConfig, TransformerConfig};
+use crate::run::{CheckpointFiles, DataSource, Epoch, Figures, RunConfig, RunDir, Select};
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::{Vocab, Vocabs};
 use crate::train::Trainee;
@@ -71,9 +68,7 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
     let mut journal = run.journal(before, Select::Loss).unwrap();
     journal.open().unwrap();
     let files = CheckpointFiles::of(&model(bias), b"optim");
-    journal
-        .add(epoch_of, CheckpointState::default(), &files)
-        .unwrap();
+    journal.add(epoch_of, &files).unwrap();
 }
 
 fn model(bias: [f32; 6]) -> Bytes {
@@ -114,7 +109,7 @@ fn line<T>(result: Result<T>) -> String {
 fn weights_that_fit_into_no_memory_are_refused() {
     // 520 TiB of them.
     let (_folder, translator) = unchecked(PREDICTS_X, 1 << 40);
-    let line = line(translator.attend(&Chars.split("a")));
+    let line = line(translator.attend(&Chars.split("a"), AttentionHead::default()));
     let message = "the memory of the attention weights: expected at most the ";
     assert!(line.starts_with(message), "{line}");
 }
@@ -135,10 +130,11 @@ fn any_of_several_targets_is_right() {
     ];
     let errors = translator.errors(&pairs).unwrap();
     let train = Vec::new();
-    let corpus = Corpus::from(Pairs {
+    let pairs = Pairs {
         train,
         valid: pairs,
-    });
+    };
+    let corpus = Corpus::of_pairs(&pairs, Chars);
     assert_eq!(translator.valid_errors(&corpus).unwrap(), errors);
     assert_eq!(errors.sequences(), 3);
     assert_eq!(errors.exact_match(), 2.0 / 3.0);
@@ -155,7 +151,7 @@ fn a_source_without_tokens_is_an_error() {
     let some = Chars.split("a");
     let found = [
         line(translator.translate_tokens(&[&some, &[]])),
-        line(translator.attend(&[])),
+        line(translator.attend(&[], AttentionHead::default())),
         line(translator.errors(&[pair])),
     ];
     assert_eq!(

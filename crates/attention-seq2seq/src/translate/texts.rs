@@ -65,18 +65,26 @@ impl Translator {
     /// # Errors
     /// [`Error::Config`] that names the tokens of both.
     pub fn check_same_tokens(&self, other: &Self) -> Result<()> {
+        self.check_tokens_of(other, "the model to compare with", "the first")
+    }
+
+    /// As [`check_same_tokens`](Self::check_same_tokens), by the names that an error gives the other and this.
+    pub(super) fn check_tokens_of(&self, other: &Self, name: &str, own_name: &str) -> Result<()> {
         let (data, of_other) = (&self.config.data, &other.config.data);
         for (side, expected, found) in [
             ("source", data.source_tokens(), of_other.source_tokens()),
             ("target", data.target_tokens(), of_other.target_tokens()),
         ] {
             if expected != found {
-                let what = format!("the {side} tokens of the model to compare with");
-                return Err(Error::config(
-                    what,
-                    format!("{expected}, as in the first"),
-                    found,
-                ));
+                let what = format!("the {side} tokens of {name}");
+                let is_shown_alike = expected.to_string() == found.to_string();
+                let others = if is_shown_alike {
+                    " of other texts"
+                } else {
+                    ""
+                };
+                let expected = format!("{expected}, as in {own_name}");
+                return Err(Error::config(what, expected, format!("{found}{others}")));
             }
         }
         Ok(())

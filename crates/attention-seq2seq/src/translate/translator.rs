@@ -23,6 +23,7 @@ const BYTES_OF_TOKEN: f64 = 64.0;
 /// trains one.
 ///
 /// ```no_run
+/// use attention_seq2seq::model::AttentionHead;
 /// use attention_seq2seq::{SearchConfig, Translator};
 ///
 /// let translator = Translator::open("runs/cmudict")?;
@@ -37,7 +38,7 @@ const BYTES_OF_TOKEN: f64 = 64.0;
 /// }
 ///
 /// // Which characters of the source was each token of the output predicted from?
-/// let attended = translator.attend(&translator.source_tokens("hello")?)?;
+/// let attended = translator.attend(&translator.source_tokens("hello")?, AttentionHead::default())?;
 /// for (token, weights) in attended.target.iter().zip(attended.weights.chunks(attended.source.len())) {
 ///     println!("{token} {weights:.2?}");
 /// }

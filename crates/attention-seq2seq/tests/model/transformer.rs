@@ -160,14 +160,20 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
         let layers = model.decoder.layers.len();
         let weights = |layer, head| {
             let head = AttentionHead { layer, head };
-            let translation = model.greedy_with_weights(&source(&sources), 4, head);
+            let translation = model.greedy(&source(&sources), 4, true);
             let without = model.greedy(&source(&sources), 4, false);
             assert_eq!(translation.tokens, without.tokens, "{what}");
             assert_eq!(translation.ended, without.ended, "{what}");
-            let lens = without.tokens.iter().zip(without.ended);
+            let (tokens, ended) = (without.tokens, without.ended);
+            let weights = model.weights_of_head(&source(&sources), &tokens, &ended, head);
+            let lens = tokens.iter().zip(ended);
             let steps = lens.map(|(tokens, ended)| tokens.len() + usize::from(ended));
             assert_eq!(translation.weights.len(), steps.max().unwrap(), "{what}");
-            let rows = translation.weights.into_iter().flat_map(|weights| {
+            if head == AttentionHead::default() {
+                let both = weights.iter().zip(translation.weights);
+                both.for_each(|(a, b)| assert_eq!(read(a.clone()), read(b), "{what}"));
+            }
+            let rows = weights.into_iter().flat_map(|weights| {
                 // A source of 7 tokens, and its end.
                 assert_eq!(weights.dims(), [3, 8], "{what}");
                 read(weights)
@@ -210,7 +216,7 @@ fn a_layer_that_there_is_not_is_refused() {
         layer: Some(3),
         head: None,
     };
-    model.greedy_with_weights(&source(&examples(&[(3, 0)], 1)), 4, head);
+    model.weights_of_head(&source(&examples(&[(3, 0)], 1)), &[vec![5]], &[true], head);
 }
 
 #[test]

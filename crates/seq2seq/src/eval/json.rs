@@ -1,8 +1,9 @@
 //! The figures as one JSON object.
 
 use attention_seq2seq::metrics::{AlignedStep, Bootstrap, Interval};
-use attention_seq2seq::{Evaluation, Translator};
 use serde::Serialize;
+
+use crate::page::EvaluatedModel;
 
 /// All figures. Rates are shares of 1, BLEU and chrF are in percent.
 #[derive(Serialize)]
@@ -51,23 +52,25 @@ struct Wrong<'a> {
     alignment: Vec<AlignedStep>,
 }
 
-/// The line of the object. The first evaluation is the model's, the second the other model's, if it is compared.
-pub(super) fn object(evaluations: &[(Evaluation, &Translator)]) -> String {
-    let figures = evaluations
-        .iter()
-        .rev()
-        .fold(None, |compared, (evaluation, translator)| {
-            Some(Box::new(figures_of(evaluation, translator, compared)))
-        });
+/// The line of the object, of the first model; the second is compared with it, if there is one.
+pub(super) fn object(models: &[EvaluatedModel<'_>]) -> String {
+    let in_reverse = models.iter().rev();
+    let figures = in_reverse.fold(None, |compared, model| {
+        Some(Box::new(figures_of(model, compared)))
+    });
     // Keys are strings, and nothing in it refuses to be written.
     serde_json::to_string(&figures).expect("figures have a JSON form")
 }
 
 fn figures_of<'a>(
-    evaluation: &'a Evaluation,
-    translator: &Translator,
+    model: &'a EvaluatedModel<'_>,
     compared: Option<Box<Figures<'a>>>,
 ) -> Figures<'a> {
+    let EvaluatedModel {
+        evaluation,
+        translator,
+        ..
+    } = model;
     let sums = evaluation.sums();
     let bootstrap = Bootstrap::default();
     let intervals = evaluation.intervals(&bootstrap);

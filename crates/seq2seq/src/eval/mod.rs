@@ -85,24 +85,29 @@ impl EvalArgs {
             unknown: self.unknown,
             with_probabilities: self.report.is_some(),
         };
+        let compared = self.compare.iter().map(|it| it.display().to_string());
+        let names = [self.model.name()].into_iter().chain(compared);
         let translators = [Some(&translator), other.as_ref()];
-        let evaluations = translators.into_iter().flatten().map(|translator| {
-            let evaluation = Evaluation::new(translator, &corpus, &config)?;
-            Ok((evaluation, translator))
+        let models = names.zip(translators.into_iter().flatten());
+        let models = models.map(|(name, translator)| {
+            Ok(EvaluatedModel {
+                name,
+                evaluation: Evaluation::new(translator, &corpus, &config)?,
+                translator,
+            })
         });
-        let evaluations: Vec<(Evaluation, &Translator)> = evaluations.collect::<Result<_>>()?;
-        let saved = match &self.report {
-            Some(file) => Some(self.save_report(file, &evaluations, &corpus)?),
-            None => None,
-        };
+        let models: Vec<EvaluatedModel<'_>> = models.collect::<Result<_>>()?;
+        let report = self.report.as_ref();
+        let saved = report.map(|file| self.save_report(file, &models, &corpus));
+        let saved = saved.transpose()?;
         match self.format {
             Format::Text => {
-                self.print(&evaluations)?;
+                self.print(&models)?;
                 saved.map_or(Ok(()), say)
             }
             Format::Json => {
                 saved.into_iter().for_each(note);
-                say(json::object(&evaluations))
+                say(json::object(&models))
             }
         }
     }
@@ -111,18 +116,9 @@ impl EvalArgs {
     fn save_report(
         &self,
         file: &Path,
-        evaluations: &[(Evaluation, &Translator)],
+        models: &[EvaluatedModel<'_>],
         corpus: &Corpus,
     ) -> Result<String> {
-        let compared = self.compare.iter().map(|it| it.display().to_string());
-        let names: Vec<String> = [self.model.name()].into_iter().chain(compared).collect();
-        let models = names.iter().zip(evaluations);
-        let models = models.map(|(name, (evaluation, translator))| EvaluatedModel {
-            name,
-            translator,
-            evaluation,
-        });
-        let models: Vec<EvaluatedModel<'_>> = models.collect();
         let config = ReportConfig {
             items: self.report_items.unwrap_or(REPORT_ITEMS),
             unknown: self.unknown,
@@ -131,7 +127,7 @@ impl EvalArgs {
                 ..ExplainConfig::default()
             },
         };
-        let page = || Page::report("Evaluation", &models, corpus, &config);
+        let page = || Page::report("Evaluation", models, corpus, &config);
         let page = among_threads(page)?;
         let bytes = page.save(file)?;
         Ok(format!(
@@ -192,15 +188,12 @@ impl EvalArgs {
         Ok(())
     }
 
-    fn print(&self, evaluations: &[(Evaluation, &Translator)]) -> Result<()> {
-        let mut evaluations = evaluations.iter();
-        if let Some((evaluation, translator)) = evaluations.next() {
-            self.print_one(evaluation, translator)?;
-        }
-        for ((evaluation, translator), folder) in evaluations.zip(&self.compare) {
-            say("")?;
-            say(format_args!("compared with {}:", folder.display()))?;
-            self.print_one(evaluation, translator)?;
+    fn print(&self, models: &[EvaluatedModel<'_>]) -> Result<()> {
+        for (index, model) in models.iter().enumerate() {
+            if index > 0 {
+                say(format_args!("\ncompared with {}:", model.name))?;
+            }
+            self.print_one(&model.evaluation, model.translator)?;
         }
         Ok(())
     }

@@ -43,10 +43,7 @@ pub(super) fn html(page: &Page) -> Result<String> {
 
 pub(super) fn json(page: &Page) -> Result<String> {
     check_size(page)?;
-    serde_json::to_string(page).map_err(|source| Error::Json {
-        path: "the data of the page".into(),
-        source,
-    })
+    serde_json::to_string(page).map_err(|source| Error::json("the data of the page", source))
 }
 
 /// The markup in which kinds of pages differ.

@@ -11,15 +11,14 @@ use attention_seq2seq::{Error, Evaluation, Result, Translator};
 
 use super::{Figure, Item, Page, PageModel};
 
-/// A model and its evaluation, by [`Evaluation::new`] with probabilities.
-#[derive(Clone, Copy)]
+/// A model and its evaluation, in a report by [`Evaluation::new`] with probabilities.
 pub(crate) struct EvaluatedModel<'a> {
     /// The name under which it is shown.
-    pub(crate) name: &'a str,
+    pub(crate) name: String,
     /// The model.
     pub(crate) translator: &'a Translator,
     /// Its evaluation.
-    pub(crate) evaluation: &'a Evaluation,
+    pub(crate) evaluation: Evaluation,
 }
 
 /// The settings of a report.
@@ -58,8 +57,8 @@ impl Page {
             first.translator.check_same_tokens(other.translator)?;
         }
         let page_model = |model: &EvaluatedModel<'_>| PageModel {
-            figures: Figure::all(model.evaluation),
-            ..PageModel::new(model.name, model.translator)
+            figures: Figure::all(&model.evaluation),
+            ..PageModel::new(&model.name, model.translator)
         };
         let mut page = Self::new(title, models.iter().map(page_model).collect());
         page.evaluated = Some(first.evaluation.sources().len());

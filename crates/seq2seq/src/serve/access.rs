@@ -7,12 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header, uri::Authority};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority};
 
 use super::answer::Failure;
-use crate::output::escaped;
+use crate::output::one_line;
 
 /// The hosts of a server: its own address, and others that it was told of.
 pub(super) struct Hosts {
@@ -45,48 +43,43 @@ impl Hosts {
         }
     }
 
-    fn check(&self, request: &Request) -> Result<(), Failure> {
-        let of = |name| request.headers().get_all(name).iter();
-        let host = of(header::HOST)
-            .next()
-            .ok_or_else(|| self.refused("Host", None))?;
-        if !of(header::HOST).all(|it| it.to_str().is_ok_and(|it| self.holds(it))) {
-            return Err(self.refused("Host", Some(host)));
+    fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
+        let hosts = headers.get_all(header::HOST);
+        if hosts.iter().next().is_none() {
+            return Err(self.refused("Host", "none"));
         }
-        let is_own = |origin: &HeaderValue| {
-            let host = origin.to_str().ok()?.split_once("://")?.1;
-            Some(self.holds(host))
+        let is_host = |host: &str| self.holds(host);
+        let is_page = |page: &str| {
+            page.split_once("://")
+                .is_some_and(|(_, host)| is_host(host))
         };
-        match of(header::ORIGIN).find(|it| is_own(it) != Some(true)) {
-            Some(origin) => Err(self.refused("Origin", Some(origin))),
-            None => Ok(()),
-        }
+        let is_other_host = |it: &&HeaderValue| !it.to_str().is_ok_and(is_host);
+        let is_other_page = |it: &&HeaderValue| !it.to_str().is_ok_and(is_page);
+        let host = hosts.iter().find(is_other_host);
+        let page = headers.get_all(header::ORIGIN).iter().find(is_other_page);
+        let refused = host
+            .map(|it| ("Host", it))
+            .or(page.map(|it| ("Origin", it)));
+        refused.map_or(Ok(()), |(header, found)| {
+            Err(self.refused(header, &String::from_utf8_lossy(found.as_bytes())))
+        })
     }
 
-    fn refused(&self, header: &str, found: Option<&HeaderValue>) -> Failure {
-        let found = found.map_or_else(
-            || "none".into(),
-            |it| String::from_utf8_lossy(it.as_bytes()),
-        );
-        let found: String = escaped(&found).chars().take(100).collect();
-        let line = format!(
-            "{header}: expected {}, or a host that --allow-host names, found {found}",
-            self.own
-        );
-        Failure::new(StatusCode::FORBIDDEN, line)
+    fn refused(&self, header: &str, found: &str) -> Failure {
+        let own = self.own;
+        let line =
+            format!("{header}: expected {own}, or a host that --allow-host names, found {found}");
+        Failure::new(StatusCode::FORBIDDEN, one_line(&line))
     }
 }
 
-/// The answer to a request, if it came by a host of the server and from no page of others.
+/// A request, if it came by a host of the server and from no page of others.
 pub(super) async fn guarded(
     State(hosts): State<Arc<Hosts>>,
     request: Request,
-    next: Next,
-) -> Response {
-    match hosts.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(failure) => failure.into_response(),
-    }
+) -> Result<Request, Failure> {
+    hosts.check(request.headers())?;
+    Ok(request)
 }
 
 #[cfg(test)]

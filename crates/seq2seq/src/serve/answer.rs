@@ -48,6 +48,11 @@ impl Failure {
     pub(super) fn too_large(line: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, line)
     }
+
+    /// The error of the part of a request that has this name.
+    pub(super) fn of(name: &str, error: &Error) -> Self {
+        Self::unprocessable(format!("{name}: {}", one_line(error)))
+    }
 }
 
 impl From<Error> for Failure {
@@ -56,7 +61,7 @@ impl From<Error> for Failure {
             // Settings that only a model of another kind can have, and the like.
             Error::Config { .. } | Error::UnknownToken { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Error::ExplanationTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            // It has an answer only if the time was over, and not if the client was gone.
+            // A client that is gone gets no answer; one whose time is over does.
             Error::Stopped => return Self::busy("the request waited too long for the model"),
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -67,12 +72,8 @@ impl From<Error> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self(status, line) = self;
-        let response = (status, json(json!({ "error": line }).to_string()));
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE => {
-                ([(header::RETRY_AFTER, "1")], response).into_response()
-            }
-            _ => response.into_response(),
-        }
+        let retry =
+            (status == StatusCode::SERVICE_UNAVAILABLE).then_some([(header::RETRY_AFTER, "1")]);
+        (status, retry, json(json!({ "error": line }).to_string())).into_response()
     }
 }

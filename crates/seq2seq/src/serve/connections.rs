@@ -1,11 +1,12 @@
 //! Connections: accepted, limited, and ended.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use attention_seq2seq::{Error, Result};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -13,10 +14,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, watch};
-use tokio::time;
+use tokio::{signal, time};
 
-use crate::listening::{runtime, stopped};
 use crate::output::note;
 
 /// The time that requests under way have once the server is told to stop.
@@ -25,15 +26,32 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// The pause after an accept that failed, as one does where files are scarce.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Listens at an address, and tells it: port 0 takes a free one.
+pub(super) fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(at);
+    let listening = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (address, listener) = listening.map_err(|source| refused(at, source))?;
+    Ok((listener, address))
+}
+
+/// The error of a server that cannot serve at an address.
+pub(super) fn refused(at: SocketAddr, source: io::Error) -> Error {
+    Error::io("listen at", at.to_string(), source)
+}
+
 /// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most `most` connections are open; a client has
-/// `timeout` to send the head of a request, and as long to take an answer.
+/// `timeout` to send the head of a request, and as long to take an answer. What computes has threads of its own.
 pub(super) fn serve(
     listener: TcpListener,
     routes: Router,
     most: usize,
     timeout: Duration,
 ) -> io::Result<()> {
-    runtime()?.block_on(accept(listener, routes, most, timeout))
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(accept(listener, routes, most, timeout))
 }
 
 async fn accept(
@@ -80,6 +98,27 @@ async fn accept(
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())
+}
+
+/// Waits until the server is told to stop: by Ctrl-C, or SIGTERM.
+fn stopped() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut signals = {
+        use signal::unix::{SignalKind, signal};
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        )
+    };
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = signals.0.recv() => {}
+            _ = signals.1.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = signal::ctrl_c().await;
+    })
 }
 
 /// Answers the requests of a connection. It ends once no other came for the time that a client has for all parts of

@@ -5,7 +5,6 @@ mod answer;
 mod batcher;
 mod connections;
 mod metrics;
-mod queue;
 mod request;
 mod routes;
 mod translate;
@@ -19,14 +18,14 @@ use attention_seq2seq::data::PairFileOptions;
 use attention_seq2seq::{DataSource, Error, Result, Translator};
 use clap::Args;
 
-use crate::listening::{listen, refused};
 use crate::model::Model;
 use crate::output::{note, say_to_anyone};
 use crate::page::PageModel;
 use access::Hosts;
 use batcher::Batcher;
+use connections::{listen, refused};
 use metrics::Metrics;
-use translate::{Limits, Server};
+use translate::Server;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
@@ -37,6 +36,15 @@ pub(crate) struct ServeArgs {
     /// A host by which requests may come besides, as a browser's address has it: translate.example.org, or host:8443.
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    model: Model,
+}
+
+/// The most that is taken on.
+#[derive(Args)]
+struct Limits {
     /// The most texts of a request.
     #[arg(long, value_name = "N", default_value = "256")]
     max_texts: NonZeroUsize,
@@ -55,8 +63,17 @@ pub(crate) struct ServeArgs {
     /// The seconds that a request may take to arrive, then to be answered, then for its answer to be read.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    #[command(flatten)]
-    model: Model,
+}
+
+impl Limits {
+    /// The most tokens of a text.
+    fn max_tokens(&self, translator: &Translator) -> usize {
+        let of_training = match &translator.config().data {
+            DataSource::Files { options, .. } => options.max_tokens,
+            DataSource::Task { .. } => PairFileOptions::MAX_TOKENS,
+        };
+        self.max_tokens.map_or(of_training, NonZeroUsize::get)
+    }
 }
 
 /// A time, of an option.
@@ -79,28 +96,19 @@ impl ServeArgs {
             ));
         }
         let metrics = Arc::new(Metrics::default());
-        let batcher = Batcher::start(translator.clone(), self.queue, metrics.clone())
+        let (connections, timeout) = (self.limits.max_connections, self.limits.timeout);
+        let batcher = Batcher::start(translator.clone(), self.limits.queue, metrics.clone())
             .map_err(|source| Error::io("start", "the thread of the model", source))?;
-        let limits = Limits {
-            texts: self.max_texts.get(),
-            tokens: match (self.max_tokens, &translator.config().data) {
-                (Some(most), _) => most.get(),
-                (None, DataSource::Files { options, .. }) => options.max_tokens,
-                (None, DataSource::Task { .. }) => PairFileOptions::MAX_TOKENS,
-            },
-            bytes: self.max_bytes.get(),
-            timeout: self.timeout,
-        };
         let server = Server {
             model: PageModel::new(self.model.name_without_path(), &translator),
             translator,
             batcher,
             metrics,
-            limits,
+            limits: self.limits,
         };
         let routes = routes::routes(server, Hosts::new(address, self.allow_host))?;
         say_to_anyone(format_args!("listening at http://{address}"))?;
-        connections::serve(listener, routes, self.max_connections.get(), self.timeout)
+        connections::serve(listener, routes, connections.get(), timeout)
             .map_err(|source| refused(self.listen, source))?;
         say_to_anyone("stopped")
     }

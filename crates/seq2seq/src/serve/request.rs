@@ -14,7 +14,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::answer::Failure;
-use crate::output::escaped;
+use crate::output::one_line;
 
 /// The body of `POST /v1/translate`.
 #[derive(Deserialize)]
@@ -103,19 +103,18 @@ fn count(
     value: Option<f64>,
     range: RangeInclusive<usize>,
 ) -> Result<Option<usize>, Failure> {
-    let (least, most) = (range.start(), range.end());
-    match value {
-        None => Ok(None),
-        Some(it) if it.fract() == 0.0 && it >= *least as f64 && it <= *most as f64 => {
-            Ok(Some(it as usize))
-        }
-        Some(found) => Err(Failure::unprocessable(format!(
-            "{name}: expected a whole number from {least} to {most}, found {found}"
-        ))),
+    let Some(found) = value else { return Ok(None) };
+    let is_whole = found >= 0.0 && found.fract() == 0.0;
+    if is_whole && range.contains(&(found as usize)) {
+        return Ok(Some(found as usize));
     }
+    let (least, most) = (range.start(), range.end());
+    let line = format!("{name}: expected a whole number from {least} to {most}, found {found}");
+    Err(Failure::unprocessable(line))
 }
 
 /// An object in JSON: serde's derived readers would also take an array for it, field by field.
+#[derive(Default)]
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -142,16 +141,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let object = serde_json::from_slice(body);
     object.map(|Object(request)| request).map_err(|error| {
-        let line: String = escaped(&error.to_string()).chars().take(300).collect();
-        let line = match line.rsplit_once(", expected ") {
-            Some((found, expected)) => {
-                let expected = expected
-                    .replace("a sequence", "an array")
-                    .replace("f64", "a number");
-                format!("{found}, expected {expected}")
-            }
-            None => line,
-        };
+        let line = one_line(&error)
+            .replace(", expected a sequence", ", expected an array")
+            .replace(", expected f64", ", expected a number");
         Failure::new(StatusCode::BAD_REQUEST, line)
     })
 }

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn_with_state, map_request_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 
@@ -51,8 +51,8 @@ pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
             let line = "this path takes another method";
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, line)
         })
-        .layer(DefaultBodyLimit::max(server.limits.bytes))
-        .layer(from_fn_with_state(Arc::new(hosts), guarded))
+        .layer(DefaultBodyLimit::max(server.limits.max_bytes.get()))
+        .layer(map_request_with_state(Arc::new(hosts), guarded))
         .layer(map_response(distrusted))
         .with_state(Arc::new(server));
     Ok(router)
@@ -89,5 +89,5 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
 
 async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    typed(kind, server.metrics.to_text(server.batcher.jobs()))
+    typed(kind, server.metrics.to_text(server.batcher.requests()))
 }

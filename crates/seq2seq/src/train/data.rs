@@ -114,8 +114,8 @@ impl TrainArgs {
             return Ok(Task::Dates);
         };
         name.parse().map_err(|error| match error {
-            Error::UnknownTask { known, .. } if Path::new(name).is_file() => {
-                let known = known.join(", ");
+            Error::UnknownName { .. } if Path::new(name).is_file() => {
+                let known = Task::ALL.map(|task| task.to_string()).join(", ");
                 let expected = format!("{known} (a file is named by --data {name})");
                 Error::config("the task", expected, name)
             }

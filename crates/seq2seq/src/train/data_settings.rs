@@ -22,18 +22,20 @@ impl Settings {
             None if self.columns.is_some() => PairFormat::of_path(path),
             None => file.format()?,
         };
-        if let Some(fields) = &self.fields {
-            format = format.with_fields(fields.clone())?;
+        for (setting, is_set, of) in [
+            ("--columns", self.columns.is_some(), "tsv"),
+            ("--fields", self.fields.is_some(), "jsonl"),
+            ("--stress", self.stress.is_some(), "dict"),
+        ] {
+            if is_set && format.to_string() != of {
+                let expected = format!("a file in the format {of}");
+                return Err(Error::config(setting, expected, format));
+            }
         }
-        if let Some(stress) = self.stress {
-            format = format.with_stress(stress)?;
-        }
-        if self.columns.is_some() && format != PairFormat::Tsv {
-            return Err(Error::config(
-                "--columns",
-                "a file in the format tsv",
-                format,
-            ));
+        match (&mut format, &self.fields, self.stress) {
+            (PairFormat::Jsonl(fields), Some(set), _) => fields.clone_from(set),
+            (PairFormat::Dict { stress }, _, Some(set)) => *stress = set,
+            _ => {}
         }
         let kinds = preset.map(Preset::texts).unwrap_or_default();
         let guessed = file.guess_of(format, self.columns.unwrap_or_default(), kinds)?;

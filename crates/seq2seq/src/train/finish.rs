@@ -1,13 +1,13 @@
 //! The end of a training.
 
 use attention_seq2seq::data::{Corpus, group_by_source};
-use attention_seq2seq::run::RunLock;
+use attention_seq2seq::model::AttentionHead;
 use attention_seq2seq::train::TrainingEnd;
 use attention_seq2seq::{Pair, Result, RunDir, Translator};
 use burn::tensor::Device;
 use unicode_width::UnicodeWidthStr;
 
-use super::log::{Event, Log, Quality, reason};
+use super::log::{Event, Log, Quality};
 use crate::output::{escaped, say};
 use crate::{attend, eval};
 
@@ -45,7 +45,6 @@ fn shortened(text: String) -> String {
 /// Keeps the best checkpoint as the model, and shows its translations.
 pub(super) fn finish(
     run: &RunDir,
-    lock: &RunLock,
     corpus: &Corpus,
     end: TrainingEnd,
     seconds: f64,
@@ -54,7 +53,7 @@ pub(super) fn finish(
 ) -> Result<()> {
     let folder = run.path().display();
     let ended = |model, valid| Event::Ended {
-        reason: reason(end),
+        reason: end,
         seconds,
         model,
         valid,
@@ -73,15 +72,11 @@ pub(super) fn finish(
     let translator = Translator::load(run, device)?;
     let pairs = first_sources(corpus, SHOWN);
     let groups = group_by_source(&pairs);
-    let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
+    let attended = translator.attend(groups[0].source, AttentionHead::default())?;
+    let drawn = attend::draw(&attended)?;
     let picture = drawn.fits().then(|| run.path().join("attention.svg"));
     if let Some(picture) = &picture {
-        lock.check()?;
-        drawn.save(picture).or_else(|error| {
-            // Where the folder was moved away, this is why the write failed.
-            lock.check()?;
-            Err(error)
-        })?;
+        run.write(picture, &drawn.to_file(picture)?)?;
     }
     // From here on only who reads it misses anything.
     if log == Log::Quiet {

@@ -44,7 +44,8 @@ pub(super) enum Log {
     Quiet,
 }
 
-/// An event of a training, in the log of JSON. Figures that are not finite are `null`.
+/// An event of a training in the log of JSON, beside those of [`TrainEvent`] that are there as they are. Figures that
+/// are not finite are `null`.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Event<'a> {
@@ -56,8 +57,6 @@ pub(super) enum Event<'a> {
         valid_pairs: usize,
         settings: &'a RunConfig,
     },
-    /// Training begins, or goes on after `trained` epochs.
-    Started { trained: usize, epochs: usize },
     /// An epoch has ended.
     Epoch {
         #[serde(flatten)]
@@ -66,16 +65,9 @@ pub(super) enum Event<'a> {
         /// The time since training started.
         seconds: f64,
     },
-    /// A step was refused.
-    StepRefused {
-        epoch: usize,
-        step: usize,
-        steps: usize,
-        reason: &'a str,
-    },
     /// Training has ended, and the model is chosen.
     Ended {
-        reason: &'static str,
+        reason: TrainingEnd,
         seconds: f64,
         /// The epoch that is the model, if one was trained.
         model: Option<usize>,
@@ -106,16 +98,6 @@ impl From<&TokenErrors> for Quality {
     }
 }
 
-pub(super) fn reason(end: TrainingEnd) -> &'static str {
-    match end {
-        TrainingEnd::LastEpoch => "last_epoch",
-        TrainingEnd::Patience => "patience",
-        TrainingEnd::Interrupted => "interrupted",
-        TrainingEnd::Time => "time",
-        _ => "other",
-    }
-}
-
 impl Log {
     /// Prints a line of the text.
     pub(super) fn say(self, line: impl Display) -> Result<()> {
@@ -134,7 +116,7 @@ impl Log {
     }
 
     /// Prints an event of JSON, if somebody reads it.
-    pub(super) fn tell(self, event: &Event) -> Result<()> {
+    pub(super) fn tell(self, event: &impl Serialize) -> Result<()> {
         match self {
             Self::Json => say_to_anyone(serde_json::json!(event)),
             Self::Text | Self::Quiet => Ok(()),
@@ -175,31 +157,17 @@ impl TrainObserver for Observer {
 
 /// Prints an event that matters, and keeps what those that follow need of it.
 fn tell(event: &TrainEvent, of_epochs: &mut usize, started: &mut Instant) -> Result<()> {
-    let event = match event {
-        TrainEvent::Started { trained, epochs } => {
-            (*of_epochs, *started) = (*epochs, Instant::now());
-            Event::Started {
-                trained: *trained,
-                epochs: *epochs,
-            }
+    match event {
+        TrainEvent::Started { epochs, .. } => (*of_epochs, *started) = (*epochs, Instant::now()),
+        TrainEvent::EpochEnded(epoch) => {
+            return Log::Json.tell(&Event::Epoch {
+                epoch: *epoch,
+                epochs: *of_epochs,
+                seconds: started.elapsed().as_secs_f64(),
+            });
         }
-        TrainEvent::EpochEnded(epoch) => Event::Epoch {
-            epoch: *epoch,
-            epochs: *of_epochs,
-            seconds: started.elapsed().as_secs_f64(),
-        },
-        TrainEvent::StepRefused {
-            epoch,
-            step,
-            steps,
-            reason,
-        } => Event::StepRefused {
-            epoch: *epoch,
-            step: *step,
-            steps: *steps,
-            reason,
-        },
+        TrainEvent::StepRefused { .. } => {}
         _ => return Ok(()),
-    };
-    Log::Json.tell(&event)
+    }
+    Log::Json.tell(event)
 }

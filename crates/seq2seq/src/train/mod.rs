@@ -110,8 +110,8 @@ impl TrainArgs {
         if end == TrainingEnd::Time {
             log.say_to_anyone("stopped: the time is over (see --max-time)")?;
         }
-        if let Some(lock) = &lock {
-            match finish(&run, lock, &prepared.corpus, end, seconds, log, &device) {
+        if lock.is_some() {
+            match finish(&run, &prepared.corpus, end, seconds, log, &device) {
                 Err(error) if !is_closed_output(&error) => return Err(error),
                 _ => {}
             }

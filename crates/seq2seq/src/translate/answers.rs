@@ -5,35 +5,38 @@ use std::sync::{Mutex, PoisonError};
 
 use attention_seq2seq::model::AttentionHead;
 use attention_seq2seq::text::{ReadTokens, UnknownTokens};
-use attention_seq2seq::translate::{Attended, Hypothesis, ScoredHypothesis};
+use attention_seq2seq::translate::{Hypothesis, ScoredHypothesis};
 use attention_seq2seq::{Result, SearchConfig, Translator};
+use serde::Serialize;
 
 use super::dictionary::Dictionary;
+use super::format::{Alignment, Alignments};
 use super::lines::Line;
 use crate::output::Notes;
 use crate::unknown::{MOST_UNKNOWN, reading};
 
-/// An output of a source.
+/// An output of a source, as JSON has it.
+#[derive(Serialize)]
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) tokens: Vec<String>,
+    by: Origin,
+    /// False if the output was cut off at the limit of tokens.
     pub(super) ended: bool,
-    pub(super) origin: Origin,
-    /// The weights that its tokens were predicted with, if they are asked for.
-    pub(super) alignment: Option<Attended>,
+    /// The probability and the score by a search that has them.
+    pub(super) log_probability: Option<f64>,
+    score: Option<f64>,
+    /// The source tokens that its tokens were predicted from, if they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) alignment: Option<Alignment>,
 }
 
 /// The origin of an output.
-#[derive(Clone, Copy)]
-pub(super) enum Origin {
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Origin {
     Dictionary,
-    /// The model, by greedy search.
-    Greedy,
-    /// The model, by a search with probabilities.
-    Search {
-        log_probability: f64,
-        score: f64,
-    },
+    Model,
 }
 
 /// A model, the way it is asked, and what is known without it.
@@ -42,7 +45,7 @@ pub(super) struct Answerer {
     /// None for greedy search.
     pub(super) search: Option<SearchConfig>,
     pub(super) dictionary: Option<Dictionary>,
-    pub(super) with_alignments: bool,
+    pub(super) alignments: Option<Alignments>,
     /// How source tokens are read that the model has not learned.
     pub(super) unknown: UnknownTokens,
     /// The unknown tokens that were named.
@@ -121,9 +124,10 @@ impl Answerer {
                 Some(targets) => self.by_dictionary(targets),
                 None => by_model.next().unwrap_or_default(),
             };
-            if self.with_alignments {
-                for answer in &mut answers {
-                    self.align(&line.read, answer)?;
+            if let Some(form) = self.alignments {
+                let outputs = answers.iter_mut().filter(|it| it.by == Origin::Model);
+                for answer in outputs {
+                    answer.alignment = Some(self.alignment(&line.read, answer, form)?);
                 }
             }
             Ok(answers)
@@ -137,8 +141,10 @@ impl Answerer {
             let answer = |output: Hypothesis| Answer {
                 text: output.text,
                 tokens: output.tokens,
+                by: Origin::Model,
                 ended: output.ended,
-                origin: Origin::Greedy,
+                log_probability: None,
+                score: None,
                 alignment: None,
             };
             return Ok(outputs.map(|output| vec![answer(output)]).collect());
@@ -147,11 +153,10 @@ impl Answerer {
         let answer = |output: ScoredHypothesis| Answer {
             text: output.text,
             tokens: output.tokens,
+            by: Origin::Model,
             ended: output.ended,
-            origin: Origin::Search {
-                log_probability: output.log_probability,
-                score: output.score,
-            },
+            log_probability: Some(output.log_probability),
+            score: Some(output.score),
             alignment: None,
         };
         let of_source = |outputs: Vec<_>| outputs.into_iter().map(answer).collect();
@@ -160,29 +165,30 @@ impl Answerer {
 
     /// The targets as outputs, at most the number that the search may give.
     fn by_dictionary(&self, targets: &[Vec<String>]) -> Vec<Answer> {
-        let most = match &self.search {
-            Some(search) => search.most_outputs(),
-            None => 1,
-        };
+        let search = self.search.as_ref();
+        let most = search.map_or(1, SearchConfig::most_outputs);
         let answer = |tokens: &Vec<String>| Answer {
             text: self.translator.target_text(tokens),
             tokens: tokens.clone(),
+            by: Origin::Dictionary,
             ended: true,
-            origin: Origin::Dictionary,
+            log_probability: None,
+            score: None,
             alignment: None,
         };
         targets.iter().take(most).map(answer).collect()
     }
 
-    /// Adds the weights of an output of the model: by the output itself, so that they are right for any hypothesis.
-    fn align(&self, source: &ReadTokens, answer: &mut Answer) -> Result<()> {
-        if !matches!(answer.origin, Origin::Dictionary) {
-            let head = AttentionHead::default();
-            let translator = &self.translator;
-            let aligned =
-                translator.attend_to(&source.tokens, &answer.tokens, answer.ended, head)?;
-            answer.alignment = Some(aligned.in_text(source));
-        }
-        Ok(())
+    /// The alignment of an output of the model: by the output itself, so that it is right for any hypothesis.
+    fn alignment(
+        &self,
+        source: &ReadTokens,
+        answer: &Answer,
+        form: Alignments,
+    ) -> Result<Alignment> {
+        let head = AttentionHead::default();
+        let translator = &self.translator;
+        let aligned = translator.attend_to(&source.tokens, &answer.tokens, answer.ended, head)?;
+        Ok(Alignment::new(form, aligned.in_text(source)))
     }
 }

@@ -5,8 +5,9 @@ use attention_seq2seq::{Error, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::answers::{Answer, Origin};
+use super::answers::Answer;
 use super::lines::Line;
+use crate::output::STANDARD_OUTPUT;
 
 /// The form of the outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -32,73 +33,53 @@ pub(super) enum Alignments {
 /// Writes outputs in lines.
 pub(super) struct Writer {
     pub(super) format: Format,
-    pub(super) alignments: Option<Alignments>,
+    /// Whether an alignment stands behind each output.
+    pub(super) with_alignments: bool,
 }
 
 /// The outputs of a source.
 #[derive(Serialize)]
 struct SourceObject<'a> {
     source: &'a str,
-    outputs: Vec<OutputObject<'a>>,
+    outputs: &'a [Answer],
     /// The reason why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
 
-/// An output.
-#[derive(Serialize)]
-struct OutputObject<'a> {
-    text: &'a str,
-    tokens: &'a [String],
-    /// The model, or the dictionary.
-    by: &'static str,
-    /// False if the output was cut off at the limit of tokens.
-    ended: bool,
-    log_probability: Option<f64>,
-    score: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alignment: Option<AlignmentValue<'a>>,
-}
-
 /// An alignment in one of its forms.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum AlignmentValue<'a> {
+pub(super) enum Alignment {
     Pharaoh(String),
-    Json(AlignmentObject<'a>),
+    Json {
+        source: Vec<String>,
+        target: Vec<String>,
+        /// A row for each target token.
+        weights: Vec<Vec<f32>>,
+    },
 }
 
-impl<'a> AlignmentValue<'a> {
-    fn new(form: Alignments, alignment: &'a Attended) -> Self {
+impl Alignment {
+    pub(super) fn new(form: Alignments, alignment: Attended) -> Self {
+        let rows = alignment.weights.chunks(alignment.source.len().max(1));
         match form {
-            Alignments::Pharaoh => Self::Pharaoh(pharaoh(alignment)),
-            Alignments::Json => Self::Json(AlignmentObject {
-                source: &alignment.source,
-                target: &alignment.target,
-                weights: alignment
-                    .weights
-                    .chunks(alignment.source.len().max(1))
-                    .collect(),
-            }),
+            Alignments::Pharaoh => Self::Pharaoh(pharaoh(&alignment)),
+            Alignments::Json => Self::Json {
+                weights: rows.map(<[f32]>::to_vec).collect(),
+                source: alignment.source,
+                target: alignment.target,
+            },
         }
     }
 
     /// The text of a column.
-    fn text(self) -> Result<String> {
+    fn text(&self) -> Result<String> {
         match self {
-            Self::Pharaoh(links) => Ok(links),
-            Self::Json(object) => json(&object),
+            Self::Pharaoh(links) => Ok(links.clone()),
+            Self::Json { .. } => json(self),
         }
     }
-}
-
-/// The weights of an output.
-#[derive(Serialize)]
-struct AlignmentObject<'a> {
-    source: &'a [String],
-    target: &'a [String],
-    /// A row for each target token.
-    weights: Vec<&'a [f32]>,
 }
 
 impl Writer {
@@ -116,61 +97,29 @@ impl Writer {
             Format::Tsv => {
                 let source = in_column(&line.text);
                 let lines = answers.iter().map(|answer| {
-                    let probability = match answer.origin {
-                        Origin::Search {
-                            log_probability, ..
-                        } => log_probability.to_string(),
-                        Origin::Dictionary | Origin::Greedy => String::new(),
-                    };
+                    let probability = answer.log_probability.as_ref();
+                    let probability = probability.map_or_else(String::new, f64::to_string);
                     let columns = format!("{source}\t{}\t{probability}", answer.text);
                     self.with_alignment(answer, &columns)
                 });
                 lines.collect()
             }
-            Format::Jsonl => Ok(vec![self.object(line, answers)?]),
+            Format::Jsonl => Ok(vec![json(&SourceObject {
+                source: &line.text,
+                outputs: answers,
+                error: line.error.as_deref(),
+            })?]),
         }
-    }
-
-    fn object(&self, line: &Line, answers: &[Answer]) -> Result<String> {
-        let outputs = answers.iter().map(|answer| {
-            let (by, probability) = match answer.origin {
-                Origin::Dictionary => ("dictionary", None),
-                Origin::Greedy => ("model", None),
-                Origin::Search {
-                    log_probability,
-                    score,
-                } => ("model", Some([log_probability, score])),
-            };
-            OutputObject {
-                text: &answer.text,
-                tokens: &answer.tokens,
-                by,
-                ended: answer.ended,
-                log_probability: probability.map(|[log_probability, _]| log_probability),
-                score: probability.map(|[_, score]| score),
-                alignment: self.alignment_of(answer),
-            }
-        });
-        json(&SourceObject {
-            source: &line.text,
-            outputs: outputs.collect(),
-            error: line.error.as_deref(),
-        })
     }
 
     /// The columns of an answer, and its alignment in one more if that is asked for.
     fn with_alignment(&self, answer: &Answer, columns: &str) -> Result<String> {
-        let Some(_) = self.alignments else {
+        if !self.with_alignments {
             return Ok(columns.to_string());
-        };
-        let alignment = self.alignment_of(answer).map(AlignmentValue::text);
+        }
+        let alignment = answer.alignment.as_ref().map(Alignment::text);
         let alignment = alignment.transpose()?.unwrap_or_default();
         Ok(format!("{columns}\t{alignment}"))
-    }
-
-    fn alignment_of<'a>(&self, answer: &'a Answer) -> Option<AlignmentValue<'a>> {
-        let alignment = answer.alignment.as_ref()?;
-        Some(AlignmentValue::new(self.alignments?, alignment))
     }
 }
 
@@ -193,12 +142,5 @@ fn in_column(text: &str) -> String {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(json_error)
-}
-
-fn json_error(source: serde_json::Error) -> Error {
-    Error::Json {
-        path: "the standard output".into(),
-        source,
-    }
+    serde_json::to_string(value).map_err(|source| Error::json(STANDARD_OUTPUT, source))
 }

@@ -72,7 +72,7 @@ impl TranslateArgs {
         let answerer = Answerer {
             search: self.search.config(self.format != Format::Text)?,
             dictionary: dictionary.transpose()?,
-            with_alignments: self.alignments.is_some(),
+            alignments: self.alignments,
             unknown: self.unknown,
             named: Mutex::new(Named::new(self.unknown)),
             translator,
@@ -85,7 +85,7 @@ impl TranslateArgs {
         }
         let writer = Writer {
             format: self.format,
-            alignments: self.alignments,
+            with_alignments: self.alignments.is_some(),
         };
         let mut cut_off = CutOff::new(&answerer.translator);
         if self.texts.is_empty() {

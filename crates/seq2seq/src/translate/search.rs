@@ -4,7 +4,7 @@ use attention_seq2seq::model::LengthPenalty;
 use attention_seq2seq::{Result, SearchConfig};
 use clap::Args;
 
-#[derive(Args)]
+#[derive(Args, Default, PartialEq)]
 pub(crate) struct SearchArgs {
     /// The number of hypotheses that a step keeps of each source (beam search) [default: --n-best; with --mass: 10].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -46,10 +46,7 @@ pub(crate) struct SearchArgs {
 impl SearchArgs {
     /// The most outputs of a source, where that is given by the arguments alone.
     pub(super) fn n_best(&self) -> Option<usize> {
-        self.n_best.or(match self.mass {
-            Some(_) => None,
-            None => Some(1),
-        })
+        self.n_best.or(self.mass.is_none().then_some(1))
     }
 
     /// Whether a penalty is given that counts for nothing.
@@ -66,20 +63,7 @@ impl SearchArgs {
 
     /// The settings of the search; none for greedy search, unless its probabilities are needed.
     pub(super) fn config(&self, with_probabilities: bool) -> Result<Option<SearchConfig>> {
-        let is_greedy = matches!(
-            self,
-            Self {
-                beam: None,
-                n_best: None,
-                mass: None,
-                length_penalty: None,
-                coverage_penalty: None,
-                repetition_penalty: None,
-                no_repeat_ngram_size: None,
-                min_length: None,
-                prefix: None,
-            }
-        );
+        let is_greedy = *self == Self::default();
         let length_penalty = self.length_penalty()?;
         Ok((with_probabilities || !is_greedy).then(|| {
             SearchConfig::new()

@@ -2,52 +2,47 @@
 
 mod texts;
 
-use std::cmp::Ordering;
-
 use crate::data::examples::Examples;
 use crate::data::pair_file::{PairFile, PairFileOptions};
-use crate::data::pairs::{Pair, Pairs, PairsChecksum, check_counts};
+use crate::data::pairs::{Pair, Pairs, check_counts};
 use crate::error::Result;
 use crate::text::subwords::Subwords;
-use crate::text::vocab::{TokenCounts, Vocab, Vocabs};
+use crate::text::tokens::Tokenization;
+use crate::text::vocab::{TokenCounts, Vocabs};
 use crate::text::vocab_limits::VocabLimits;
 use texts::Texts;
 
-/// The pairs of a run: to learn from, and to validate on. Pairs of files stay texts until they become numbers, so that
-/// they take little more memory than the files; [`Pairs`] hold a string for each token.
+/// The pairs of a run: to learn from, and to validate on. They stay texts until they become numbers, so that they take
+/// little more memory than their files; [`Pairs`] hold a string for each token.
 ///
 /// ```
-/// use attention_seq2seq::Task;
+/// use attention_seq2seq::{Task, Tokenization};
 /// use attention_seq2seq::data::Corpus;
 ///
-/// let corpus = Corpus::from(Task::Copy.train_valid(100, 10, 1));
+/// let corpus = Corpus::of_pairs(&Task::Copy.train_valid(100, 10, 1), Tokenization::Chars);
 /// let vocabs = corpus.vocabs();
 /// let examples = corpus.train_examples(&vocabs);
 /// assert_eq!((examples.len(), corpus.valid_len()), (100, 10));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Corpus {
-    train: Side,
-    valid: Side,
-}
-
-/// Pairs of one kind.
-#[derive(Clone, Debug)]
-enum Side {
-    Pairs(Vec<Pair>),
-    Texts(Texts),
-}
-
-impl From<Pairs> for Corpus {
-    fn from(Pairs { train, valid }: Pairs) -> Self {
-        Self {
-            train: Side::Pairs(train),
-            valid: Side::Pairs(valid),
-        }
-    }
+    train: Texts,
+    valid: Texts,
 }
 
 impl Corpus {
+    /// Pairs whose tokens this tokenization makes of their texts.
+    ///
+    /// # Panics
+    /// If a token is another: with [`Tokenization::Spaces`] an empty one or one with a space, with
+    /// [`Tokenization::Chars`] one that is not a character, or a control character within one.
+    pub fn of_pairs(pairs: &Pairs, tokens: Tokenization) -> Self {
+        Self {
+            train: Texts::of_pairs(&pairs.train, tokens),
+            valid: Texts::of_pairs(&pairs.valid, tokens),
+        }
+    }
+
     /// The pairs of files that were read: those to validate on are in a file of their own, or 5 % of the sources, held
     /// out by the seed as [`split_holdout`](crate::split_holdout) does.
     ///
@@ -65,11 +60,7 @@ impl Corpus {
             Some(valid) => (train, Texts::read(valid, options)?),
             None => train.split(0.05, seed)?,
         };
-        Self {
-            train: Side::Texts(train),
-            valid: Side::Texts(valid),
-        }
-        .checked()
+        Self { train, valid }.checked()
     }
 
     /// The pairs of a file, all to validate on.
@@ -77,10 +68,9 @@ impl Corpus {
     /// # Errors
     /// As [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
     pub fn to_validate(file: &PairFile, options: &PairFileOptions) -> Result<Self> {
-        Ok(Self {
-            train: Side::Pairs(Vec::new()),
-            valid: Side::Texts(Texts::read(file, options)?),
-        })
+        let valid = Texts::read(file, options)?;
+        let train = valid.without_pairs();
+        Ok(Self { train, valid })
     }
 
     /// Refuses to train on nothing, or to validate on nothing.
@@ -91,25 +81,32 @@ impl Corpus {
 
     /// The number of pairs to learn from.
     pub fn train_len(&self) -> usize {
-        self.train.len()
+        self.train.len
     }
 
     /// The number of pairs to validate on.
     pub fn valid_len(&self) -> usize {
-        self.valid.len()
+        self.valid.len
     }
 
-    /// The [checksum](Pairs::checksum) of all pairs.
+    /// A checksum of all tokens in their order (CRC-32), which tells other pairs from these.
     pub fn checksum(&self) -> u32 {
-        let mut sum = PairsChecksum::default();
+        // Bytes that no text has.
+        const END_OF_TOKEN: u8 = 0xfd;
+        const END_OF_SEQUENCE: u8 = 0xfe;
+        const END_OF_SIDE: u8 = 0xff;
+        let mut sum = crc32fast::Hasher::new();
         for side in [&self.train, &self.valid] {
-            side.for_each(|source, target| {
-                sum.sequence(source);
-                sum.sequence(target);
-            });
-            sum.end_of_side();
+            for tokens in side.sequences().flatten() {
+                for token in tokens {
+                    sum.update(token.as_bytes());
+                    sum.update(&[END_OF_TOKEN]);
+                }
+                sum.update(&[END_OF_SEQUENCE]);
+            }
+            sum.update(&[END_OF_SIDE]);
         }
-        sum.finish()
+        sum.finalize()
     }
 
     /// The vocabularies of the pairs to learn from.
@@ -138,18 +135,15 @@ impl Corpus {
     /// come may be divided into those that these texts are not.
     fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
-        if let Side::Texts(texts) = &self.train {
-            for (tokenizer, counts) in
-                [(&texts.source, &mut sources), (&texts.target, &mut targets)]
-            {
-                let subwords = tokenizer.subwords.iter().flat_map(Subwords::all);
-                subwords.for_each(|piece| counts.add(&piece));
-            }
+        let train = &self.train;
+        for (tokenizer, counts) in [(&train.source, &mut sources), (&train.target, &mut targets)] {
+            let subwords = tokenizer.subwords.iter().flat_map(Subwords::all);
+            subwords.for_each(|piece| counts.add(&piece));
         }
-        self.train.for_each(|source, target| {
+        for [source, target] in train.sequences() {
             source.for_each(|token| sources.add(token));
             target.for_each(|token| targets.add(token));
-        });
+        }
         [sources, targets]
     }
 
@@ -183,134 +177,15 @@ impl Corpus {
     /// All pairs, a string for each token.
     pub fn into_pairs(self) -> Pairs {
         Pairs {
-            train: self.train.into_pairs(),
-            valid: self.valid.into_pairs(),
+            train: self.train.pairs(),
+            valid: self.valid.pairs(),
         }
     }
 
     /// Forgets the pairs to learn from, once they are numbers.
     pub fn forget_train(&mut self) {
-        self.train = Side::Pairs(Vec::new());
+        self.train = self.train.without_pairs();
     }
-}
-
-/// The tokens of a source or a target.
-type Tokens<'i, 'text> = &'i mut dyn Iterator<Item = &'text str>;
-
-impl Side {
-    fn len(&self) -> usize {
-        match self {
-            Self::Pairs(pairs) => pairs.len(),
-            Self::Texts(texts) => texts.len,
-        }
-    }
-
-    fn longest_target(&self) -> usize {
-        let mut longest = 0;
-        self.for_each(|_, target| longest = longest.max(target.count()));
-        longest
-    }
-
-    /// Where each pair is, for [`pair`](Self::pair).
-    fn places(&self) -> Vec<u32> {
-        match self {
-            Self::Pairs(pairs) => (0..).take(pairs.len()).collect(),
-            Self::Texts(texts) => texts.places(),
-        }
-    }
-
-    fn pair(&self, place: u32) -> Pair {
-        match self {
-            Self::Pairs(pairs) => pairs[place as usize].clone(),
-            Self::Texts(texts) => texts.tokens(texts.pair(place)),
-        }
-    }
-
-    fn compare_sources(&self, a: u32, b: u32) -> Ordering {
-        match self {
-            Self::Pairs(pairs) => pairs[a as usize].source.cmp(&pairs[b as usize].source),
-            Self::Texts(texts) => texts.compare_sources(a, b),
-        }
-    }
-
-    /// As [`Corpus::valid_chunks`]. A chunk that has `most` tokens takes up no further source.
-    fn chunks(&self, most: usize) -> impl Iterator<Item = Vec<Pair>> {
-        let places = self.places();
-        let first = first_equals(places.len(), |a, b| {
-            self.compare_sources(places[a], places[b])
-        });
-        let mut order: Vec<u32> = (0..).take(places.len()).collect();
-        order.sort_unstable_by_key(|&pair| (first[pair as usize], pair));
-        let mut taken = 0;
-        std::iter::from_fn(move || {
-            let (mut chunk, mut tokens) = (Vec::new(), 0);
-            while let Some(&index) = order.get(taken) {
-                if tokens >= most && first[index as usize] == index {
-                    break;
-                }
-                let pair = self.pair(places[index as usize]);
-                tokens += pair.source.len() + pair.target.len();
-                chunk.push(pair);
-                taken += 1;
-            }
-            (!chunk.is_empty()).then_some(chunk)
-        })
-    }
-
-    /// Hands the tokens of each source and target to `take`.
-    fn for_each(&self, mut take: impl FnMut(Tokens<'_, '_>, Tokens<'_, '_>)) {
-        match self {
-            Self::Pairs(pairs) => {
-                for Pair { source, target } in pairs {
-                    take(
-                        &mut source.iter().map(String::as_str),
-                        &mut target.iter().map(String::as_str),
-                    );
-                }
-            }
-            Self::Texts(texts) => {
-                for (source, target) in texts.iter() {
-                    take(
-                        &mut texts.source.tokens(source),
-                        &mut texts.target.tokens(target),
-                    );
-                }
-            }
-        }
-    }
-
-    fn examples(&self, vocabs: &Vocabs) -> Examples {
-        let mut tokens = 0;
-        self.for_each(|source, target| tokens += source.count() + target.count());
-        let mut examples = Examples::with_capacity(self.len(), tokens);
-        let id = |vocab: &Vocab, token: &str| vocab.id(token).unwrap_or(Vocab::UNK);
-        self.for_each(|source, target| {
-            examples.push(
-                source.map(|token| id(&vocabs.source, token)),
-                target.map(|token| id(&vocabs.target, token)),
-            );
-        });
-        examples
-    }
-
-    fn into_pairs(self) -> Vec<Pair> {
-        match self {
-            Self::Pairs(pairs) => pairs,
-            Self::Texts(texts) => texts.iter().map(|pair| texts.tokens(pair)).collect(),
-        }
-    }
-}
-
-/// For each of `count` things, the first that equals it.
-fn first_equals(count: usize, compare: impl Fn(usize, usize) -> Ordering) -> Vec<u32> {
-    let compare = |a: u32, b: u32| compare(a as usize, b as usize);
-    let mut order: Vec<u32> = (0..).take(count).collect();
-    order.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
-    let mut first = vec![0; count];
-    for equals in order.chunk_by(|&a, &b| compare(a, b).is_eq()) {
-        equals.iter().for_each(|&it| first[it as usize] = equals[0]);
-    }
-    first
 }
 
 #[cfg(test)]

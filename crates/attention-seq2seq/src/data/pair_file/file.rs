@@ -10,7 +10,6 @@ use super::{Columns, PairFileOptions, PairFormat, dict, jsonl, sniff, tsv};
 use crate::data::pairs::Pair;
 use crate::error::{Error, Result};
 use crate::text::normalization::Normalization;
-use crate::text::tags;
 use crate::text::tokenizer::Tokenizer;
 use crate::text::tokens::{TextKind, Tokenization, trim_end};
 
@@ -60,30 +59,24 @@ impl PairFile {
     /// # Errors
     /// [`Error::Io`] if it cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let mut path = path.as_ref();
-        let is_standard_input = path == Path::new("-");
-        if is_standard_input {
-            path = Path::new("the standard input");
+        let path = path.as_ref();
+        let mut bytes = Vec::new();
+        if path == Path::new("-") {
+            let name = "the standard input";
+            let read = io::stdin().lock().read_to_end(&mut bytes);
+            read.map_err(|error| Error::io("read", name, error))?;
+            return Ok(Self::from_bytes(name, bytes));
         }
         let refused = |error| Error::io("read", path, error);
-        let mut bytes = Vec::new();
-        let mut is_stream = true;
-        if is_standard_input {
-            let read = io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(refused)?;
-        } else {
-            let mut file = File::open(path).map_err(refused)?;
-            // These are names of this process: `/dev/stdin`, `<(..)` of a shell.
-            let of_process = ["/dev/stdin", "/dev/fd", "/proc"];
-            is_stream = !file.metadata().map_err(refused)?.is_file()
-                || of_process.iter().any(|it| path.starts_with(it));
-            file.read_to_end(&mut bytes).map_err(refused)?;
-        }
+        let mut file = File::open(path).map_err(refused)?;
+        // These are names of this process: `/dev/stdin`, `<(..)` of a shell.
+        let of_process = ["/dev/stdin", "/dev/fd", "/proc"];
+        let is_stream = !file.metadata().map_err(refused)?.is_file()
+            || of_process.iter().any(|it| path.starts_with(it));
+        file.read_to_end(&mut bytes).map_err(refused)?;
         Ok(Self {
-            path: path.to_path_buf(),
-            bytes,
             is_stream,
-            layout: OnceLock::new(),
+            ..Self::from_bytes(path, bytes)
         })
     }
 
@@ -130,8 +123,7 @@ impl PairFile {
     /// [`Error::PairLine`] for a line that can be read in two ways.
     pub fn recognized(&self, format: &PairFormat) -> Result<Option<String>> {
         let layout = self.layout(format)?;
-        let path = self.path.display();
-        Ok(layout.map(|layout| format!("{path}: {}", layout.described())))
+        Ok(layout.map(|layout| format!("{}: {layout}", self.path.display())))
     }
 
     /// As [`guess_of`](Self::guess_of), with nothing known of the texts, in the format that its name or its content
@@ -167,24 +159,19 @@ impl PairFile {
             columns,
             ..PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces)
         };
-        let has_tags = options.source().has_tags;
+        let tokenizer = options.source();
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
         // The beginning of a sorted file is not like the rest of it.
         let apart = lines(&self.bytes).count().div_ceil(Self::GUESSED).max(1);
         self.for_each_line_of(&options, apart, |Texts { source, target }| {
-            sources.push(match has_tags {
-                true => tags::split(&source).1.to_owned(),
-                false => source.into_owned(),
-            });
+            sources.push(tokenizer.divide(&source).1.to_owned());
             targets.push(target.into_owned());
             Ok(())
         })?;
         if !is_dictionary {
-            let guess = |kind, texts: &[String]| {
-                Tokenization::guess(kind, texts.iter().map(String::as_str))
-            };
-            options.source_tokens = guess(source_kind, &sources);
-            options.target_tokens = guess(target_kind, &targets);
+            let (sources, targets) = (sources.iter(), targets.iter());
+            options.source_tokens = Tokenization::guess(source_kind, sources.map(String::as_str));
+            options.target_tokens = Tokenization::guess(target_kind, targets.map(String::as_str));
         }
         options.normalization = Normalization::guess(sources.iter().map(String::as_str));
         Ok(options)
@@ -252,20 +239,19 @@ impl PairFile {
             if index < next {
                 continue;
             }
-            let texts = utf8(line).and_then(|line| match &options.format {
-                PairFormat::Tsv => tsv::texts(line, columns).map(Some),
-                PairFormat::Dict { stress } => {
-                    layout.map_or(Ok(None), |layout| dict::texts(index, line, *stress, layout))
-                }
-                PairFormat::Jsonl(fields) => jsonl::texts(line, fields).map(Some),
-            });
-            let taken = texts.and_then(|texts| {
-                texts.map_or(Ok(()), |texts| {
-                    next = index + apart;
-                    take(texts)
-                })
-            });
-            taken.map_err(|error| self.at_line(index, error))?;
+            let mut read = || {
+                let line = utf8(line)?;
+                let texts = match (&options.format, layout) {
+                    (PairFormat::Dict { stress }, Some(layout)) => {
+                        dict::texts(index, line, *stress, layout)?
+                    }
+                    (PairFormat::Jsonl(fields), _) => Some(jsonl::texts(line, fields)?),
+                    _ => Some(tsv::texts(line, columns)?),
+                };
+                texts.map(&mut take).transpose()
+            };
+            let taken = read().map_err(|error| self.at_line(index, error))?;
+            next = taken.map_or(next, |()| index + apart);
         }
         match next {
             0 => Err(self.empty("pair")),

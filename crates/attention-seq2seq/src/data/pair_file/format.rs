@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::JsonFields;
 use crate::error::{Error, Result};
 
 /// The format of a file of pairs. The name of each is that which [`FromStr`] reads, with the settings by default.
@@ -40,29 +41,6 @@ pub enum Stress {
     Drop,
 }
 
-/// The names of the fields of a JSON object that hold source and target, and tags where there are some. Reads and
-/// writes as `source,target` or `source,target,tags`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JsonFields {
-    /// The field of the source.
-    pub source: String,
-    /// The field of the target.
-    pub target: String,
-    /// The field of tags, which are divided by `;` as [`Columns`](crate::data::Columns) have them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tags: Option<String>,
-}
-
-impl Default for JsonFields {
-    fn default() -> Self {
-        Self {
-            source: "source".to_owned(),
-            target: "target".to_owned(),
-            tags: None,
-        }
-    }
-}
-
 impl PairFormat {
     /// The format that the name of a file tells: `.dict`, `.jsonl`, `.ndjson`, or one of CMUdict's own, such as
     /// `cmudict-0.7b`; and else [`Tsv`](Self::Tsv).
@@ -90,39 +68,12 @@ impl PairFormat {
             Some("tsv") => Some(Self::Tsv),
             _ => {
                 let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-                let version = name.strip_prefix("cmudict")?;
-                let version = version.strip_prefix(['-', '.', '_']).unwrap_or(version);
+                let version = name
+                    .strip_prefix("cmudict")?
+                    .trim_start_matches(['-', '.', '_']);
                 let is_version =
                     version.is_empty() || version.starts_with(|it: char| it.is_ascii_digit());
                 is_version.then_some(dict)
-            }
-        }
-    }
-
-    /// The format with other digits of stress.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it is not [`Dict`](Self::Dict).
-    pub fn with_stress(self, stress: Stress) -> Result<Self> {
-        match self {
-            Self::Dict { .. } => Ok(Self::Dict { stress }),
-            other => {
-                let expected = "a file in the format dict";
-                Err(Error::config("--stress", expected, other))
-            }
-        }
-    }
-
-    /// The format with other names of fields.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if it is not [`Jsonl`](Self::Jsonl).
-    pub fn with_fields(self, fields: JsonFields) -> Result<Self> {
-        match self {
-            Self::Jsonl(_) => Ok(Self::Jsonl(fields)),
-            other => {
-                let expected = "a file in the format jsonl";
-                Err(Error::config("--fields", expected, other))
             }
         }
     }
@@ -151,41 +102,6 @@ impl FromStr for PairFormat {
                 Err(Error::config(what, expected, format!("{name:?}")))
             }
         }
-    }
-}
-
-impl fmt::Display for JsonFields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", self.source, self.target)?;
-        match &self.tags {
-            Some(tags) => write!(f, ",{tags}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl FromStr for JsonFields {
-    type Err = Error;
-
-    /// # Errors
-    /// [`Error::Config`] for anything but two or three different names with commas between them.
-    fn from_str(names: &str) -> Result<Self> {
-        let parts: Vec<&str> = names.split(',').collect();
-        let is_twice = |at: usize| parts[..at].contains(&parts[at]);
-        let (source, target, tags) = match parts[..] {
-            [source, target] => (source, target, None),
-            [source, target, tags] => (source, target, Some(tags)),
-            _ => ("", "", None),
-        };
-        if parts.contains(&"") || source.is_empty() || (0..parts.len()).any(is_twice) {
-            let expected = "the names of the fields of source and target, such as source,target, and of tags, if any";
-            return Err(Error::config("fields", expected, format!("{names:?}")));
-        }
-        Ok(Self {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            tags: tags.map(str::to_owned),
-        })
     }
 }
 
@@ -221,16 +137,5 @@ mod tests {
         let error = "csv".parse::<PairFormat>().unwrap_err().to_string();
         let expected = "the format of pairs: expected tsv, dict or jsonl, found \"csv\"";
         assert_eq!(error, expected);
-    }
-
-    #[test]
-    fn fields_are_two_or_three_different_names() {
-        for names in ["source,target", "en,de", "lemma,form,features"] {
-            assert_eq!(names.parse::<JsonFields>().unwrap().to_string(), names);
-        }
-        for names in ["", "en", "en,", ",de", "en,en", "a,b,a", "a,b,", "a,b,c,d"] {
-            let error = names.parse::<JsonFields>().unwrap_err().to_string();
-            assert!(error.ends_with(&format!("found {names:?}")), "{error}");
-        }
     }
 }

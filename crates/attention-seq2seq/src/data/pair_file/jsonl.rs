@@ -1,50 +1,33 @@
 //! Lines of JSON objects.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::JsonFields;
-use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
-use crate::text::tags::with_tags;
+use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty};
 use crate::text::tokens::trim;
 
-pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<'a>> {
+pub(super) fn texts(line: &str, fields: &JsonFields) -> LineResult<Texts<'static>> {
     check_not_empty(line)?;
     let value: Value = serde_json::from_str(trim(line))
         .map_err(|error| LineError::new("a JSON object", error.to_string().replace('\n', " ")))?;
     let Value::Object(object) = &value else {
         return Err(LineError::new("a JSON object", kind(&value)));
     };
-    let text = |name: &str| {
+    let texts = fields.texts(|_, name| {
         let expected = || format!("a text {name:?} in the object");
-        let found = match object.get(name) {
-            Some(Value::String(text)) => match trim(text) {
-                "" => "an empty text",
-                text => {
-                    check_characters(text, &format!("in {name:?}"))?;
-                    return Ok(text);
+        match object.get(name) {
+            Some(Value::String(text)) => {
+                let text = trim(text);
+                if text.is_empty() {
+                    return Err(LineError::new(expected(), "an empty text"));
                 }
-            },
-            Some(other) => kind(other),
-            None => "none",
-        };
-        Err(LineError::new(expected(), found))
-    };
-    let source = text(&fields.source)?;
-    let target = text(&fields.target)?.to_owned();
-    let source = match &fields.tags {
-        None => source.to_owned(),
-        Some(name) => {
-            let tags = text(name)?;
-            check_tags(tags)?;
-            with_tags(tags, source)
+                check_characters(text, &format!("in {name:?}"))?;
+                Ok(text)
+            }
+            other => Err(LineError::new(expected(), other.map_or("none", kind))),
         }
-    };
-    Ok(Texts {
-        source: Cow::Owned(source),
-        target: Cow::Owned(target),
-    })
+    })?;
+    Ok(texts.into_owned())
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -63,7 +46,7 @@ mod tests {
     use crate::data::pair_file::{Columns, PairFile, PairFormat};
     use crate::data::pairs::Pair;
     use crate::error::Result;
-    use crate::test_table::rows;
+    use crate::tests::rows;
     use crate::text::tokens::Tokenization::{Chars, Spaces};
 
     fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {

@@ -10,6 +10,15 @@ pub(super) struct Texts<'a> {
     pub(super) target: Cow<'a, str>,
 }
 
+impl Texts<'_> {
+    pub(super) fn into_owned(self) -> Texts<'static> {
+        Texts {
+            source: Cow::Owned(self.source.into_owned()),
+            target: Cow::Owned(self.target.into_owned()),
+        }
+    }
+}
+
 /// The fault of a line, without its number.
 pub(super) struct LineError {
     pub(super) expected: String,
@@ -43,17 +52,6 @@ pub(super) fn check_characters(text: &str, place: &str) -> LineResult<()> {
         Some(control) => Err(LineError::new(
             "text without control characters",
             format!("U+{:04X} {place}", u32::from(control)),
-        )),
-    }
-}
-
-/// Refuses tags that could not be told from the source behind them.
-pub(super) fn check_tags(tags: &str) -> LineResult<()> {
-    match tags.contains(' ') {
-        false => Ok(()),
-        true => Err(LineError::new(
-            "tags divided by ; without spaces",
-            format!("{tags:?}"),
         )),
     }
 }

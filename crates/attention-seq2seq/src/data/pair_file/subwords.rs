@@ -3,7 +3,6 @@
 use super::{PairFile, PairFileOptions};
 use crate::error::Result;
 use crate::text::subwords::Subwords;
-use crate::text::tags;
 
 impl PairFile {
     /// The options, with subwords learned from the sources and from the targets of the file, at most `source` and
@@ -24,13 +23,10 @@ impl PairFile {
             max_tokens: usize::MAX,
             ..options.clone()
         };
-        let has_tags = of_texts.source().has_tags;
+        let tokenizer = of_texts.source();
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
         self.for_each_pair(&of_texts, |of_source, of_target| {
-            let text = match has_tags {
-                true => tags::split(of_source).1,
-                false => of_source,
-            };
+            let (_, text) = tokenizer.divide(of_source);
             sources.extend(source.map(|_| text.to_owned()));
             targets.extend(target.map(|_| of_target.to_owned()));
         })?;

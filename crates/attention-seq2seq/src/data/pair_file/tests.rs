@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::data::pairs::Pair;
 use crate::error::{Error, Result};
-use crate::test_table::rows;
+use crate::tests::rows;
 use crate::text::tokens::Tokenization::{Chars, Spaces};
 
 fn options(columns: &str) -> PairFileOptions {

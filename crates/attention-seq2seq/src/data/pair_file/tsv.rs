@@ -1,16 +1,13 @@
 //! Lines of columns divided by TAB.
 
-use std::borrow::Cow;
-
 use super::Columns;
-use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
-use crate::text::tags::with_tags;
+use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty};
 use crate::text::tokens::trim;
 
 pub(super) fn texts(line: &str, columns: Columns) -> LineResult<Texts<'_>> {
     check_not_empty(line)?;
     let cells: Vec<&str> = line.split('\t').map(trim).collect();
-    let cell = |name: &str, column: usize| {
+    columns.texts(|name, column| {
         let expected = format!("{name} in column {column}");
         match cells.get(column - 1) {
             Some(&"") => Err(LineError::new(expected, "an empty column")),
@@ -27,19 +24,5 @@ pub(super) fn texts(line: &str, columns: Columns) -> LineResult<Texts<'_>> {
                 Err(LineError::new(expected, found))
             }
         }
-    };
-    let source = cell("a source", columns.source)?;
-    let target = cell("a target", columns.target)?;
-    let source = match columns.tags {
-        None => Cow::Borrowed(source),
-        Some(column) => {
-            let tags = cell("tags", column)?;
-            check_tags(tags)?;
-            Cow::Owned(with_tags(tags, source))
-        }
-    };
-    Ok(Texts {
-        source,
-        target: Cow::Borrowed(target),
     })
 }

@@ -101,14 +101,15 @@ impl FromStr for Task {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::UnknownTask`] with the names there are.
+    /// [`Error::UnknownName`] with the names there are.
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL
             .into_iter()
             .find(|task| task.name() == name)
-            .ok_or_else(|| Error::UnknownTask {
+            .ok_or_else(|| Error::UnknownName {
+                what: "task",
                 name: name.to_owned(),
-                known: Self::ALL.map(Self::name).to_vec(),
+                hint: format!("expected one of: {}", Self::ALL.map(Self::name).join(", ")),
             })
     }
 }

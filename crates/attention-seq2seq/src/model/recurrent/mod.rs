@@ -15,11 +15,10 @@ use attention_core::{Mask, Memory};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::candidates::{decoding_of, tokens_on_device};
+use super::candidates::decoding_of;
 use super::loss::class_targets;
-use super::{Decoding, LossOutput, Seq2SeqModel, Translation, greedy_search};
+use super::{Decoding, LossOutput, Seq2SeqModel};
 use crate::data::batch::{Batch, Source};
-use crate::text::vocab::Vocab;
 
 use decoder::{DecoderState, Features};
 pub(crate) use decoding::SearchWeights;
@@ -85,34 +84,6 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         (features, penalty)
     }
 
-    /// [`greedy`](Self::greedy) with weights. All examples are rows of every step, as its weights are `[batch, keys]`.
-    fn greedy_with_weights(&self, source: &Source, max_len: usize) -> Translation {
-        let Encoding { memory, mut state } = self.encode(source);
-        let examples = source.batch_size();
-        let weights = SearchWeights::new(self, examples.saturating_mul(max_len));
-        let (pass, candidates) = (
-            self.decoder.pass(&weights.decoder, &memory),
-            &weights.candidates,
-        );
-        let mut outputs = Translation::new(examples);
-        let mut previous = vec![Vocab::BOS; examples];
-        for _ in 0..max_len {
-            let tokens = tokens_on_device(&previous, &candidates.device());
-            let step = pass.step(tokens, state, true);
-            state = step.state;
-            outputs.weights.extend(step.weights);
-            let features = self.decoder.dropout.forward(step.features.joined());
-            previous = candidates.most_likely(features);
-            for (example, &token) in previous.iter().enumerate() {
-                outputs.add(example, token);
-            }
-            if outputs.ended.iter().all(|&ended| ended) {
-                break;
-            }
-        }
-        outputs
-    }
-
     /// [`decoding`](Seq2SeqModel::decoding), with weights that were made of the same parameters.
     pub(crate) fn decoding_with<'a>(
         &'a self,
@@ -167,14 +138,6 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
             loss,
             predictions: predictions.reshape([steps, examples]).transpose(),
         }
-    }
-
-    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        if with_weights {
-            return self.greedy_with_weights(source, max_len);
-        }
-        let mut decoding = self.decoding(source, max_len, false);
-        greedy_search(&mut *decoding, max_len)
     }
 
     fn decoding<'a>(

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::candidates::{Candidates, decoding_of};
 use super::loss::class_targets;
-use super::{Decoding, LossOutput, Seq2SeqModel, Translation, greedy_search};
+use super::{Decoding, LossOutput, Seq2SeqModel};
 use crate::data::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
 
@@ -84,24 +84,6 @@ impl<C: ScoringFunction> Transformer<C> {
         model.features(batch.previous_tokens(), rows, &memory)
     }
 
-    /// [`greedy`](Self::greedy) with the weights of one head.
-    ///
-    /// # Panics
-    /// If there is no such layer or head, and as [`greedy`](Self::greedy).
-    pub fn greedy_with_weights(
-        &self,
-        source: &Source,
-        max_len: usize,
-        head: AttentionHead,
-    ) -> Translation {
-        if let Err(error) = self.check_head(head) {
-            panic!("Transformer: {error}");
-        }
-        let outputs = self.greedy(source, max_len, false);
-        let weights = self.weights_of(source, &outputs.tokens, &outputs.ended, head);
-        Translation { weights, ..outputs }
-    }
-
     pub(super) fn check_head(&self, AttentionHead { layer, head }: AttentionHead) -> Result<()> {
         let [layers, heads] = self.heads();
         let parts = [
@@ -124,14 +106,21 @@ impl<C: ScoringFunction> Transformer<C> {
         [layers.len(), layers[0].cross_attention.num_heads()]
     }
 
-    /// The weights of each step of outputs, `[batch, keys]`, by teacher forcing.
-    pub(super) fn weights_of(
+    /// [`weights_of`](Seq2SeqModel::weights_of), of one head.
+    ///
+    /// # Panics
+    /// If there is no such layer or head.
+    pub fn weights_of_head(
         &self,
         source: &Source,
         tokens: &[Vec<u32>],
         ended: &[bool],
-        AttentionHead { layer, head }: AttentionHead,
+        head: AttentionHead,
     ) -> Vec<Tensor<2>> {
+        if let Err(error) = self.check_head(head) {
+            panic!("Transformer: {error}");
+        }
+        let AttentionHead { layer, head } = head;
         let mut layers = self.weights_of_layers(source, tokens, ended);
         if layers.is_empty() {
             return Vec::new();
@@ -202,12 +191,9 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         }
     }
 
-    /// With the last layer's weights, the mean over its heads.
-    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        if with_weights {
-            return self.greedy_with_weights(source, max_len, AttentionHead::default());
-        }
-        greedy_search(&mut *self.decoding(source, max_len, false), max_len)
+    /// Those of the last layer, the mean over its heads.
+    fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
+        self.weights_of_head(source, tokens, ended, AttentionHead::default())
     }
 
     fn decoding<'a>(

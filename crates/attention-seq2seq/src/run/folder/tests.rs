@@ -8,9 +8,8 @@ use crate::attention::AttentionKind;
 use crate::data::pair_file::{Columns, PairFile};
 use crate::data::tasks::Task;
 use crate::model::Seq2SeqConfig;
-use crate::run::{CheckpointFiles, CheckpointState};
-use crate::run::{DataSource, Figures, TrainConfig};
-use crate::test_table::rows;
+use crate::run::{CheckpointFiles, DataSource, Figures, TrainConfig};
+use crate::tests::rows;
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::Vocab;
 
@@ -104,8 +103,7 @@ fn open(run: &RunDir, after: Option<usize>) -> Journal<'_> {
 fn add(journal: &mut Journal<'_>, epoch: usize, loss: f64) {
     let [model, optim] = content(epoch);
     let files = CheckpointFiles::of(&model, &optim);
-    let (epoch, state) = (epoch_of(epoch, loss), CheckpointState::default());
-    journal.add(epoch, state, &files).unwrap();
+    journal.add(epoch_of(epoch, loss), &files).unwrap();
 }
 
 fn content(epoch: usize) -> [Vec<u8>; 2] {

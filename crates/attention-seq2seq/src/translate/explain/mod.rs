@@ -20,10 +20,8 @@ pub use steps::{Alternative, ExplainedStep};
 use prefix::Prefix;
 use serde::Serialize;
 
-use super::align::{check_memory, count_of_keys};
 use super::batches::check_sources;
 use super::{ScoredHypothesis, SearchConfig, Translator};
-use crate::data::batch::Source;
 use crate::error::Result;
 use crate::stop::StopSignal;
 use crate::text::unknown::ReadTokens;
@@ -98,6 +96,22 @@ impl Explanation {
     }
 }
 
+impl From<ScoredHypothesis> for ExplainedOutput {
+    /// An output of which nothing else is known.
+    fn from(output: ScoredHypothesis) -> Self {
+        Self {
+            text: output.text,
+            ended: output.ended,
+            log_probability: output.log_probability,
+            score: output.score,
+            steps: Vec::new(),
+            attention: None,
+            occlusion: None,
+            difference: None,
+        }
+    }
+}
+
 impl ExplainedOutput {
     /// The target tokens, without the end.
     pub fn tokens(&self) -> Vec<String> {
@@ -168,13 +182,9 @@ impl Translator {
             stop.check()?;
             outputs.push(ExplainedOutput {
                 attention: self.attention_of(source, &output)?,
-                text: output.text,
-                ended: output.ended,
-                log_probability: output.log_probability,
-                score: output.score,
                 steps: steps.remove(0),
                 occlusion: occlusions.as_mut().map(|all| all.remove(0)),
-                difference: None,
+                ..ExplainedOutput::from(output)
             });
         }
         Ok(Explanation {
@@ -186,18 +196,8 @@ impl Translator {
 
     /// The explanation of a source of which nothing is left to read: its output is empty, and none of the model's.
     pub fn explain_nothing(&self) -> Explanation {
-        let output = ExplainedOutput {
-            text: String::new(),
-            ended: true,
-            log_probability: f64::NAN,
-            score: f64::NAN,
-            steps: Vec::new(),
-            attention: None,
-            occlusion: None,
-            difference: None,
-        };
         Explanation {
-            outputs: vec![output],
+            outputs: vec![self.unscored(Vec::new()).into()],
             ..self.unexplained(&[])
         }
     }
@@ -210,10 +210,7 @@ impl Translator {
             is_known: source.iter().map(is_known).collect(),
             positions: (0..source.len()).collect(),
             tokens: source.to_vec(),
-            attends_to_end: match &self.members[..] {
-                [member] => member.model.attends_to_end(),
-                _ => false,
-            },
+            attends_to_end: !self.is_ensemble() && self.members[0].model.attends_to_end(),
             outputs: Vec::new(),
             greedy: 0,
         }
@@ -279,14 +276,11 @@ impl Translator {
         source: &[String],
         output: &ScoredHypothesis,
     ) -> Result<Option<AttentionOfHeads>> {
-        let [member] = &self.members[..] else {
+        if self.is_ensemble() {
             return Ok(None);
-        };
-        let keys = count_of_keys(member, source);
-        check_memory(member, keys, output.tokens.len() + 1)?;
+        }
+        let (member, _, batch) = self.attending(source, output.tokens.len() + 1)?;
         let tokens = self.vocabs.target.try_encode(&output.tokens)?;
-        let encoded = self.vocabs.source.encode(source);
-        let batch = Source::new([encoded.as_slice()], &member.device);
         let [layers, heads] = member.model.heads();
         let ended = output.ended;
         let weights = member.model.weights_of_heads(&batch, &tokens, ended)?;

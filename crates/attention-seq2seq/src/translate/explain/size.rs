@@ -3,7 +3,7 @@
 use super::ExplainConfig;
 use crate::error::{Error, Result};
 use crate::text::vocab::Vocab;
-use crate::translate::align::count_of_keys;
+use crate::translate::translator::Member;
 use crate::translate::{ScoredHypothesis, Translator};
 
 impl Translator {
@@ -19,7 +19,9 @@ impl Translator {
             return Ok(());
         };
         let weights = match &self.members[..] {
-            [member] => member.model.all_heads() * count_of_keys(member, source),
+            [Member { model, .. }] => {
+                model.all_heads() * (source.len() + usize::from(model.attends_to_end()))
+            }
             // An ensemble has no attention of its own.
             _ => 0,
         };

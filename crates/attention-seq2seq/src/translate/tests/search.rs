@@ -3,7 +3,7 @@
 use super::*;
 use crate::data::batch::Source;
 use crate::error::Error;
-use crate::model::{AttentionHead, LengthPenalty, Seq2SeqModel};
+use crate::model::{LengthPenalty, Seq2SeqModel};
 
 const WIDE: usize = 8;
 
@@ -130,7 +130,7 @@ fn weights_of_an_output_are_those_with_which_it_was_written() {
     let head = AttentionHead::default();
     for text in TEXTS {
         let source = Chars.split(text);
-        let expected = translator.attend(&source).unwrap();
+        let expected = translator.attend(&source, head).unwrap();
         let output = &expected.output;
         let attended = translator
             .attend_to(&source, &output.tokens, output.ended, head)

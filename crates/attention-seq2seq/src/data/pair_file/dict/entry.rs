@@ -4,11 +4,15 @@ use crate::text::tokens::trim;
 
 /// The fields of a line that is no comment.
 pub(super) struct Entry<'a> {
+    /// The index of the line.
+    pub(super) line: usize,
     /// The fields of the word: those before the first TAB, but for numbers and brackets at their end; without a TAB,
     /// the first field.
     pub(super) word: Vec<&'a str>,
-    /// The fields behind it.
+    /// The fields behind it, but for an output.
     pub(super) rest: Vec<&'a str>,
+    /// The first field of the output in brackets behind the word, as HTK writes it.
+    pub(super) output: Option<&'a str>,
     pub(super) has_tab: bool,
     /// Whether a number with a point or a bracket stands before that TAB.
     pub(super) has_column: bool,
@@ -20,44 +24,37 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// The fields of a line, none if it is empty or a comment.
-    pub(super) fn of(line: &'a str) -> Option<Self> {
-        let line = trim(line);
-        let first = fields(line).next()?;
+    pub(super) fn of(line: usize, text: &'a str) -> Option<Self> {
+        let text = trim(text);
+        let first = fields(text).next()?;
         let is_of = |sign: char| first.chars().all(|it| it == sign);
         if is_of('#') || first.starts_with("##") || first.starts_with(";;;") || first == ";;" {
             return None;
         }
-        let (line, comment) = line.split_at(comment_at(line));
-        let line = trim(line);
-        let Some((head, tail)) = line.split_once('\t') else {
-            let mut rest = fields(line);
-            return Some(Self {
-                word: rest.by_ref().take(1).collect(),
-                rest: rest.collect(),
-                has_tab: false,
-                has_column: false,
-                has_cell: false,
-                comment,
-            });
-        };
+        let (text, comment) = text.split_at(comment_at(text));
+        let text = trim(text);
+        let (head, tail) = text.split_once('\t').unwrap_or((text, ""));
+        let has_tab = head.len() < text.len();
         let mut word: Vec<&str> = fields(head).collect();
         let is_output =
             |at: usize| word[at].starts_with('[') && word[word.len() - 1].ends_with(']');
-        let are_columns = |&at: &usize| is_output(at) || word[at..].iter().all(|it| is_column(it));
+        let are_columns = |&at: &usize| {
+            !has_tab || is_output(at) || word[at..].iter().all(|field| is_column(field))
+        };
         let columns = (1..word.len()).find(are_columns).unwrap_or(word.len());
         let mut rest = word.split_off(columns);
-        let mut cells = tail
-            .split('\t')
-            .filter(|cell| fields(cell).next().is_some());
-        let is_field = cells.next().is_some_and(|cell| fields(cell).count() == 1);
-        let has_column = !rest.is_empty();
+        let has_column = has_tab && !rest.is_empty();
+        let cells = tail.split('\t').map(|cell| fields(cell).count());
+        let cells: Vec<usize> = cells.filter(|fields| *fields > 0).collect();
         rest.extend(fields(tail));
         Some(Self {
+            line,
             word,
-            has_column,
+            output: take_output(&mut rest),
             rest,
-            has_tab: true,
-            has_cell: is_field && cells.next().is_some(),
+            has_tab,
+            has_column,
+            has_cell: matches!(cells[..], [1, _, ..]),
             comment,
         })
     }
@@ -71,6 +68,26 @@ impl<'a> Entry<'a> {
             _ => count,
         }
     }
+
+    /// The number of these up to the last that has a point, 0 if none has.
+    pub(super) fn decimals(&self) -> usize {
+        let numbers = &self.rest[..self.numbers()];
+        let last = numbers.iter().rposition(|it| is_decimal(it));
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// The fields that are phonemes, whatever the layout is.
+    pub(super) fn phonemes(&self) -> &[&'a str] {
+        &self.rest[self.numbers()..]
+    }
+}
+
+/// Takes an output in brackets from the fields behind a word, and returns its first field.
+fn take_output<'a>(rest: &mut Vec<&'a str>) -> Option<&'a str> {
+    let first = *rest.first()?;
+    let end = rest.iter().position(|it| it.ends_with(']'))?;
+    let is_output = first.len() > 1 && first.starts_with('[') && end + 1 < rest.len();
+    is_output.then(|| rest.drain(..=end).next())?
 }
 
 /// The parts of a text that spaces and TABs divide.
@@ -97,12 +114,7 @@ pub(super) fn is_integer(field: &str) -> bool {
     field.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Whether a field is in brackets, as HTK writes the output of a word.
-fn is_bracket(field: &str) -> bool {
-    field.len() > 1 && field.starts_with('[') && field.ends_with(']')
-}
-
-/// Whether a field is none of a word before a TAB, nor a phoneme.
+/// Whether a field is none of a word before a TAB, nor a phoneme: a number, or in brackets, as HTK writes an output.
 pub(in crate::data::pair_file) fn is_column(field: &str) -> bool {
-    is_decimal(field) || is_bracket(field)
+    is_decimal(field) || field.len() > 1 && field.starts_with('[') && field.ends_with(']')
 }

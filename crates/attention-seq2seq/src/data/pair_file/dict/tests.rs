@@ -1,7 +1,7 @@
 use super::*;
 use crate::data::pair_file::{Columns, PairFile, PairFormat};
 use crate::error::Result;
-use crate::test_table::rows;
+use crate::tests::rows;
 
 fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
     let file = PairFile::from_bytes("cmu.dict", content);

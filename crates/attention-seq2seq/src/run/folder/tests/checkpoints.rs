@@ -54,25 +54,21 @@ fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
     let (_folder, run) = created();
     let mut journal = open(&run, None);
     add(&mut journal, 1, 1.0);
-    let epoch = epoch_of(2, 0.5);
-    let files = CheckpointFiles {
-        weights: Some(b"weights".to_vec()),
-        ..CheckpointFiles::of(b"average", b"optim")
-    };
     let clock = crate::run::TrainingClock {
         seconds: 1.25,
         validation_seconds: 0.5,
         steps: 7,
     };
-    let state = CheckpointState {
+    let files = CheckpointFiles {
+        weights: Some(b"weights".to_vec()),
         clock: Some(clock),
-        ..CheckpointState::default()
+        ..CheckpointFiles::of(b"average", b"optim")
     };
-    journal.add(epoch, state, &files).unwrap();
+    journal.add(epoch_of(2, 0.5), &files).unwrap();
     let journal = open(&run, Some(2));
     let read = journal.checkpoint(2).unwrap();
     assert_eq!(read.weights, files.weights);
-    assert_eq!(journal.state(2).clock, Some(clock));
+    assert_eq!(journal.clock(2), Some(clock));
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
     fs::remove_file(run.path().join("checkpoint/weights-2.bpk")).unwrap();
     assert_eq!(run.checkpoints().unwrap(), [1]);
@@ -109,13 +105,11 @@ fn nothing_is_forgotten_before_the_checkpoint_was_read() {
 
 /// Adds an epoch that ended within a row of refused steps.
 fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f64, model: &[u8]) {
-    let epoch = epoch_of(number, loss);
-    let state = CheckpointState {
+    let files = CheckpointFiles {
         refused,
-        ..CheckpointState::default()
+        ..CheckpointFiles::of(model, b"optim")
     };
-    let files = CheckpointFiles::of(model, b"optim");
-    journal.add(epoch, state, &files).unwrap();
+    journal.add(epoch_of(number, loss), &files).unwrap();
 }
 
 #[test]
@@ -190,9 +184,7 @@ fn the_model_is_the_epoch_with_the_best_of_the_figure_that_selects() {
             figures.valid.exact_match = 50.0 + is_best(2);
             figures.valid.bleu = Some(5.0 + is_best(3));
             let files = CheckpointFiles::of(b"model", b"optim");
-            journal
-                .add(figures, CheckpointState::default(), &files)
-                .unwrap();
+            journal.add(figures, &files).unwrap();
         }
         assert!(!run.is_chosen().unwrap());
         assert_eq!(run.keep_best().unwrap(), Some(best));

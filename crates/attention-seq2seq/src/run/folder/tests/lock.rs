@@ -5,13 +5,12 @@ use super::*;
 /// Every way to write into the folder of a run.
 fn writes(run: &RunDir, journal: &mut Journal<'_>) -> Vec<Result<()>> {
     let files = CheckpointFiles::of(b"model", b"optim");
-    let (epoch, state) = (epoch_of(2, 1.0), CheckpointState::default());
     vec![
         run.create(&config(), &vocabs()),
         run.save_config(&config()),
         run.keep_best().map(drop),
         journal.open(),
-        journal.add(epoch, state, &files),
+        journal.add(epoch_of(2, 1.0), &files),
     ]
 }
 
@@ -35,7 +34,7 @@ fn nothing_is_written_once_the_lock_is_lost() {
                             write there, so this one stopped), found ";
             assert_eq!(line, format!("{expected}{found}"));
         }
-        assert!(lock.check().is_err());
+        assert!(clone.check_lock().is_err());
         assert_eq!(fs::read(run.config_file()).unwrap(), before);
         assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
         // Who has none is not held up, nor who takes it anew.
