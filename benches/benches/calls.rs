@@ -1,6 +1,6 @@
 //! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside them the same
-//! call of Burn's operations, Burn's multi-head attention, and PyTorch. Last a step of location-sensitive attention, at
-//! the sizes of a Tacotron 2.
+//! call of Burn's operations, Burn's multi-head attention, and PyTorch. Last a step of location-sensitive attention, and
+//! 100 of them, at the sizes of a Tacotron 2.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
 
@@ -36,13 +36,8 @@ const KINDS: [&str; 5] = [
     "cached step",
     "cached batch",
 ];
-const LOCATION_STEP: Work = Work {
-    kind: "location step",
-    batch: BATCH,
-    queries: 1,
-    keys: 200,
-    units: 128,
-};
+/// Steps of location-sensitive attention and keys.
+const LOCATION_STEPS: [[usize; 2]; 4] = [[1, 100], [1, 200], [1, 400], [100, 200]];
 const FILTERS: usize = 32;
 /// Keys under a filter.
 const WIDTH: usize = 31;
@@ -154,7 +149,13 @@ fn works() -> Vec<Work> {
             }));
         }
     }
-    works.push(LOCATION_STEP);
+    works.extend(LOCATION_STEPS.map(|[queries, keys]| Work {
+        kind: "location step",
+        batch: BATCH,
+        queries,
+        keys,
+        units: 128,
+    }));
     works
 }
 
@@ -277,12 +278,12 @@ fn location_steps(inputs: &[Tensor<3>; 3], units: usize) -> Vec<(&'static str, C
     let score = &without.score;
     let of_floor = [&score.query, &score.key, &score.value].map(|layer| layer.weight.val());
     vec![
-        ("ours", step_of(ours, inputs, &of_ours)),
-        ("floor", step_of(without, inputs, &of_floor)),
+        ("ours", steps_of(ours, inputs, &of_ours)),
+        ("floor", steps_of(without, inputs, &of_floor)),
     ]
 }
 
-/// A first step. Keys are projected before, but where the gradients go through the projection.
+/// The steps of all queries. Keys are projected before, but where the gradients go through the projection.
 fn step_of<A: StatefulAttention + 'static>(
     attention: A,
     inputs: &[Tensor<3>; 3],
@@ -295,7 +296,13 @@ fn step_of<A: StatefulAttention + 'static>(
     call(inputs.clone(), parameters, move |[query, keys, values]| {
         let memory = prepared.clone();
         let memory = memory.unwrap_or_else(|| setup(&attention, keys, values));
-        let state = attention.initial_state(&memory);
-        attention.step(query, &memory, state).0
+        let mut state = attention.initial_state(&memory);
+        let mut contexts = Vec::new();
+        for query in query.chunk(query.dims()[1], 1) {
+            let (context, next) = attention.step(query, &memory, state);
+            contexts.push(context);
+            state = next;
+        }
+        Tensor::cat(contexts, 1)
     })
 }

@@ -15,7 +15,7 @@ use attention_benches::report::Report;
 use attention_benches::tensors::{Call, call, random};
 use attention_core::Mask;
 use attention_core::functional::{
-    AttentionOptions, RowOfScores, ScoreMod, additive_attention, dot_product_attention,
+    AttentionOptions, RowOfScores, VectorMod, additive_attention, dot_product_attention,
     pairwise_attention, pairwise_score,
 };
 use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, Simd};
@@ -81,40 +81,31 @@ impl PairwiseFormula for LeakyRelu {
     }
 }
 
-/// `cap tanh(score / cap)`, as a loop that vectorizes: `tanh` by powers of `e`.
+/// `cap tanh(score / cap)`
 #[derive(Debug)]
 struct SoftCap;
 
 impl SoftCap {
-    /// `tanh(x)` within 2e-7, by the quotient that is its continued fraction.
-    fn tanh(x: f32) -> f32 {
-        let x = x.clamp(-7.9, 7.9);
-        let square = x * x;
-        let numerator = 1.0
-            + square
-                * (1.345_031_3e-1
-                    + square
-                        * (3.578_620_5e-3 + square * (2.201_677e-5 + square * 1.541_798_5e-8)));
-        let denominator = 1.0
-            + square
-                * (4.678_364e-1
-                    + square * (2.619_084_2e-2 + square * (3.423_029e-4 + square * 8.594_93e-7)));
-        x * numerator / denominator
+    /// `tanh(score / cap)`
+    #[inline(always)]
+    fn tanh<S: Simd<f32>>(simd: S, scores: S::V) -> S::V {
+        let [one, two] = [1.0, 2.0].map(|x| simd.splat(x));
+        let double = simd.mul(scores, simd.splat(2.0 / CAP));
+        let power = simd.exp(simd.min(simd.splat(40.0), double));
+        simd.neg_mul_add(two, simd.reciprocal(simd.add(power, one)), one)
     }
 }
 
-impl ScoreMod for SoftCap {
-    fn modify(&self, scores: &mut [f32], _at: RowOfScores) {
-        scores
-            .iter_mut()
-            .for_each(|score| *score = CAP * Self::tanh(*score / CAP));
+impl VectorMod for SoftCap {
+    #[inline(always)]
+    fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, _at: RowOfScores) -> S::V {
+        simd.mul(simd.splat(CAP), Self::tanh(simd, scores))
     }
 
-    fn gradient(&self, scores: &[f32], gradients: &mut [f32], _at: RowOfScores) {
-        for (gradient, score) in gradients.iter_mut().zip(scores) {
-            let tanh = Self::tanh(score / CAP);
-            *gradient *= 1.0 - tanh * tanh;
-        }
+    #[inline(always)]
+    fn derivative<S: Simd<f32>>(&self, simd: S, scores: S::V, _at: RowOfScores) -> S::V {
+        let tanh = Self::tanh(simd, scores);
+        simd.neg_mul_add(tanh, tanh, simd.splat(1.0))
     }
 }
 

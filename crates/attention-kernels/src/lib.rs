@@ -40,7 +40,7 @@ pub use inputs::{AttentionInputs, Score};
 pub use modifiers::{ModifierGradients, ScoreModifiers};
 pub use pairwise::{PairwiseKernel, PairwiseTerm};
 pub use rotate::{PairLayout, Rotation};
-pub use score_mod::{RowOfScores, ScoreMod};
+pub use score_mod::{RowOfScores, ScoreMod, VectorMod};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, LogSumExp};
 

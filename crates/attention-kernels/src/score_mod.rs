@@ -4,7 +4,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use cpu_kernels::Real;
+use cpu_kernels::simd::{Job, Simd};
+use cpu_kernels::{Float, Level, Real};
 
 use crate::HeadIndex;
 use crate::tiles::KEY_STRIDE;
@@ -21,6 +22,68 @@ pub trait ScoreMod: Debug + Send + Sync {
     /// From the scores as [`modify`](Self::modify) was given them and the gradients of what it made of them, in
     /// `gradients`, to their own gradients.
     fn gradient(&self, scores: &[f32], gradients: &mut [f32], at: RowOfScores);
+}
+
+/// A [`ScoreMod`] of vectors of neighbouring keys, compiled for each instruction set, as a
+/// [`PairwiseTerm`](crate::PairwiseTerm) is. Both methods are `#[inline(always)]`.
+pub trait VectorMod: Debug + Send + Sync {
+    /// The changed scores.
+    fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
+
+    /// Their derivatives.
+    fn derivative<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
+}
+
+impl<T: VectorMod> ScoreMod for T {
+    fn modify(&self, scores: &mut [f32], at: RowOfScores) {
+        let job = Change {
+            by: self,
+            before: None,
+            to: scores,
+            at,
+        };
+        f32::dispatch(Level::current(), job);
+    }
+
+    fn gradient(&self, scores: &[f32], gradients: &mut [f32], at: RowOfScores) {
+        let job = Change {
+            by: self,
+            before: Some(scores),
+            to: gradients,
+            at,
+        };
+        f32::dispatch(Level::current(), job);
+    }
+}
+
+/// Scores to change, or gradients beside the scores that were.
+struct Change<'a, T> {
+    by: &'a T,
+    before: Option<&'a [f32]>,
+    to: &'a mut [f32],
+    at: RowOfScores,
+}
+
+impl<T: VectorMod> Job<f32> for Change<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<f32>>(self, simd: S) {
+        let mut at = self.at;
+        let mut before = self.before.map(|before| before.chunks(S::LANES));
+        for to in self.to.chunks_mut(S::LANES) {
+            let vector = simd.load_partial(to);
+            let changed = match before.as_mut().and_then(Iterator::next) {
+                Some(before) => {
+                    let scores = simd.load_partial(before);
+                    simd.mul(vector, self.by.derivative(simd, scores, at))
+                }
+                None => self.by.value(simd, vector, at),
+            };
+            simd.store_partial(changed, to);
+            at.first_key += S::LANES;
+        }
+    }
 }
 
 /// The place of some scores of one query.

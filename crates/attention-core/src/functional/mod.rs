@@ -34,7 +34,7 @@ pub use attention::{
     AttentionSteps, additive_attention, additive_attention_steps, dot_product_attention,
     dot_product_attention_steps, pairwise_attention,
 };
-pub use attention_kernels::{RowOfScores, ScoreMod};
+pub use attention_kernels::{RowOfScores, ScoreMod, VectorMod};
 pub use options::AttentionOptions;
 pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score, pairwise_score};

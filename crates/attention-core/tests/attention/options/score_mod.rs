@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use attention_core::functional::{
-    AttentionOptions, RowOfScores, ScoreMod, additive_attention, dot_product_attention,
+    AttentionOptions, RowOfScores, ScoreMod, VectorMod, additive_attention, dot_product_attention,
 };
+use attention_core::score::Simd;
 use attention_core::{DotProductAttentionConfig, Mask, MultiHeadAttentionConfig};
 use attention_tests::{Array, assert_close, assert_says, device, masks, panic_message};
 use burn::tensor::{DType, Device, Tensor};
@@ -25,6 +26,34 @@ impl ScoreMod for SoftCap {
             let tanh = (score / self.0).tanh();
             *gradient *= 1.0 - tanh * tanh;
         }
+    }
+}
+
+/// The same of vectors.
+#[derive(Debug)]
+struct VectorCap(f32);
+
+impl VectorCap {
+    #[inline(always)]
+    fn tanh<S: Simd<f32>>(&self, simd: S, scores: S::V) -> S::V {
+        let [one, two, most] = [1.0, 2.0, 40.0].map(|x| simd.splat(x));
+        let double = simd.mul(scores, simd.splat(2.0 / self.0));
+        let power = simd.exp(simd.min(most, double));
+        simd.neg_mul_add(two, simd.reciprocal(simd.add(power, one)), one)
+    }
+}
+
+impl VectorMod for VectorCap {
+    #[inline(always)]
+    fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V {
+        assert!(at.first_key < SHAPE[3]);
+        simd.mul(simd.splat(self.0), self.tanh(simd, scores))
+    }
+
+    #[inline(always)]
+    fn derivative<S: Simd<f32>>(&self, simd: S, scores: S::V, _at: RowOfScores) -> S::V {
+        let tanh = self.tanh(simd, scores);
+        simd.neg_mul_add(tanh, tanh, simd.splat(1.0))
     }
 }
 
@@ -110,14 +139,17 @@ fn a_cap_of_ones_own_is_the_soft_cap() {
                 soft_cap: Some(0.7),
                 ..Default::default()
             };
-            let own = AttentionOptions::from(mask).with_score_mod(SoftCap(0.7));
-            let [expected, actual] = [&by_option, &own]
+            let own = AttentionOptions::from(mask.clone()).with_score_mod(SoftCap(0.7));
+            let of_vectors = AttentionOptions::from(mask).with_score_mod(VectorCap(0.7));
+            let [expected, actual, by_vectors] = [&by_option, &own, &of_vectors]
                 .map(|options| rows.run(|[q, k, v]| dot_product_attention(q, k, v, options)));
             assert_all_close(name, &actual, &expected, 1e-5);
-            let [expected, actual] = [&by_option, &own].map(|options| {
+            assert_all_close(name, &by_vectors, &expected, 1e-5);
+            let [expected, actual, by_vectors] = [&by_option, &own, &of_vectors].map(|options| {
                 rows.run(|[q, k, v]| additive_attention(q, k, v, weight.clone(), options))
             });
             assert_all_close(name, &actual, &expected, 1e-5);
+            assert_all_close(name, &by_vectors, &expected, 1e-5);
         }
     });
 }
