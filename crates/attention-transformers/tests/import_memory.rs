@@ -72,9 +72,9 @@ fn write_safetensors(path: &Path) {
         format!(r#""{name}":{{"dtype":"F32","shape":[{rows},{columns}],"data_offsets":{offsets}}}"#)
     };
     let tensors = [
-        ("W_q.weight", QUERY),
-        ("W_k.weight", KEY),
-        ("w_v.weight", VALUE),
+        ("attention.W_q.weight", QUERY),
+        ("attention.W_k.weight", KEY),
+        ("attention.w_v.weight", VALUE),
         ("other", [8_192, 8_192]),
     ];
     let entries: Vec<String> = tensors.into_iter().map(&mut entry).collect();
@@ -103,11 +103,11 @@ fn write_checkpoint(path: &Path) {
     let tensors = [
         ("other", whole("0", wide)),
         (
-            "W_q.weight",
+            "attention.W_q.weight",
             view("0", wide[0] * wide[1], 100, QUERY, WIDTH),
         ),
-        ("W_k.weight", whole("1", KEY)),
-        ("w_v.weight", whole("2", VALUE)),
+        ("attention.W_k.weight", whole("1", KEY)),
+        ("attention.w_v.weight", whole("2", VALUE)),
     ];
     let zeros = [wide, KEY, VALUE].map(|[rows, columns]| vec![0; 4 * rows * columns]);
     let storages = [
@@ -131,7 +131,11 @@ fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
     for write in [write_safetensors, write_checkpoint] {
         write(&path);
         let device = &device::plain()[0];
-        let load = || d2l::pytorch::ADDITIVE.load(&path, "", device).unwrap();
+        let load = || {
+            d2l::pytorch::ADDITIVE
+                .load(&path, "attention.", device)
+                .unwrap()
+        };
         let (attention, extra) = counted(load);
         let len = std::fs::metadata(&path).unwrap().len();
         println!("{extra} bytes for {BYTES} of a file of {len}");

@@ -1,10 +1,7 @@
 //! Files of PyTorch's fill modules whatever the layout of their linear layers in records, and keep what is attached to
 //! a parameter.
 
-use attention_core::{
-    AdditiveAttention, AdditiveAttentionConfig, DotProductScore, MultiHeadAttention,
-    MultiHeadAttentionConfig,
-};
+use attention_core::{DotProductScore, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_import::{load_multi_head_attention, load_recurrent};
 use attention_tests::{device, parameters, reference, reference_path};
 use attention_transformers::torch::load_transformer_encoder_layer;
