@@ -284,7 +284,7 @@ fn location_steps(inputs: &[Tensor<3>; 3], units: usize) -> Vec<(&'static str, C
 }
 
 /// The steps of all queries. Keys are projected before, but where the gradients go through the projection.
-fn step_of<A: StatefulAttention + 'static>(
+fn steps_of<A: StatefulAttention + 'static>(
     attention: A,
     inputs: &[Tensor<3>; 3],
     parameters: &[Tensor<2>],
@@ -298,7 +298,8 @@ fn step_of<A: StatefulAttention + 'static>(
         let memory = memory.unwrap_or_else(|| setup(&attention, keys, values));
         let mut state = attention.initial_state(&memory);
         let mut contexts = Vec::new();
-        for query in query.chunk(query.dims()[1], 1) {
+        let steps = query.dims()[1];
+        for query in query.chunk(steps, 1) {
             let (context, next) = attention.step(query, &memory, state);
             contexts.push(context);
             state = next;
