@@ -123,7 +123,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     device.seed(5);
     use_it(&device)?;
-    train_it(&device)
+    train_it(&device)?;
+    compare(&device)
 }
 
 // ANCHOR: use
@@ -153,15 +154,16 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let context = attention.forward(heads(queries), heads(keys), heads(values), Mask::causal());
     assert_eq!(context.dims(), [2, 3, 4, 2]);
     println!("masks, memory and heads: as with any scoring function");
-    // ANCHOR_END: use
-    compare(attention, device)
+    Ok(())
 }
+// ANCHOR_END: use
 
 /// The term is right, and the score the one of tensor operations.
-fn compare(fused: Attention<FusedDistanceScore>, device: &Device) -> Result<(), Box<dyn Error>> {
+fn compare(device: &Device) -> Result<(), Box<dyn Error>> {
     // ANCHOR: check
     check_term(&Distance, &Device::flex())?;
     // ANCHOR_END: check
+    let fused = Attention::new(FusedDistanceScore::new(6, 3, 8, device), 0.0);
     let FusedDistanceScore { query, key } = fused.score.clone();
     let by_tensors = Attention::new(DistanceScore { query, key }, 0.0);
     let random = |len, size| Tensor::<3>::random([2, len, size], Distribution::Default, device);
