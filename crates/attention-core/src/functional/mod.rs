@@ -52,4 +52,4 @@ pub(crate) use padding::{fill_keyless, fill_masked};
 pub(crate) use project::project;
 pub(crate) use shared::SharedTensor;
 pub(crate) use sizes::{Sizes, assert_batch};
-pub(crate) use weights::drop_weights;
+pub(crate) use weights::{drop_weights, step_context};

@@ -7,7 +7,10 @@ use burn_fused_layers::harness::wide::in_wide;
 
 use super::key_heads::assert_divides;
 use crate::mask::Mask;
-use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs, dropped};
+use crate::memory::Memory;
+use crate::ops::{
+    AttentionOps, MaskedSoftmaxInputs, StepContextInputs, WeightedSumInputs, dropped,
+};
 use crate::rank::{from_four_axes, to_four_axes};
 
 /// Softmax over the last axis, restricted to the keys that `mask` leaves.
@@ -94,4 +97,18 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
         values: values.into_dispatch(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::weighted_sum(inputs))
+}
+
+/// The context of a step, `[batch, 1, 1, value_size]`, from its weights `[batch, 1, 1, keys]`, of the type of the values.
+pub(crate) fn step_context(weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
+    if memory.values.dims().contains(&0) {
+        return weighted_sum(weights, memory.read_values(), &memory.mask);
+    }
+    let inputs = StepContextInputs {
+        mask: memory.mask.resolve(weights.dims(), &weights.device()),
+        weights: weights.into_dispatch(),
+        values: memory.read_values().into_dispatch(),
+        shared_values: memory.shared_gradients().map(|shared| shared.values),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::step_context(inputs))
 }

@@ -11,7 +11,7 @@ use burn_fused_layers::harness::operations::operations;
 
 use super::{
     additive_score, attention, dot_product_score, fill_padding, location_score, masked_softmax,
-    pack_additive_keys, rotate, weighted_sum,
+    pack_additive_keys, rotate, step_context, weighted_sum,
 };
 
 /// The inputs of each operation.
@@ -24,6 +24,7 @@ pub(crate) mod inputs {
     pub use crate::ops::masked_softmax::MaskedSoftmaxInputs;
     pub use crate::ops::pack_additive_keys::PackAdditiveKeysInputs;
     pub use crate::ops::rotate::RotateInputs;
+    pub use crate::ops::step_context::StepContextInputs;
     pub use crate::ops::weighted_sum::WeightedSumInputs;
 }
 use inputs::*;
@@ -67,6 +68,11 @@ operations! {
         fn location_score(LocationScoreInputs) -> FloatTensor
             saves [LocationScoreInputs<B>; 5], definition location_score::composed::forward;
             cpu [location_score::cpu]
+
+        /// `context[b,:] = sum_j weights[b,j] values[b,j,:]` over the keys that are not masked, one query at a time.
+        fn step_context(StepContextInputs) -> FloatTensor
+            saves [StepContextInputs<B>; 2], definition step_context::composed;
+            cpu [step_context::cpu]
 
         /// Softmax over the keys that each query attends to; masked weights are 0, and so is a row without any key.
         fn masked_softmax(MaskedSoftmaxInputs) -> FloatTensor

@@ -47,6 +47,7 @@ mod pack_additive_keys;
 mod rotate;
 mod score_modifiers;
 mod score_weights;
+mod step_context;
 mod weighted_sum;
 
 pub(crate) use attention_ops::inputs;

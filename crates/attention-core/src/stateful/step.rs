@@ -7,7 +7,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::wide;
 
 use crate::attention::AttentionOutput;
-use crate::functional::{drop_weights, fill_keyless, fill_masked, fill_padding, weighted_sum};
+use crate::functional::{drop_weights, fill_keyless, fill_masked, fill_padding, step_context};
 use crate::mask::Mask;
 use crate::memory::{Memory, SharedMemory};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
@@ -120,10 +120,10 @@ pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) ->
 
 /// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
 pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
-    let values = memory.read_values();
-    let [weights, used] = [weights, used].map(|weights| weights.cast(values.dtype()));
+    let dtype = memory.values.dtype();
+    let [weights, used] = [weights, used].map(|weights| weights.cast(dtype));
     AttentionOutput {
-        context: from_four_axes(weighted_sum(used, values, memory.mask())),
+        context: from_four_axes(step_context(used, memory)),
         weights: from_four_axes(weights),
     }
 }

@@ -1,0 +1,60 @@
+//! By the definition, and with a backward pass that leaves the gradient of the values for the end of all steps.
+
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::deferred_gradients::Deferral;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::wide::wide;
+
+use super::StepContextInputs;
+use crate::ops::deferred_pairs::DeferredPairs;
+use crate::ops::fill_padding::fill_rows_without_key;
+use crate::ops::host::{CpuBackend, readable};
+use crate::ops::masked::Masked;
+
+/// The context, and the inputs for the backward pass.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: StepContextInputs<B>,
+) -> (FloatTensor<B>, StepContextInputs<B>) {
+    let inputs = readable(inputs);
+    (super::composed::<B>(inputs.clone()), inputs)
+}
+
+/// The gradients of weights and values that are wanted.
+pub(in crate::ops) fn backward<B: CpuBackend>(
+    inputs: StepContextInputs<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<2>,
+) -> [Gradient<B>; 2] {
+    let StepContextInputs {
+        weights,
+        values,
+        mask,
+        ..
+    } = inputs;
+    let [_, _, num_keys, _] = values.shape().dims();
+    let masked = Masked::<B>::new(mask.clone(), num_keys, &weights);
+    let gradient = fill_rows_without_key::<B>(gradient, &mask, num_keys);
+    let transposed = |tensor: &FloatTensor<B>| B::float_swap_dims(tensor.clone(), 2, 3);
+    let of_weights = match asked.wanted[0] {
+        true => {
+            let products = B::float_matmul(gradient.clone(), transposed(&values));
+            Gradient::Whole(masked.fill(products, 0.0))
+        }
+        false => Gradient::Absent,
+    };
+    let weights = masked.fill(weights, 0.0);
+    let of_values = match (asked.wanted[1], asked.deferral) {
+        (false, _) => Gradient::Absent,
+        (true, Deferral::Allowed) => {
+            let dtype = wide(weights.dtype());
+            Gradient::Deferred(Box::new(DeferredPairs::Products {
+                factor: 1.0,
+                pairs: B::contiguous(B::float_cast(weights, dtype.into())),
+                queries: B::readable(gradient),
+            }))
+        }
+        (true, _) => Gradient::Whole(B::float_matmul(transposed(&weights), gradient)),
+    };
+    [of_weights, of_values]
+}
