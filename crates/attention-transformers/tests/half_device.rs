@@ -48,7 +48,10 @@ fn embeddings_have_length_1() {
         // Means, or lengths, far from 0.
         let half = parameters::changed(model, |path, value| match path.rsplit('.').next() {
             Some("beta") => value.map(|_| 7.0),
-            Some("gamma") if order == NormOrder::Pre => value.map(|_| 48.0),
+            // Of the last norm: larger scores would make a softmax that rounding turns over.
+            Some("gamma") if order == NormOrder::Pre && !path.contains("layers") => {
+                value.map(|_| 48.0)
+            }
             _ => value,
         });
         let single = parameters::cast(half.clone(), DType::F32);
@@ -61,7 +64,7 @@ fn embeddings_have_length_1() {
                 format!("{pooling:?}"),
                 &got,
                 &expected,
-                64.0 * epsilon(DType::F16),
+                32.0 * epsilon(DType::F16),
             );
             for vector in got.data.chunks(48) {
                 let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
