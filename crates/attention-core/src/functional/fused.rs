@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::backend::Dispatch;
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{DType, Device, Tensor, assert_shape};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
@@ -53,7 +53,9 @@ impl FusedScore {
     /// Whether functions of the user's own, if there are any, are known to what runs attention of queries like these.
     pub(crate) fn runs(&self, modifiers: &Modifiers, queries: &Tensor<4>) -> bool {
         let is_own = matches!(self, Self::Pairwise { .. }) || modifiers.score_mod.is_some();
-        !is_own || runs_on_host(self.name(), &queries.device(), queries.dtype())
+        // Scores are changed in f32.
+        let is_wide = queries.dtype() == DType::F64 && modifiers.score_mod.is_some();
+        !is_own || !is_wide && runs_on_host(self.name(), &queries.device(), queries.dtype())
     }
 }
 
