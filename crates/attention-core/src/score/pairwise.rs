@@ -7,6 +7,9 @@ pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 /// A [`PairwiseTerm`], for the kernels of the CPU, and its definition in tensor operations, for all other devices and
 /// for calls that no kernel computes: weights asked for, other normalizers than softmax.
 ///
+/// Every term is a [`PairwiseKernel`] by itself. Gradients go through either path, to the weight and the projections,
+/// too. The kernels are compiled in the crate that has the term: give it `opt-level = 3` in its dev profile.
+///
 /// [`check_term`](super::check_term) compares the two, and the derivatives with both.
 ///
 /// ```

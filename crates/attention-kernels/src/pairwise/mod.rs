@@ -32,7 +32,7 @@ use cpu_kernels::simd::Simd;
 /// ```
 /// use attention_kernels::{PairwiseTerm, Real, Simd};
 ///
-/// /// `max(x, slope x)` of `x = q + k`: the score of GATv2, Brody et al. 2022.
+/// /// `max(x, slope x)` of `x = q + k`, for a slope in `[0, 1]`: the score of GATv2, Brody et al. 2022.
 /// #[derive(Debug)]
 /// struct LeakyRelu {
 ///     slope: f64,
@@ -58,6 +58,6 @@ pub trait PairwiseTerm: Debug + Send + Sync + 'static {
     /// `f(q, k)`
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V;
 
-    /// `df/dq` and `df/dk`
+    /// `df/dq` and `df/dk`; at a kink, anything between the derivatives of its two sides.
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2];
 }
