@@ -97,13 +97,10 @@ impl ScoringFunction for FusedDistanceScore {
     fn kernel(&self) -> ScoreKernel {
         let [_, num_hiddens] = self.key.weight.dims();
         let scale = 1.0 / (num_hiddens as f64).sqrt();
+        let options = (&self.key.weight.device(), self.key.weight.dtype());
         ScoreKernel::Pairwise {
             term: Arc::new(Distance),
-            weight: Some(Tensor::full(
-                [num_hiddens],
-                scale,
-                &self.key.weight.device(),
-            )),
+            weight: Some(Tensor::full([num_hiddens], scale, options)),
         }
     }
 }

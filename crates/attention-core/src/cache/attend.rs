@@ -210,11 +210,12 @@ fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
     let of_keys = |bias: &Tensor<4>| bias.dims()[3] > 1;
     let names_keys = !options.mask.is_none()
         || options.relative_bias.is_some()
+        || options.score_mod.is_some()
         || options.bias.as_ref().is_some_and(of_keys);
     assert!(
         !names_keys || cache.window.is_none(),
-        "forward_cached: no mask, relative bias or bias of more than one key expected with a cache that has a \
-         window, whose keys move"
+        "forward_cached: no mask, relative bias, bias of more than one key or score_mod expected with a cache that \
+         has a window, whose keys move"
     );
 }
 
@@ -231,9 +232,10 @@ fn check_uneven(options: &AttentionOptions) {
 /// # Panics
 /// If an option has something of each example, for a score that takes the examples by themselves.
 fn check_of_each_example(options: &AttentionOptions, has_extra_keys: bool) {
+    let names_places = !options.mask.is_none() || options.score_mod.is_some();
     assert!(
-        options.mask.is_none() && options.bias.is_none() && !has_extra_keys,
-        "forward_cached: no mask, bias or extra keys expected with examples of different lengths and a score \
-         that adds terms of positions itself"
+        !names_places && options.bias.is_none() && !has_extra_keys,
+        "forward_cached: no mask, bias, score_mod or extra keys expected with examples of different lengths and a \
+         score that adds terms of positions itself"
     );
 }

@@ -109,7 +109,15 @@ pub fn pairwise_score(
     let [_, key_heads, num_keys, _] = keys.dims();
     assert_shape!(keys, [batch, key_heads, num_keys, num_hiddens]);
     assert_divides(NAME, key_heads, heads);
-    let others = [Argument::floats("keys", &keys)];
+    if let Some(weight) = &weight {
+        assert_shape!(weight, [num_hiddens]);
+    }
+    let of_weight = weight
+        .as_ref()
+        .map(|weight| Argument::floats("weight", weight));
+    let others = [Argument::floats("keys", &keys)]
+        .into_iter()
+        .chain(of_weight);
     assert_together(NAME, Argument::floats("queries", &queries), others);
     let queries = widened(queries);
     let shape = [batch, heads, num_queries, num_keys];
@@ -118,18 +126,21 @@ pub fn pairwise_score(
     }
     let keys = repeat_key_heads(widened(keys), heads);
     let mut rows = [queries.unsqueeze_dim(3), keys.unsqueeze_dim(2)];
-    if !mask.is_none() {
+    let masked = (!mask.is_none()).then(|| {
         // A gradient of 0 is multiplied by what a masked pair holds.
         let zeros = Tensor::zeros(shape, &rows[0].device());
         let masked = fill_masked(zeros, mask, 1.0).greater_elem(0.5);
         let all = [batch, heads, num_queries, num_keys, num_hiddens];
-        let masked = masked.unsqueeze_dim::<5>(4).expand(all);
-        rows = rows.map(|rows| rows.expand(all).mask_fill(masked.clone(), 0.0));
-    }
+        masked.unsqueeze_dim::<5>(4).expand(all)
+    });
+    let fill = |tensor: Tensor<5>| match &masked {
+        Some(masked) => tensor.expand(masked.dims()).mask_fill(masked.clone(), 0.0),
+        None => tensor,
+    };
+    rows = rows.map(fill);
     let [queries, keys]: [Tensor<5>; 2] = rows;
-    let mut terms = term.compose(queries, keys);
+    let mut terms = fill(term.compose(queries, keys));
     if let Some(weight) = weight {
-        assert_shape!(weight, [num_hiddens]);
         terms = terms * widened(weight.reshape([1, 1, 1, 1, num_hiddens]));
     }
     fill_masked(terms.sum_dim(4).squeeze_dim(4), mask, 0.0)

@@ -6,8 +6,8 @@ use super::Mask;
 
 impl Mask {
     /// Query `i` of head `h` of example `b` attends to key `j` where `attends(b, h, i, j)`; asked once, here. Where the
-    /// keys of every query are neighbours, and the heads agree, the mask is [intervals](Self::intervals), else
-    /// [dense](Self::keep). PyTorch's `create_block_mask`.
+    /// keys of each of several queries are neighbours, and the heads agree, the mask is [intervals](Self::intervals),
+    /// else [dense](Self::keep). PyTorch's `create_block_mask`.
     ///
     /// # Shapes
     /// - shape `[batch, heads, queries, keys]`; a batch or heads of 1 stand for all
@@ -46,7 +46,8 @@ impl Mask {
         let rows = |head: &&[bool]| head.chunks(keys).map(interval).collect();
         let first_heads = of_heads.iter().step_by(heads);
         let bounds: Option<Vec<Vec<[usize; 2]>>> = first_heads.map(rows).collect();
-        match bounds.filter(|_| heads_agree) {
+        // What one query says for all is known of keys before queries are.
+        match bounds.filter(|_| heads_agree && queries > 1) {
             Some(bounds) => Self::intervals(&bounds),
             None => Self::keep(Tensor::<4, Bool>::from_data(
                 TensorData::new(keep, shape),

@@ -138,7 +138,7 @@ fn derivatives(
             moved.collect()
         };
         let [below, above] = [-1.0, 1.0].map(steps);
-        let (low, middle, high) = (values(&below), values(pairs), values(&above));
+        let [low, middle, high] = [values(&below), values(pairs), values(&above)];
         let slopes = (0..pairs.len()).map(|at| {
             let slope = |from: f64, to: f64, x: f64, y: f64| (to - from) / (y - x);
             let x = [below[at][side], pairs[at][side], above[at][side]];
@@ -146,11 +146,14 @@ fn derivatives(
                 slope(low[at], middle[at], x[0], x[1]),
                 slope(middle[at], high[at], x[1], x[2]),
             ];
-            [
-                lanes[at][1 + side],
-                sides[0].min(sides[1]),
-                sides[0].max(sides[1]),
-            ]
+            let found = lanes[at][1 + side];
+            if ![&low, &middle, &high]
+                .iter()
+                .all(|values| values[at].is_finite())
+            {
+                return [found; 3]; // Beside a pole, or where there is no value, differences tell nothing.
+            }
+            [found, sides[0].min(sides[1]), sides[0].max(sides[1])]
         });
         worst(part, pairs, slopes, tolerance)
     })
@@ -172,20 +175,19 @@ fn worst(
             } else {
                 found.max(low).min(high)
             };
-            let error = (found - expected).abs() / expected.abs().max(1.0);
-            (
-                if error.is_nan() && !expected.is_nan() {
-                    f64::INFINITY
-                } else {
-                    error
-                },
-                TermError {
-                    part,
-                    at,
-                    expected,
-                    found,
-                },
-            )
+            let error = match (found.is_nan(), expected.is_nan()) {
+                (true, true) => 0.0,
+                (true, false) | (false, true) => f64::INFINITY,
+                _ if found == expected => 0.0,
+                _ => (found - expected).abs() / expected.abs().max(1.0),
+            };
+            let worst = TermError {
+                part,
+                at,
+                expected,
+                found,
+            };
+            (error, worst)
         });
     let (error, worst) = errors.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (error > tolerance).then_some(worst)

@@ -249,6 +249,50 @@ impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
     }
 }
 
+/// `q^0.5 k`, of which half of the numbers tried are NaN, with a right derivative by the key and perhaps another by the
+/// query.
+#[derive(Debug)]
+struct Root<const WRONG: bool>;
+
+impl<const WRONG: bool> Root<WRONG> {
+    /// By lanes: vectors have no square root.
+    #[inline(always)]
+    fn root<E: Real, S: Simd<E>>(simd: S, query: S::V) -> S::V {
+        let mut lanes = [E::ZERO; 16];
+        simd.store(query, &mut lanes);
+        let lanes = lanes.map(|lane| E::from_f64(lane.to_f64().sqrt()));
+        simd.load(&lanes)
+    }
+}
+
+impl<const WRONG: bool> PairwiseTerm for Root<WRONG> {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        simd.mul(Self::root(simd, query), key)
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let root = Self::root(simd, query);
+        let half = simd.mul(simd.splat(E::from_f64(if WRONG { 0.7 } else { 0.5 })), key);
+        [simd.add_quotient(half, root, simd.zero()), root]
+    }
+}
+
+impl<const WRONG: bool> PairwiseFormula for Root<WRONG> {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        queries.sqrt() * keys
+    }
+}
+
+#[test]
+fn a_term_may_have_no_value_somewhere() {
+    let device = Device::flex();
+    assert_eq!(check_term(&Root::<false>, &device), Ok(()));
+    let error = check_term(&Root::<true>, &device).unwrap_err();
+    assert_eq!(error.part, "derivative by the query", "{error}");
+}
+
 #[test]
 fn a_wrong_part_of_a_term_is_named() {
     let device = Device::flex();

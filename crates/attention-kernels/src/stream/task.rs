@@ -259,7 +259,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
                 .multiply(simd, from_above, within, &mut self.gradient);
         }
         self.weights_and_score_gradient(simd, attention, tile);
-        if let Some(score_mod) = attention.modifiers.score_mod {
+        let score_mod = attention.modifiers.score_mod;
+        if let Some(score_mod) = score_mod.filter(|_| wanted.through_scores()) {
             let rows = (tile.head.query, tile.queries.clone(), tile.keys.clone());
             through(score_mod, rows, &mut self.before, &mut self.gradient);
         }

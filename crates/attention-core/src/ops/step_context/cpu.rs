@@ -54,7 +54,11 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
                 queries: B::readable(gradient),
             }))
         }
-        (true, _) => Gradient::Whole(B::float_matmul(transposed(&weights), gradient)),
+        // Of a masked key it is 0 whatever the gradient holds.
+        (true, _) => {
+            let products = B::float_matmul(transposed(&weights), gradient);
+            Gradient::Whole(masked.fill_padding(products))
+        }
     };
     [of_weights, of_values]
 }
