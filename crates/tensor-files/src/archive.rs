@@ -1,34 +1,21 @@
-//! Zip archives: of `torch.save` since PyTorch 1.6 and of TorchScript, of `torch.export`, of Keras and of NumPy.
+//! Zip archives: their entries, stored or compressed.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, copy, sink};
 use std::ops::Range;
-use std::rc::Rc;
 
 use zip::read::{ArchiveOffset, Config, ZipFile};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive, ZipReadOptions};
 
-use crate::exported;
+use crate::element_type::BIG_ENDIAN;
 use crate::foreign::{self, DISTRIBUTED};
-#[cfg(feature = "hdf5")]
-use crate::hdf5;
-use crate::input::Input;
-use crate::npy;
-use crate::objects::{self, BIG_ENDIAN, Elements};
-use crate::pickle::Pickle;
-use crate::stored::{Place, Tensors};
 use crate::text::shown;
 
 /// The longest pickle or JSON: names and shapes of some hundred thousand tensors. A compressed one could be of any
 /// length.
 pub(crate) const MAX_HEADER: u64 = 64 << 20;
-
-/// The entry of a `.keras` that has the weights.
-#[cfg(feature = "hdf5")]
-const KERAS: &str = "model.weights.h5";
 
 /// The longest entry that is one word.
 const MAX_WORD: u64 = 64;
@@ -51,36 +38,8 @@ pub(crate) enum Contents {
     Compressed { index: usize },
 }
 
-/// The tensors of an archive, whose entries tell what wrote it.
-pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
-    let mut archive = Archive::open(file)?;
-    if archive.find_root("data.pkl")? {
-        return archive.pickled();
-    }
-    if archive.find_root(exported::CONFIG)? {
-        return exported::tensors(archive);
-    }
-    #[cfg(feature = "hdf5")]
-    if archive.find_root(KERAS)? {
-        return match archive.contents(KERAS)? {
-            Contents::Stored { bytes, .. } => {
-                hdf5::tensors(archive.zip.into_inner().into_inner(), bytes)
-            }
-            _ => Err(format!("its entry `{KERAS}` is compressed: unpack it")),
-        };
-    }
-    if !archive.names_with_end(npy::END).is_empty() {
-        return Ok(npy::tensors(archive));
-    }
-    let format = archive
-        .names_with_end("")
-        .iter()
-        .find_map(|name| foreign::of_entry(name));
-    Err(foreign::refused(format.unwrap_or(foreign::ARCHIVE)))
-}
-
 impl Archive {
-    fn open(file: File) -> Result<Self, String> {
+    pub(crate) fn open(file: File) -> Result<Self, String> {
         if is_several(&file).unwrap_or(false) {
             return Err(foreign::refused(DISTRIBUTED));
         }
@@ -97,7 +56,7 @@ impl Archive {
     }
 
     /// Whether there is an entry of this name, the shortest folder of which is then the root.
-    fn find_root(&mut self, name: &str) -> Result<bool, String> {
+    pub(crate) fn find_root(&mut self, name: &str) -> Result<bool, String> {
         let roots = self.names_with_end(name).into_iter();
         let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
         let Some(root) = roots.min_by_key(String::len) else {
@@ -117,18 +76,10 @@ impl Archive {
         names.collect()
     }
 
-    /// The tensors of its pickle.
-    fn pickled(mut self) -> Result<Tensors, String> {
-        let pickle = self.small("data.pkl", MAX_HEADER)?;
-        let pickle = Pickle::read(&mut Input::of_bytes(&pickle))?;
-        let archive = Rc::new(RefCell::new(self));
-        objects::tensors(pickle, move |elements| {
-            let (name, start) = match elements {
-                Elements::Storage(key) => (format!("data/{key}"), 0),
-                Elements::Bytes(bytes) => ("data.pkl".to_string(), bytes.start as usize),
-            };
-            Ok(Place::Entry(archive.clone(), name, start))
-        })
+    /// The file.
+    #[cfg(feature = "hdf5")]
+    pub(crate) fn into_file(self) -> File {
+        self.zip.into_inner().into_inner()
     }
 
     /// The content of an entry of at most `most` bytes.

@@ -1,7 +1,9 @@
 //! The types of elements.
 
-use crate::objects::BIG_ENDIAN;
 use crate::text::shown;
+
+pub(crate) const BIG_ENDIAN: &str =
+    "expected numbers in little-endian order, got them as a big-endian machine writes them";
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
-use crate::archive::{self, Contents};
+use crate::archive::Contents;
 #[cfg(feature = "hdf5")]
 use crate::hdf5;
 use crate::stored::{Place, StoredTensor, Tensors};
-use crate::{ElementType, foreign, legacy, message_pack, mxnet, npy, paddle, safetensors};
+use crate::{
+    ElementType, archived, foreign, legacy, message_pack, mxnet, npy, paddle, safetensors,
+};
 
 /// Bytes that tell the format of a file.
 const START: u64 = 512;
@@ -114,7 +116,7 @@ impl TensorFile {
             return hdf5::tensors(handle()?, 0..len).map_err(malformed);
         }
         match start {
-            _ if start.starts_with(b"PK\x03\x04") => archive::tensors(handle()?),
+            _ if start.starts_with(b"PK\x03\x04") => archived::tensors(handle()?),
             _ if legacy::starts(start) => legacy::tensors(file, len),
             _ if safetensors::starts(start) => safetensors::tensors(file, len),
             _ if start.starts_with(npy::START) => npy::tensor(file, len),

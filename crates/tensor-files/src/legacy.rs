@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::ops::Range;
 
+use crate::element_type::BIG_ENDIAN;
 use crate::input::Input;
-use crate::objects::{self, BIG_ENDIAN, Elements, element_size, key_of, storage_of};
+use crate::objects::{self, Elements, element_size, key_of, storage_of};
 use crate::pickle::{Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 use crate::text::shown;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod archive;
+mod archived;
 mod element_type;
 mod exported;
 mod file;
@@ -15,6 +16,7 @@ mod machine;
 mod message_pack;
 mod mxnet;
 mod npy;
+mod numpy_array;
 mod objects;
 mod paddle;
 mod path;

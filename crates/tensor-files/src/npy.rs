@@ -25,7 +25,7 @@ pub(crate) const END: &str = ".npy";
 /// The most bytes before the elements.
 const MAX_HEADER: u64 = 1 << 16;
 
-/// What Python writes otherwise than JSON.
+/// Words and signs that Python writes otherwise than JSON.
 #[rustfmt::skip] // a table
 const SIGNS: [[&str; 2]; 7] =
     [["'", "\""], ["(", "["], [")", "]"], ["True", "true"], ["False", "false"], [",]", "]"], [",}", "}"]];

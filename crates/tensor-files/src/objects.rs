@@ -7,14 +7,11 @@ use std::ops::Range;
 
 use crate::ElementType;
 use crate::layout::Layout;
-use crate::paddle;
+use crate::numpy_array;
 use crate::path::Path;
 use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
-
-pub(crate) const BIG_ENDIAN: &str =
-    "expected numbers in little-endian order, got them as a big-endian machine writes them";
 
 /// The module of the classes of tensors of which each rank has a part.
 const DISTRIBUTED: &str = "torch.distributed";
@@ -228,7 +225,7 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
                 continue;
             }
             ("numpy._core.multiarray" | "numpy.core.multiarray", "_reconstruct", _) => {
-                let (layout, bytes) = paddle::array(pickle, call)?;
+                let (layout, bytes) = numpy_array::array(pickle, call)?;
                 return Ok((layout, Elements::Bytes(bytes)));
             }
             ("torch._utils", "_rebuild_tensor", [storage, offset, shape, strides]) => {
@@ -299,11 +296,11 @@ fn view_of(
     let size = own.map_or(1, |own| own.size());
     let sizes = |list: Value| -> Option<Vec<usize>> {
         let list = pickle.list(list)?.iter();
-        list.map(|value| size_of(*value)).collect()
+        list.map(|value| value.natural()).collect()
     };
     let [offset, shape, strides] = view;
     let (Some(offset), Some(shape), Some(strides)) =
-        (size_of(offset), sizes(shape), sizes(strides))
+        (offset.natural(), sizes(shape), sizes(strides))
     else {
         return Err("its shape, strides or offset are not natural numbers".to_string());
     };
@@ -326,7 +323,7 @@ pub(crate) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, Stri
         _ => return Err("expected a storage by its five properties".to_string()),
     };
     let key = key_of(pickle, *key);
-    match (pickle.text(*tag), pickle.global(*class), key, size_of(*len)) {
+    match (pickle.text(*tag), pickle.global(*class), key, len.natural()) {
         (Some("storage"), Some(class), Some(key), Some(len)) => Ok(Storage { key, class, len }),
         _ => Err("expected a storage with a class, a key and a length".to_string()),
     }
@@ -337,13 +334,6 @@ pub(crate) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
     match key {
         Value::Int(number) => Some(number.to_string()),
         _ => pickle.text(key).map(str::to_string),
-    }
-}
-
-pub(crate) fn size_of(value: Value) -> Option<usize> {
-    match value {
-        Value::Int(size) => usize::try_from(size).ok(),
-        _ => None,
     }
 }
 

@@ -1,14 +1,11 @@
-//! NumPy's arrays in a pickle, as Paddle's `.pdparams` has them.
+//! Paddle's `.pdparams`: a pickle of NumPy's arrays.
 
 use std::fs::File;
-use std::ops::Range;
 
-use crate::ElementType;
 use crate::foreign;
 use crate::input::Input;
-use crate::layout::Layout;
-use crate::objects::{self, Elements, size_of};
-use crate::pickle::{Call, Object, Pickle, Value};
+use crate::objects::{self, Elements};
+use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
 
 /// The tensors of a file that is one pickle.
@@ -22,34 +19,4 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
         true => Err(foreign::refused(foreign::PICKLE)),
         false => Ok(tensors),
     }
-}
-
-/// The layout of the array that a call of `_reconstruct` makes, and its bytes of the pickle.
-pub(crate) fn array(pickle: &Pickle, call: &Call) -> Result<(Layout, Range<u64>), String> {
-    let Some([_version, shape, dtype, is_fortran, bytes]) = pickle.list(call.state) else {
-        return Err("expected an array of NumPy by its five properties".to_string());
-    };
-    let Some(Object::Bytes(bytes)) = pickle.object(*bytes) else {
-        let reason = "expected an array as bytes, as a pickle of protocol 3 or later has them";
-        return Err(format!("{reason}: save it with `protocol=4`"));
-    };
-    let sizes = pickle.list(*shape).unwrap_or_default().iter();
-    let shape = sizes.map(|size| size_of(*size)).collect::<Option<Vec<_>>>();
-    let shape = shape.ok_or("its shape has sizes that are not natural numbers")?;
-    let descr = descr(pickle, *dtype).ok_or("expected an array of NumPy of numbers")?;
-    let is_fortran = *is_fortran == Value::Bool(true);
-    let len = bytes.end - bytes.start;
-    let layout = Layout::in_order(ElementType::of(&descr)?, shape, is_fortran, len)?;
-    Ok((layout, bytes.clone()))
-}
-
-/// The byte order of a `numpy.dtype` and its name, `"<f4"`. Paddle stores bf16 as `uint16`, which no parameter is.
-fn descr(pickle: &Pickle, dtype: Value) -> Option<String> {
-    let Some(Object::Call(call)) = pickle.object(dtype) else {
-        return None;
-    };
-    let name = pickle.text(*pickle.list(call.arguments)?.first()?)?;
-    let order = pickle.text(*pickle.list(call.state)?.get(1)?)?;
-    let name = if name == "u2" { "V2" } else { name };
-    Some(format!("{order}{name}"))
 }

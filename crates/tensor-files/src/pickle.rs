@@ -22,6 +22,16 @@ pub(crate) enum Value {
     Other,
 }
 
+impl Value {
+    /// A natural number: a size, an offset.
+    pub(crate) fn natural(self) -> Option<usize> {
+        match self {
+            Self::Int(number) => usize::try_from(number).ok(),
+            _ => None,
+        }
+    }
+}
+
 /// An object, which may change after others refer to it.
 #[derive(Debug)]
 pub(crate) enum Object {
