@@ -17,8 +17,8 @@ pub(super) struct Names {
 /// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`](super::shapes) has them, with a
 /// `?` where a file may be without it.
 ///
-/// `|` stands between spellings of a name; `#` is the number of a layer, and `~` nothing for the first layer and `_1` for
-/// the second. The name `*` is any other.
+/// `|` stands between spellings of a name; `#` is the number of a layer, and `~` nothing for the first layer and `_1`
+/// for the second. The name `*` is any other.
 pub(super) type Entry = (&'static str, Role, &'static str);
 pub(super) type Entries = &'static [Entry];
 

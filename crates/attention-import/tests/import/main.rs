@@ -6,6 +6,7 @@ mod check;
 
 mod additive;
 mod changed;
+mod class_names;
 mod files;
 mod formats;
 mod frameworks;

@@ -1,5 +1,5 @@
-//! Attentions of other packages, loaded by the names in files of the packages themselves, have the packages' weights and
-//! contexts, step for step.
+//! Attentions of other packages, loaded by the names in files of the packages themselves, have the packages' weights
+//! and contexts, step for step.
 
 use attention_core::stateful::{ForwardAttention, LocationAttention, StatefulAttention};
 use attention_import::packages::{
