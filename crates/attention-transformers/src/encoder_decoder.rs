@@ -13,9 +13,10 @@ use burn_fused_layers::linear;
 
 use crate::cache::TransformerCache;
 use crate::decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
-use crate::embedding::{PositionLimit, TokenEmbedding, TokenEmbeddingConfig};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::generate::{CausalModel, SelectTexts};
+use crate::position_embedding::PositionLimit;
 
 const NAME: &str = "EncoderDecoder";
 

@@ -11,9 +11,10 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::linear;
 
 use crate::cache::TransformerCache;
-use crate::embedding::{PositionLimit, TokenEmbedding, TokenEmbeddingConfig};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::{TransformerEncoder, TransformerEncoderConfig};
 use crate::generate::CausalModel;
+use crate::position_embedding::PositionLimit;
 
 /// Configuration of [`LanguageModel`].
 #[derive(Config, Debug)]

@@ -53,6 +53,7 @@ mod language_model;
 mod layer_config;
 mod masked_language_model;
 mod norm;
+mod position_embedding;
 mod residual;
 #[cfg(feature = "pytorch")]
 mod state_dict;
@@ -75,10 +76,7 @@ pub use decoder::{
 };
 pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 
-pub use embedding::{
-    PositionEmbedding, PositionEmbeddingConfig, PositionLimit, Sinusoids, TokenEmbedding,
-    TokenEmbeddingConfig,
-};
+pub use embedding::{TokenEmbedding, TokenEmbeddingConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
 pub use generate::{
     BeamConfig, CausalModel, EarlyStopping, FinishReason, GenerateConfig, Generated, Generation,
@@ -87,5 +85,8 @@ pub use generate::{
 pub use language_model::{LanguageModel, LanguageModelConfig};
 pub use masked_language_model::{
     MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
+};
+pub use position_embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, PositionLimit, Sinusoids,
 };
 pub use text_encoder::{Pooling, TextEncoder};

@@ -14,7 +14,7 @@ use rand::rngs::ChaCha8Rng;
 pub use sampling::{RandomSamplingConfig, Sampling};
 pub use search::EarlyStopping;
 
-use crate::embedding::PositionLimit;
+use crate::position_embedding::PositionLimit;
 use repetition::Repetition;
 
 /// A model of the token that follows, as generation asks it.

@@ -14,13 +14,12 @@ use super::folder::load_model;
 use super::head::{check_stacks, is_of_other_head, own_head};
 use super::names::{Names, first_of, load_positions, prefix};
 use crate::decoder::TransformerDecoderConfig;
-use crate::embedding::{
-    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
-};
+use crate::embedding::{TokenEmbedding, TokenEmbeddingConfig};
 use crate::encoder::TransformerEncoderConfig;
 use crate::encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 use crate::layer_config::TransformerLayerConfig;
 use crate::norm::NormConfig;
+use crate::position_embedding::{PositionEmbedding, PositionEmbeddingConfig};
 use crate::residual::NormOrder;
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;

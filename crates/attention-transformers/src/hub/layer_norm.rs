@@ -15,12 +15,13 @@ use super::folder::load_model;
 use super::fused::Fused;
 use super::head::{FromDecoder, Loaded};
 use super::names::Names;
-use crate::embedding::{PositionEmbeddingConfig, TokenEmbeddingConfig};
+use crate::embedding::TokenEmbeddingConfig;
 use crate::encoder::TransformerEncoderConfig;
 use crate::feed_forward::FeedForwardActivation;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::layer_config::TransformerLayerConfig;
 use crate::norm::NormConfig;
+use crate::position_embedding::PositionEmbeddingConfig;
 
 /// A family whose fields and tensors have names of its own in the place of BERT's and Llama's.
 pub(super) struct Family<S: ScoringFunction> {

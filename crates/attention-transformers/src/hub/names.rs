@@ -4,7 +4,8 @@ use attention_import::{StateDict, unwrapped};
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
-use crate::embedding::{PositionEmbedding, TokenEmbedding};
+use crate::embedding::TokenEmbedding;
+use crate::position_embedding::PositionEmbedding;
 
 /// Names of fields or tensors, or parts of them: the name that all families go by, and the family's own.
 #[derive(Clone, Copy)]

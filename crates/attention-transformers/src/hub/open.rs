@@ -16,8 +16,9 @@ use super::head::Decoder;
 use super::layer_norm::{BLOOM, GPT2, OPT};
 use super::sentences::refuse_dense;
 use super::{bart, bert, encoder_families, gemma3, layer_norm, llama, qwen3, t5};
-use crate::embedding::{PositionLimit, TokenEmbedding};
+use crate::embedding::TokenEmbedding;
 use crate::language_model::LanguageModel;
+use crate::position_embedding::PositionLimit;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
 /// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved

@@ -6,7 +6,7 @@ use attention_core::position::{
 
 use super::fields::Fields;
 use super::layer_types::LAYER_TYPES;
-use crate::embedding::PositionLimit;
+use crate::position_embedding::PositionLimit;
 
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 6] = ["default", "linear", "yarn", "llama3", "dynamic", "longrope"];
