@@ -37,7 +37,8 @@ macro_rules! with_kernel {
 
 impl<'a, E: Real> AttentionInputs<'a, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, no size is 0, and, for additive scores, there are no modifiers.
+    /// it, no size is 0, scores are dot products or additive, no function of the user's changes them, and, for additive
+    /// ones, there are no modifiers.
     pub fn is_decode(&self) -> bool {
         let most = match self.score {
             // The streaming kernels alone have rows of neighbouring keys.
@@ -101,7 +102,7 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
     /// - weights `[batch, heads, queries, keys]`
     ///
     /// # Panics
-    /// If this is not [decoding](Self::is_decode), scores are dot products, or the shapes do not fit together.
+    /// If this is not [decoding](Self::is_decode), scores are not additive, or the shapes do not fit together.
     pub fn forward_saving(
         &self,
         level: Level,

@@ -13,8 +13,8 @@ use crate::tiles::KEY_STRIDE;
 /// A function of one's own from a score, and the place that it has, to another: what PyTorch's `flex_attention` calls
 /// `score_mod`. It sees scaled, capped and biased scores before the mask, and changes each by itself.
 ///
-/// What scores of masked pairs become does not matter, nor do their gradients. A score that a bias of minus infinity
-/// masks stays masked.
+/// Scores of masked pairs may become anything, and so may their gradients. A score that a bias of minus infinity masks
+/// stays masked.
 pub trait ScoreMod: Debug + Send + Sync {
     /// Changes scores of one query and neighbouring keys.
     fn modify(&self, scores: &mut [f32], at: RowOfScores);

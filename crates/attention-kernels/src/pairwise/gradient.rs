@@ -89,8 +89,8 @@ impl<E: Real, T: PairwiseTerm> TileGradients<'_, E, T> {
         }
     }
 
-    /// One block of units of `Q` queries with all keys of the tile. A pair whose gradient is 0 adds nothing, whatever it
-    /// holds.
+    /// One block of units of `Q` queries with all keys of the tile. A pair whose gradient is 0 adds nothing, whatever
+    /// it holds.
     #[inline(always)]
     fn tile<S: Simd<E>, const WEIGHT: bool, const Q: usize>(
         &mut self,

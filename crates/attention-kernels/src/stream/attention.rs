@@ -2,6 +2,7 @@
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
+use cpu_kernels::simd::Simd;
 
 use super::score::{Sizes, TileScore, Wanted};
 use crate::slices::parts_of_wanted;
@@ -42,7 +43,7 @@ pub struct AttentionGradients<'a, E> {
     pub keys_and_values: KeyValueGradients<'a, E>,
     /// The gradients of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
-    /// The gradient of the weight of additive scores, `[size]`.
+    /// The gradient of the weight of additive or pairwise scores, `[size]`.
     pub weight: Option<&'a mut [E]>,
 }
 
@@ -234,4 +235,17 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
     let shapes = inputs.map(|rows| rows.shape());
     shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
+}
+
+/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes as its two terms, the largest score first: the difference
+/// to that is exact where it matters.
+#[inline(always)]
+pub(super) fn weight<E: Real, S: Simd<E>>(
+    simd: S,
+    score: S::V,
+    [largest, log_sum]: [S::V; 2],
+    unit: S::V,
+) -> S::V {
+    let power = simd.sub(simd.sub(score, largest), log_sum);
+    simd.exp2(simd.mul(simd.min(simd.zero(), power), unit))
 }

@@ -7,7 +7,7 @@ use cpu_kernels::simd::{Block, Job, MAX_LANES, Simd};
 use cpu_kernels::slices::add;
 use cpu_kernels::{Buffer, Real};
 
-use super::attention::{Attention, AttentionOutputs};
+use super::attention::{Attention, AttentionOutputs, weight};
 use super::bias_sums::BiasSums;
 use super::context_gradient::ContextGradient;
 use super::pack::{Panels, padded};
@@ -388,17 +388,4 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             }
         }
     }
-}
-
-/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes as its two terms, the largest score first: the difference
-/// to that is exact where it matters.
-#[inline(always)]
-fn weight<E: Real, S: Simd<E>>(
-    simd: S,
-    score: S::V,
-    [largest, log_sum]: [S::V; 2],
-    unit: S::V,
-) -> S::V {
-    let power = simd.sub(simd.sub(score, largest), log_sum);
-    simd.exp2(simd.mul(simd.min(simd.zero(), power), unit))
 }

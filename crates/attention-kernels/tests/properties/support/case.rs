@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     AdditiveScore,
     AdditiveAttention,
     DotProduct,
-    /// Of a term that is the additive one.
+    /// Pairwise attention by the additive term.
     Pairwise,
 }
 

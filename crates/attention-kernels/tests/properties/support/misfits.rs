@@ -214,7 +214,7 @@ fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     );
 }
 
-/// Of any score.
+/// Attention by any score.
 fn streamed<E: AttentionReal>(inputs: &Inputs<E>, attention: AttentionInputs<E>, level: Level) {
     let case = inputs.case;
     let lens = case.output_lens();
