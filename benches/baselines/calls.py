@@ -96,8 +96,8 @@ FILTERS, WIDTH = 32, 31
 
 
 def location_steps(units, inputs, is_forward, compiles_step):
-    """The formula of Tacotron 2, composed: filters over the weights of the step before and their sum. Keys are projected
-    before a forward pass, and within one that trains."""
+    """The formula of Tacotron 2, composed: filters over the weights of the step before and their sum. Keys are
+    projected before a forward pass, and within one that trains."""
     import torch
     from torch import nn
 

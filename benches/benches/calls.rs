@@ -1,6 +1,6 @@
 //! The cost of small calls, such as toy tasks and decoders make, before their arithmetic counts. Beside them the same
-//! call of Burn's operations, Burn's multi-head attention, and PyTorch. Last a step of location-sensitive attention, and
-//! 100 of them, at the sizes of a Tacotron 2.
+//! call of Burn's operations, Burn's multi-head attention, and PyTorch. Last a step of location-sensitive attention,
+//! and 100 of them, at the sizes of a Tacotron 2.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench calls`; see benches/README.md.
 

@@ -9,14 +9,12 @@ use super::extra_keys::with_extra_keys;
 use super::fused::{FusedScore, attend};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::sizes::Sizes;
-use super::{
-    additive_score, dot_product_score, drop_weights, fill_masked, pairwise_score, weighted_sum,
-};
+use super::{drop_weights, fill_masked, weighted_sum};
 use crate::functional::AttentionOptions;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
-use crate::score::{PairwiseFormula, default_scale, widened};
+use crate::score::{PairwiseFormula, default_scale};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -25,7 +23,7 @@ pub struct AttentionSteps<const D: usize> {
     pub scores: Tensor<D>,
     /// After the soft-cap.
     pub capped: Tensor<D>,
-    /// After biases and mask: minus infinity where masked.
+    /// After biases, `score_mod` and mask: minus infinity where masked.
     pub masked: Tensor<D>,
     /// The weights before dropout; a row sums to 1, less what sinks take, or is 0 where a query attends to no key.
     pub weights: Tensor<D>,
@@ -75,17 +73,8 @@ pub fn dot_product_attention<const D: usize>(
 ) -> Tensor<D> {
     const NAME: &str = "dot_product_attention";
     let options = &options.into();
-    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    let [_, _, _, size] = queries.dims();
-    let scale = options.scale.unwrap_or_else(|| default_scale(size));
-    let dropout = options.dropout.unwrap_or(0.0);
-    let score = FusedScore::DotProduct { scale };
-    if !score.runs(&modifiers, &queries) {
-        let [queries, keys] = [queries, memory.keys()].map(widened);
-        let score = |mask: &Mask| dot_product_score(queries.clone(), keys.clone(), mask, scale);
-        return steps(NAME, score, &memory, &modifiers, options).context;
-    }
-    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
+    let score = dot_product(&queries, options);
+    context(call(NAME, queries, keys, values, options), score, options)
 }
 
 /// [`dot_product_attention`], with all that it does not store: scores and weights.
@@ -100,13 +89,16 @@ pub fn dot_product_attention_steps<const D: usize>(
 ) -> AttentionSteps<D> {
     const NAME: &str = "dot_product_attention";
     let options = &options.into();
-    let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
-    let [_, _, _, size] = queries.dims();
-    let scale = options.scale.unwrap_or_else(|| default_scale(size));
-    // Scores of half precision are f32, as in the fused kernel.
-    let (queries, keys) = (widened(queries), widened(memory.keys()));
-    let score = |mask: &Mask| dot_product_score(queries.clone(), keys.clone(), mask, scale);
-    steps(NAME, score, &memory, &modifiers, options)
+    let score = dot_product(&queries, options);
+    steps(call(NAME, queries, keys, values, options), score, options)
+}
+
+/// The score of a call; its scale is by default that of the queries' size.
+fn dot_product<const D: usize>(queries: &Tensor<D>, options: &AttentionOptions) -> FusedScore {
+    let size = queries.dims()[D - 1];
+    FusedScore::DotProduct {
+        scale: options.scale.unwrap_or_else(|| default_scale(size)),
+    }
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
@@ -135,18 +127,8 @@ pub fn additive_attention<const D: usize>(
     const NAME: &str = "additive_attention";
     let options = &options.into();
     assert_no_scale(NAME, options);
-    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    let dropout = options.dropout.unwrap_or(0.0);
-    let score = FusedScore::Additive {
-        weight: weight.clone(),
-    };
-    if !score.runs(&modifiers, &queries) {
-        let keys = memory.keys();
-        let score =
-            |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
-        return steps(NAME, score, &memory, &modifiers, options).context;
-    }
-    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
+    let score = FusedScore::Additive { weight };
+    context(call(NAME, queries, keys, values, options), score, options)
 }
 
 /// [`additive_attention`], with all that it does not store: scores and weights.
@@ -163,10 +145,8 @@ pub fn additive_attention_steps<const D: usize>(
     const NAME: &str = "additive_attention";
     let options = &options.into();
     assert_no_scale(NAME, options);
-    let (queries, memory, _, modifiers) = call(NAME, queries, keys, values, options);
-    let keys = memory.keys();
-    let score = |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
-    steps(NAME, score, &memory, &modifiers, options)
+    let score = FusedScore::Additive { weight };
+    steps(call(NAME, queries, keys, values, options), score, options)
 }
 
 fn assert_no_scale(operation: &str, options: &AttentionOptions) {
@@ -201,30 +181,26 @@ pub fn pairwise_attention<const D: usize>(
     const NAME: &str = "pairwise_attention";
     let options = &options.into();
     assert_no_scale(NAME, options);
-    let (queries, memory, sizes, modifiers) = call(NAME, queries, keys, values, options);
-    let score = FusedScore::Pairwise {
-        term: term.clone(),
-        weight: weight.clone(),
-    };
-    if !score.runs(&modifiers, &queries) {
-        let keys = memory.keys();
-        let score = |mask: &Mask| {
-            pairwise_score(queries.clone(), keys.clone(), &*term, weight.clone(), mask)
-        };
-        return steps(NAME, score, &memory, &modifiers, options).context;
-    }
-    let dropout = options.dropout.unwrap_or(0.0);
-    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
+    let score = FusedScore::Pairwise { term, weight };
+    context(call(NAME, queries, keys, values, options), score, options)
 }
 
-/// The parts of a call with four axes.
+/// A call with four axes, checked.
+struct Call {
+    operation: &'static str,
+    queries: Tensor<4>,
+    memory: Memory,
+    sizes: Sizes,
+    modifiers: Modifiers,
+}
+
 fn call<const D: usize>(
-    operation: &str,
+    operation: &'static str,
     queries: Tensor<D>,
     keys: Tensor<D>,
     values: Tensor<D>,
     options: &AttentionOptions,
-) -> (Tensor<4>, Memory, Sizes, Modifiers) {
+) -> Call {
     let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
     let [batch, key_heads, num_keys, _] = keys.dims();
     assert_shape!(values, [batch, key_heads, num_keys, _]);
@@ -237,40 +213,87 @@ fn call<const D: usize>(
     let sizes = Sizes::of_call(operation, &queries, &memory);
     options.check(operation, sizes, &queries, &memory);
     let modifiers = options.modifiers();
-    let Some(extra) = &options.extra_keys else {
-        return (queries, memory, sizes, modifiers);
+    let (memory, sizes, modifiers) = match &options.extra_keys {
+        Some(extra) => with_extra_keys(&memory, sizes, modifiers, extra.clone(), None),
+        None => (memory, sizes, modifiers),
     };
-    let (memory, sizes, modifiers) =
-        with_extra_keys(&memory, sizes, modifiers, extra.clone(), None);
-    (queries, memory, sizes, modifiers)
+    Call {
+        operation,
+        queries,
+        memory,
+        sizes,
+        modifiers,
+    }
 }
 
-/// The steps from `score`, which computes the pairs that a mask leaves.
+/// The context: fused, unless a function of the user's own is known to tensors alone.
+fn context<const D: usize>(call: Call, score: FusedScore, options: &AttentionOptions) -> Tensor<D> {
+    if !score.runs(&call.modifiers, &call.queries) {
+        return from_four_axes(Pooled::of(&call, &score, options).context);
+    }
+    let Call {
+        queries,
+        memory,
+        sizes,
+        modifiers,
+        ..
+    } = call;
+    let dropout = options.dropout.unwrap_or(0.0);
+    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
+}
+
+/// The results of a call that is composed.
+struct Pooled {
+    /// The scores of the pairs that the mask leaves, modified.
+    modified: Tensor<4>,
+    /// Before dropout.
+    weights: Tensor<4>,
+    context: Tensor<4>,
+}
+
+impl Pooled {
+    fn of(call: &Call, score: &FusedScore, options: &AttentionOptions) -> Self {
+        let Call {
+            operation,
+            queries,
+            memory,
+            modifiers,
+            ..
+        } = call;
+        let (mask, values) = (memory.mask(), memory.values());
+        let scores = score.scores(queries.clone(), memory.keys(), mask);
+        let modified = modify(operation, scores, modifiers);
+        let weights = softmax_with_sinks(operation, modified.clone(), mask, modifiers);
+        let weights = weights.cast(values.dtype());
+        let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
+        Self {
+            modified,
+            weights,
+            context: weighted_sum(dropped, values, mask),
+        }
+    }
+}
+
 fn steps<const D: usize>(
-    operation: &str,
-    score: impl Fn(&Mask) -> Tensor<4>,
-    memory: &Memory,
-    modifiers: &Modifiers,
+    call: Call,
+    score: FusedScore,
     options: &AttentionOptions,
 ) -> AttentionSteps<D> {
-    let mask = memory.mask();
-    let values = memory.values();
-    let dtype = values.dtype();
-    let scores = score(&Mask::none());
+    let (queries, keys) = (call.queries.clone(), call.memory.keys());
+    let scores = score.scores(queries, keys, &Mask::none());
     let cap = Modifiers {
-        soft_cap: modifiers.soft_cap,
+        soft_cap: call.modifiers.soft_cap,
         ..Modifiers::default()
     };
-    let capped = modify(operation, scores.clone(), &cap);
-    // Computed once more without masked pairs: what these hold is in `scores`, and reaches nothing else.
-    let modified = modify(operation, score(mask), modifiers);
-    let weights = softmax_with_sinks(operation, modified.clone(), mask, modifiers).cast(dtype);
-    let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
+    let capped = modify(call.operation, scores.clone(), &cap);
+    // Scores once more, without masked pairs: what these hold is in `scores`, and reaches nothing else.
+    let pooled = Pooled::of(&call, &score, options);
+    let masked = fill_masked(pooled.modified, call.memory.mask(), f64::NEG_INFINITY);
     AttentionSteps {
         scores: from_four_axes(scores),
         capped: from_four_axes(capped),
-        masked: from_four_axes(fill_masked(modified, mask, f64::NEG_INFINITY)),
-        weights: from_four_axes(weights),
-        context: from_four_axes(weighted_sum(dropped, values, mask)),
+        masked: from_four_axes(masked),
+        weights: from_four_axes(pooled.weights),
+        context: from_four_axes(pooled.context),
     }
 }

@@ -6,13 +6,18 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Tensor, assert_shape};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::paths::Operation;
 
 use super::modifiers::Modifiers;
+use super::score::{additive_score, dot_product_score, pairwise_score};
 use super::sizes::Sizes;
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::ops::{AttentionInputs, AttentionOps, PackAdditiveKeysInputs, runs_on_host};
-use crate::score::{PairwiseFormula, PairwiseKernel};
+use crate::ops::{
+    ADDITIVE_ATTENTION, AttentionInputs, AttentionOps, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION,
+    PackAdditiveKeysInputs, runs_on_host,
+};
+use crate::score::{PairwiseFormula, PairwiseKernel, widened};
 
 /// A score that kernels compute.
 #[allow(
@@ -42,20 +47,38 @@ impl FusedScore {
     }
 
     /// Its operation.
-    fn name(&self) -> &'static str {
+    fn operation(&self) -> Operation {
         match self {
-            Self::DotProduct { .. } => "dot_product_attention",
-            Self::Additive { .. } => "additive_attention",
-            Self::Pairwise { .. } => "pairwise_attention",
+            Self::DotProduct { .. } => *DOT_PRODUCT_ATTENTION,
+            Self::Additive { .. } => *ADDITIVE_ATTENTION,
+            Self::Pairwise { .. } => *PAIRWISE_ATTENTION,
         }
     }
 
     /// Whether functions of the user's own, if there are any, are known to what runs attention of queries like these.
     pub(crate) fn runs(&self, modifiers: &Modifiers, queries: &Tensor<4>) -> bool {
-        let is_own = matches!(self, Self::Pairwise { .. }) || modifiers.score_mod.is_some();
+        let changes_scores = modifiers.score_mod.is_some();
+        if !changes_scores && !matches!(self, Self::Pairwise { .. }) {
+            return true;
+        }
+        let dtype = queries.dtype();
         // Scores are changed in f32.
-        let is_wide = queries.dtype() == DType::F64 && modifiers.score_mod.is_some();
-        !is_own || !is_wide && runs_on_host(self.name(), &queries.device(), queries.dtype())
+        let has_type = !changes_scores || dtype != DType::F64;
+        has_type && runs_on_host(self.operation(), &queries.device(), dtype)
+    }
+
+    /// The scores of the pairs that a mask leaves, composed or by a kernel of their own.
+    pub(super) fn scores(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        match self {
+            // Of half precision they are f32, as in the fused kernel.
+            Self::DotProduct { scale } => {
+                dot_product_score(widened(queries), widened(keys), mask, *scale)
+            }
+            Self::Additive { weight } => additive_score(queries, keys, weight.clone(), mask),
+            Self::Pairwise { term, weight } => {
+                pairwise_score(queries, keys, &**term, weight.clone(), mask)
+            }
+        }
     }
 }
 
@@ -76,7 +99,7 @@ pub(crate) fn attend(
     modifiers: Modifiers,
     dropout: f64,
 ) -> Tensor<4> {
-    let name = score.name();
+    let name = score.operation().name();
     let (weight, scale, pairwise) = match score {
         FusedScore::DotProduct { scale } => (None, scale, None),
         FusedScore::Additive { weight } => (Some(weight), 1.0, None),

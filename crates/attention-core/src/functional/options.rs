@@ -32,8 +32,9 @@ pub struct AttentionOptions {
     /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
     /// `j - i + queries - 1` to the score of query `i` and key `j`.
     pub relative_bias: Option<Tensor<4>>,
-    /// A function of your own from a score and its place to another, on a CPU within the kernels; elsewhere, and with
-    /// weights asked for or another normalizer than softmax, the scores go through the host, at most 16 million of them.
+    /// A function of your own from a score and its place to another, on a CPU within the kernels. Elsewhere, in f64,
+    /// for scores that are composed, with weights asked for or another normalizer than softmax, the scores go through
+    /// the host in f32, at most 16 million of them.
     ///
     /// PyTorch's `flex_attention` takes a `score_mod`, too.
     pub score_mod: Option<Arc<dyn ScoreMod>>,

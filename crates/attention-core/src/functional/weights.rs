@@ -99,7 +99,7 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
     Tensor::from_dispatch(<Dispatch as AttentionOps>::weighted_sum(inputs))
 }
 
-/// The context of a step, `[batch, 1, 1, value_size]`, from its weights `[batch, 1, 1, keys]`, of the type of the values.
+/// The context of a step, `[batch, 1, 1, value_size]`, from its weights `[batch, 1, 1, keys]` in the values' type.
 pub(crate) fn step_context(weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
     if memory.values.dims().contains(&0) {
         return weighted_sum(weights, memory.read_values(), &memory.mask);

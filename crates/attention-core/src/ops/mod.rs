@@ -50,6 +50,7 @@ mod score_weights;
 mod step_context;
 mod weighted_sum;
 
+pub(crate) use attention::{ADDITIVE_ATTENTION, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION};
 pub(crate) use attention_ops::inputs;
 pub(crate) use attention_ops::inputs::*;
 pub use attention_ops::{AttentionBackend, AttentionOps, OPERATIONS};

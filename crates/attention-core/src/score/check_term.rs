@@ -17,9 +17,9 @@ pub struct TermError {
     pub part: &'static str,
     /// The query and the key.
     pub at: [f64; 2],
-    /// What the other parts make of them.
+    /// The number that the other parts make of them.
     pub expected: f64,
-    /// What this part does.
+    /// The number that this part makes of them.
     pub found: f64,
 }
 

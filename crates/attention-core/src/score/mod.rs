@@ -57,8 +57,8 @@ pub enum ScoreKernel {
         /// The weight of each hidden unit, `[num_hiddens]`.
         weight: Tensor<1>,
     },
-    /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`], where the CPU runs it as fused as the additive attention,
-    /// and else composed of tensor operations.
+    /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`]: fused on a CPU, as additive attention is, and composed
+    /// of tensor operations elsewhere.
     Pairwise {
         /// The formula `f`.
         term: Arc<dyn PairwiseFormula>,
@@ -208,8 +208,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
 
     /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) and
     /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is
-    /// not softmax, and always for [`ScoreKernel::Custom`]; a call with a soft-cap, a scale or further keys of its own
-    /// goes by the kernel.
+    /// not softmax, where no kernel knows a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; a call
+    /// with a soft-cap, a scale or further keys of its own goes by the kernel.
     ///
     /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///

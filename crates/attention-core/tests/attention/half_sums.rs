@@ -164,7 +164,7 @@ fn lengths_and_shares_are_of_f32() {
 
 const STEPS: usize = 500;
 
-/// The gradients of keys and values that many steps read: as those of f32, but for the rounding of their inputs.
+/// The gradients of keys and values that many steps read: as the gradients of f32, but for rounded inputs.
 fn gradients<S: ScoringFunction>(
     attention: &Attention<S>,
     step: impl Fn(&Attention<S>, Tensor<4>, &Memory) -> Tensor<4>,

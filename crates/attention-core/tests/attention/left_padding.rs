@@ -1,4 +1,4 @@
-//! Padding at the left: steps begin on the first key that is not masked, as those of the text alone do.
+//! Padding at the left: steps begin on the first key that is not masked, as the steps of the text alone do.
 
 use attention_core::score::BilinearScoreConfig;
 use attention_core::stateful::{

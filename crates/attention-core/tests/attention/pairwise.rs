@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use attention_core::functional::{AttentionOptions, pairwise_attention, pairwise_score};
+use attention_core::functional::{
+    AttentionOptions, masked_softmax, pairwise_attention, pairwise_score, weighted_sum,
+};
 use attention_core::position::Positions;
 use attention_core::score::{
     PairwiseFormula, PairwiseTerm, Real, ScoreKernel, Simd, TermError, check_term,
@@ -325,7 +327,66 @@ fn a_wrong_part_of_a_term_is_named() {
     }
 }
 
-/// The gradient of a term at a step of decoding is that of the same row among others.
+/// `q / k`, which is NaN of zeros: what masked pairs are to the definition.
+#[derive(Debug)]
+struct Quotient;
+
+impl PairwiseTerm for Quotient {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        simd.add_quotient(query, key, simd.zero())
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
+        let inverse = simd.add_reciprocal(key, simd.zero());
+        let square = simd.mul(inverse, inverse);
+        [inverse, simd.neg_mul_add(query, square, simd.zero())]
+    }
+}
+
+impl PairwiseFormula for Quotient {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        queries / keys
+    }
+}
+
+#[test]
+fn masked_pairs_give_a_weight_no_gradient() {
+    device::each_training(|device| {
+        let draw =
+            |seed, shape: [usize; 4]| Array::draw(seed, &shape).map(|x| x + 3.0).f32::<4>(device);
+        let (queries, keys, values) = (
+            draw(1, [2, 2, 3, 5]),
+            draw(2, [2, 2, 4, 5]),
+            draw(3, [2, 2, 4, 3]),
+        );
+        let gradient = |fused: bool| {
+            let weight = Array::draw(4, &[5]).f32::<1>(device).require_grad();
+            let mask = Mask::causal();
+            let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
+            let context = if fused {
+                pairwise_attention(
+                    queries,
+                    keys,
+                    values,
+                    Arc::new(Quotient),
+                    Some(weight.clone()),
+                    mask,
+                )
+            } else {
+                let scores = pairwise_score(queries, keys, &Quotient, Some(weight.clone()), &mask);
+                weighted_sum(masked_softmax(scores, &mask), values, &mask)
+            };
+            let received = Array::draw(5, &context.dims()).f32::<4>(device);
+            let gradients = (context * received).sum().backward();
+            Array::read(weight.grad(&gradients).unwrap())
+        };
+        assert_close("weight", &gradient(true), &gradient(false), 1e-5);
+    });
+}
+
+/// A query alone has the context that it has among others.
 #[test]
 fn a_single_query_is_a_row_of_many() {
     device::each_training(|device| {

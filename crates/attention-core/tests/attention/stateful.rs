@@ -47,6 +47,31 @@ fn padding_is_ignored_in_every_step() {
     });
 }
 
+/// The gradient of a masked value is 0 whatever arrives at the context, with one memory for all steps and with examples
+/// of it.
+#[test]
+fn gradients_that_are_no_numbers_reach_no_masked_value() {
+    device::each_training(|device| {
+        let attention = CoverageAttentionConfig::new(3, 4, 5).init(device);
+        let draw = |seed, shape: [usize; 3]| Array::draw(seed, &shape).f32::<3>(device);
+        for selects in [false, true] {
+            let values = draw(2, [2, 6, 3]).require_grad();
+            let mask = MaskSpec::lens(&LENS).mask(device);
+            let memory = attention.setup(draw(1, [2, 6, 4]), values.clone(), mask);
+            let memory = match selects {
+                true => memory.select(Tensor::from_ints([0, 1], device)),
+                false => memory,
+            };
+            let state = attention.initial_state(&memory);
+            let (context, _) = attention.step(draw(3, [2, 1, 3]), &memory, state);
+            let gradients = (context * f64::NAN).sum().backward();
+            let gradient = Array::read(values.grad(&gradients).unwrap());
+            let masked = gradient.masked_fill(0.0, |at| (at[1] as i64) < LENS[at[0]]);
+            assert_zero(format!("selected: {selects}"), &masked);
+        }
+    });
+}
+
 #[test]
 fn masked_keys_may_lie_between_others() {
     device::each_training(|device| {

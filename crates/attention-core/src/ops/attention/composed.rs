@@ -23,7 +23,7 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> Fl
     } = inputs;
     assert!(
         inputs.pairwise.is_none() && inputs.modifiers.score_mod.is_none(),
-        "attention: a device expected that runs functions of a user's own"
+        "attention: expected a device that runs a user's own functions"
     );
     let scores = match inputs.weight.into_option() {
         Some(weight) => B::additive_score(AdditiveScoreInputs {

@@ -60,19 +60,23 @@ inputs! {
     slots: |inputs| SharedGradients::slots(&inputs.shared);
 }
 
+/// Attention by scaled dot products, to those who choose [paths](burn_fused_layers::paths).
+pub(crate) static DOT_PRODUCT_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
+/// The same by additive scores.
+pub(crate) static ADDITIVE_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("additive_attention"));
+/// The same by pairwise scores.
+pub(crate) static PAIRWISE_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
+
 impl<B: Backend> AttentionInputs<B> {
     /// The operation that this is to those who choose [paths](burn_fused_layers::paths).
     pub(super) fn operation(&self) -> Operation {
-        static ADDITIVE: LazyLock<Operation> =
-            LazyLock::new(|| OPERATIONS.named("additive_attention"));
-        static DOT_PRODUCT: LazyLock<Operation> =
-            LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
-        static PAIRWISE: LazyLock<Operation> =
-            LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
         match (&self.pairwise, &self.weight) {
-            (Some(_), _) => *PAIRWISE,
-            (None, OptionalTensor::Present { .. }) => *ADDITIVE,
-            (None, OptionalTensor::Absent) => *DOT_PRODUCT,
+            (Some(_), _) => *PAIRWISE_ATTENTION,
+            (None, OptionalTensor::Present { .. }) => *ADDITIVE_ATTENTION,
+            (None, OptionalTensor::Absent) => *DOT_PRODUCT_ATTENTION,
         }
     }
 

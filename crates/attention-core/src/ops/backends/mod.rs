@@ -18,8 +18,9 @@ use burn::backend::tensor::Device as BackendDevice;
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::{DType, Device};
 
+use burn_fused_layers::paths::Operation;
+
 use super::attention_ops::AttentionBackend;
-use super::attention_ops::OPERATIONS;
 
 #[cfg(feature = "flex")]
 impl AttentionBackend for burn::backend::Flex {
@@ -85,7 +86,7 @@ impl<C: burn_router::RouterChannel> super::AttentionOps for burn_router::Backend
 
 /// Whether an operation runs by the kernels of the CPU on a device, with a type. Functions of a user's own are known to
 /// these alone: elsewhere they are composed before they come to a backend.
-pub(crate) fn runs_on_host(operation: &str, device: &Device, dtype: DType) -> bool {
+pub(crate) fn runs_on_host(operation: Operation, device: &Device, dtype: DType) -> bool {
     fn is_host(device: &DispatchDevice) -> bool {
         match device {
             #[cfg(feature = "flex")]
@@ -99,7 +100,7 @@ pub(crate) fn runs_on_host(operation: &str, device: &Device, dtype: DType) -> bo
         }
     }
     let has_type = cfg!(feature = "f64") || dtype != DType::F64;
-    has_type && OPERATIONS.named(operation).is_on() && is_host(device.as_dispatch())
+    has_type && operation.is_on() && is_host(device.as_dispatch())
 }
 
 /// The device of CubeCL that `device` is.

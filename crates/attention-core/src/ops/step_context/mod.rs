@@ -2,6 +2,7 @@
 
 pub(super) mod cpu;
 
+use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
 use burn_fused_layers::backend::GradientSlot;
 use burn_fused_layers::harness::tracked::inputs;
@@ -28,7 +29,7 @@ inputs! {
 }
 
 /// The definition.
-pub(super) fn composed<B: burn::backend::Backend>(inputs: StepContextInputs<B>) -> FloatTensor<B> {
+pub(super) fn composed<B: Backend>(inputs: StepContextInputs<B>) -> FloatTensor<B> {
     weighted_sum::composed::<B>(WeightedSumInputs {
         weights: inputs.weights,
         values: inputs.values,

@@ -195,7 +195,7 @@ fn size(case: &Case<OnnxAttention>, name: &str, from_last: usize) -> Option<usiz
     shape.iter().rev().nth(from_last).copied()
 }
 
-/// Whether queries are the last of the text, as those of a cache's call are, and nothing else is said.
+/// Whether queries are the last of the text, as the queries of a cache's call are, and nothing else is said.
 fn is_cached(case: &Case<OnnxAttention>) -> bool {
     let attributes = &case.attributes;
     let is_last = size(case, "Q", 1) == size(case, "K", 1) && attributes.left_window_size < 0;

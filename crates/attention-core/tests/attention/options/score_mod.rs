@@ -6,7 +6,9 @@ use attention_core::functional::{
     AttentionOptions, RowOfScores, ScoreMod, VectorMod, additive_attention, dot_product_attention,
 };
 use attention_core::score::Simd;
-use attention_core::{DotProductAttentionConfig, Mask, MultiHeadAttentionConfig};
+use attention_core::{
+    DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows,
+};
 use attention_tests::{Array, assert_close, assert_says, device, masks, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 
@@ -267,4 +269,27 @@ fn extra_keys_have_no_place() {
     let options = options.with_score_mod(SoftCap(1.0));
     let message = panic_message(|| dot_product_attention(rows(2), rows(3), rows(3), &options));
     assert_says(&message, "score_mod expected without extra keys");
+}
+
+/// A window moves its keys, and examples of different lengths may be attended to one at a time.
+#[test]
+fn caches_that_move_keys_take_no_change_by_place() {
+    let device = Device::flex();
+    let attention = DotProductAttentionConfig::new().init();
+    let rows = || Tensor::<3>::ones([2, 1, 4], &device);
+    let own = || AttentionOptions::default().with_score_mod(SoftCap(1.0));
+    let mut cache = KeyValueCache::new().with_window(3);
+    let step = |cache: &mut KeyValueCache, options| {
+        attention.forward_cached(rows(), rows(), rows(), NewRows::All, cache, options)
+    };
+    step(&mut cache, Mask::none().into());
+    let message = panic_message(|| step(&mut cache.clone(), own()));
+    assert_says(
+        &message,
+        "no mask, relative bias, bias of more than one key or score_mod expected",
+    );
+    // Keys that stay where they are.
+    let mut cache = KeyValueCache::new();
+    step(&mut cache, Mask::none().into());
+    assert_eq!(step(&mut cache, own()).dims(), [2, 1, 4]);
 }
