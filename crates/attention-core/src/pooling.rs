@@ -11,8 +11,8 @@ use crate::call::Call;
 use crate::extra_keys::ExtraKeys;
 use crate::functional::{
     self, AttentionOptions, FusedScore, Modifiers, Sizes, additive_score, attend,
-    dot_product_score, drop_weights, modify, pairwise_score, repeat_key_heads, softmax_with_sinks,
-    with_extra_keys,
+    dot_product_score, drop_weights, extra_keys_last, modify, pairwise_score, repeat_key_heads,
+    softmax_with_sinks, with_extra_keys,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
@@ -53,11 +53,11 @@ impl<S: ScoringFunction> Attention<S> {
                 let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));
                 FusedScore::DotProduct { scale }
             }
-            ScoreKernel::Additive { weight } if extra_keys.is_none() => {
+            ScoreKernel::Additive { weight } => {
                 call.assert_no_scale();
                 FusedScore::Additive { weight }
             }
-            ScoreKernel::Pairwise { term, weight } if extra_keys.is_none() => {
+            ScoreKernel::Pairwise { term, weight } => {
                 call.assert_no_scale();
                 FusedScore::Pairwise { term, weight }
             }
@@ -255,8 +255,12 @@ impl<S: ScoringFunction> Attention<S> {
         let extra = [keys, values];
         let (memory, ..) = with_extra_keys(memory, sizes, Modifiers::default(), extra, None);
         let [scores, of_extra] = [scores, of_extra].map(widened);
-        let scores = Tensor::cat(vec![scores, of_extra], 3);
-        self.finish(scores, &memory, call, dtype)
+        let scores = Tensor::cat(vec![of_extra, scores], 3);
+        let AttentionOutput { context, weights } = self.finish(scores, &memory, call, dtype);
+        AttentionOutput {
+            context,
+            weights: extra_keys_last(weights, number),
+        }
     }
 
     /// The scores by their kernel, without the terms of positions or keys; without a kernel, the whole scores.

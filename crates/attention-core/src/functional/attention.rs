@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::extra_keys::with_extra_keys;
+use super::extra_keys::{extra_keys_last, with_extra_keys};
 use super::fused::{FusedScore, attend};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::sizes::Sizes;
@@ -289,11 +289,15 @@ fn steps<const D: usize>(
     // Scores once more, without masked pairs: what these hold is in `scores`, and reaches nothing else.
     let pooled = Pooled::of(&call, &score, options);
     let masked = fill_masked(pooled.modified, call.memory.mask(), f64::NEG_INFINITY);
+    let pairs = |pairs| match &options.extra_keys {
+        Some([keys, _]) => from_four_axes(extra_keys_last(pairs, keys.dims()[2])),
+        None => from_four_axes(pairs),
+    };
     AttentionSteps {
-        scores: from_four_axes(scores),
-        capped: from_four_axes(capped),
-        masked: from_four_axes(masked),
-        weights: from_four_axes(pooled.weights),
+        scores: pairs(scores),
+        capped: pairs(capped),
+        masked: pairs(masked),
+        weights: pairs(pooled.weights),
         context: from_four_axes(pooled.context),
     }
 }

@@ -43,7 +43,7 @@ pub use weights::{masked_softmax, weight_of_no_key, weighted_sum};
 #[doc(hidden)]
 pub use padding::fill_padding;
 
-pub(crate) use extra_keys::with_extra_keys;
+pub(crate) use extra_keys::{extra_keys_last, with_extra_keys};
 pub(crate) use fused::{FusedScore, attend, pack_additive_keys};
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use location_score::location_score;

@@ -13,7 +13,7 @@ pub(super) struct Flags {
     pub(super) keep: Tensor<4, Bool>,
     /// The part of them that says the same to all queries, `[batch or 1, heads or 1, 1, keys or 1]`, where `keep` has
     /// queries.
-    of_keys: Option<Tensor<4, Bool>>,
+    pub(super) of_keys: Option<Tensor<4, Bool>>,
     /// Which functions made it.
     pub(super) makers: String,
     /// The size of the first of two axes, which is taken for the queries, and who took it so.
@@ -60,12 +60,7 @@ impl Mask {
 
     fn of_keys(maker: &'static str, keep: Tensor<2, Bool>) -> Self {
         let [batch, keys] = keep.dims();
-        Self::of_flags(Flags {
-            keep: reshape(keep, [batch, 1, 1, keys]),
-            of_keys: None,
-            makers: maker.to_string(),
-            taken_for_queries: None,
-        })
+        Self::of_flags(Flags::new(maker, reshape(keep, [batch, 1, 1, keys])))
     }
 
     fn of_pairs<const D: usize>(maker: &'static str, keep: Tensor<D, Bool>) -> Self {
@@ -77,10 +72,8 @@ impl Mask {
             _ => [dims[0], dims[1], dims[2], dims[3]],
         };
         Self::of_flags(Flags {
-            keep: reshape(keep, shape),
-            of_keys: None,
-            makers: maker.to_string(),
             taken_for_queries: (D == 2 && dims[0] > 1).then_some((dims[0], maker)),
+            ..Flags::new(maker, reshape(keep, shape))
         })
     }
 
@@ -118,6 +111,15 @@ impl From<Tensor<4, Bool>> for Mask {
 }
 
 impl Flags {
+    pub(super) fn new(maker: &str, keep: Tensor<4, Bool>) -> Self {
+        Self {
+            keep,
+            of_keys: None,
+            makers: maker.to_string(),
+            taken_for_queries: None,
+        }
+    }
+
     /// The part that says the same to all queries.
     pub(super) fn of_keys_alone(&self) -> Option<Self> {
         let [_, _, queries, _] = self.keep.dims();

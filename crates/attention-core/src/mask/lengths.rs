@@ -13,7 +13,7 @@ pub(super) struct Lengths {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     pub(super) ends: Tensor<2, Int>,
     /// The part of them that says the same to all queries, `[batch or 1, 1]`, where `ends` has queries.
-    of_examples: Option<Tensor<2, Int>>,
+    pub(super) of_examples: Option<Tensor<2, Int>>,
     /// Which functions made it.
     pub(super) makers: String,
 }

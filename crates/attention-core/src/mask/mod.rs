@@ -1,5 +1,6 @@
 //! Which keys a query attends to.
 
+mod behind;
 mod dense;
 mod from_fn;
 mod intervals;

@@ -119,7 +119,11 @@ impl Mask {
     }
 
     /// The intervals of windows and segments, which no tensor holds.
-    fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
+    pub(super) fn intervals_of_positions(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+    ) -> Option<Intervals> {
         let parts = self.parts();
         let of_windows = parts.windows.intervals(num_queries, num_keys);
         let of_segments = parts.segments.iter().map(|of| of.intervals(num_queries));

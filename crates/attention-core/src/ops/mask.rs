@@ -174,7 +174,7 @@ impl HostMask {
     }
 
     /// The masked pairs, true where masked, and their shape `[batch or 1, heads or 1, queries or 1, num_keys]`.
-    pub(super) fn masked_pairs(&self, num_keys: usize) -> (Vec<bool>, [usize; 4]) {
+    pub(crate) fn masked_pairs(&self, num_keys: usize) -> (Vec<bool>, [usize; 4]) {
         let mask = self.view();
         let [batch, heads, queries] = mask.shape();
         let mut masked = vec![false; batch * heads * queries * num_keys];
