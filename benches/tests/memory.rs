@@ -5,8 +5,8 @@ use attention_benches::memory::peak_extra;
 use attention_benches::tensors::{call, finish, numbers, random};
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{
-    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, KeyValueCache, Mask,
-    MultiHeadAttentionConfig, NewRows,
+    AdditiveAttentionConfig, Attention, AttentionOptions, DotProductAttentionConfig, KeyValueCache,
+    Mask, MultiHeadAttentionConfig, NewRows,
 };
 use attention_tests::parameters;
 use burn::tensor::{DType, Device, Int, Tensor};
@@ -17,18 +17,19 @@ const QUERIES: usize = 4093;
 const KEYS: usize = 4099;
 
 /// The most bytes at once, outputs included, of a forward pass, and on a device that trains of the backward pass too.
-fn peak(device: &Device, mask: Mask) -> u64 {
+fn peak(device: &Device, options: impl Into<AttentionOptions>) -> u64 {
+    let options = options.into();
     let inputs = [QUERIES, KEYS, KEYS].map(|rows| random([1, rows, 8], device));
     let attention = DotProductAttentionConfig::new().init();
     let mut work = call(inputs, &[], move |[q, k, v]: [Tensor<3>; 3]| {
-        attention.forward(q, k, v, &mask)
+        attention.forward(q, k, v, &options)
     });
     // Buffers that stay from call to call are not of this one.
     work();
     peak_extra(work)
 }
 
-/// Dot-product attention grows with queries + keys, not with their product, whatever the mask.
+/// Dot-product attention grows with queries + keys, not with their product, whatever the mask, beside extra keys too.
 fn no_pair_of_query_and_key_takes_a_byte(name: &str, device: &Device) {
     let rows = (QUERIES + KEYS) as u64;
     for device in [device.clone(), device.clone().autodiff()] {
@@ -38,6 +39,17 @@ fn no_pair_of_query_and_key_takes_a_byte(name: &str, device: &Device) {
         assert!(whole <= 512 * rows, "{what}: {whole} bytes");
         let mask = causal.saturating_sub(whole);
         assert!(mask <= 32 * rows, "{what}: {mask} bytes for the mask");
+        let beside_extra_keys = AttentionOptions {
+            mask: Mask::causal(),
+            extra_keys: Some([(); 2].map(|()| Tensor::ones([1, 1, 1, 8], &device))),
+            ..Default::default()
+        };
+        let beside_extra_keys = peak(&device, beside_extra_keys);
+        println!("{what}: {causal} bytes causal, {beside_extra_keys} beside an extra key");
+        assert!(
+            beside_extra_keys <= causal + 512 * rows,
+            "{what}: {beside_extra_keys} bytes beside an extra key, {causal} without"
+        );
     }
 }
 
