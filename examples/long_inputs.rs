@@ -70,7 +70,7 @@ impl<A: StatefulAttention> Copyist<A> {
         let values = self.letters.forward(text.clone());
         // The sum of the letter's embedding and of the encoder's state after it.
         let keys = self.encoder.forward(values.clone(), None) + values.clone();
-        let memory = self.attention.setup(keys, values, Mask::none());
+        let memory = self.attention.prepare(keys, values, Mask::none());
 
         let mut state = self.attention.initial_state(&memory);
         let mut hidden = Tensor::zeros([batch, HIDDENS], &device);

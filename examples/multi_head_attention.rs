@@ -9,8 +9,8 @@
 
 use std::error::Error;
 
-use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
-use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
+use attention_core::position::{AlibiConfig, RotaryConfig};
+use attention_core::score::{AdditiveScoreConfig, Biased, DotProductScoreConfig};
 use attention_core::{Mask, MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer};
 use burn::prelude::*;
 use burn::tensor::Distribution;

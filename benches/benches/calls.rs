@@ -289,13 +289,13 @@ fn steps_of<A: StatefulAttention + 'static>(
     inputs: &[Tensor<3>; 3],
     parameters: &[Tensor<2>],
 ) -> Call {
-    let setup = |attention: &A, keys, values| attention.setup(keys, values, Mask::none());
+    let prepare = |attention: &A, keys, values| attention.prepare(keys, values, Mask::none());
     let [query, keys, values] = inputs.clone();
     let trains = query.device().is_autodiff();
-    let prepared = (!trains).then(|| setup(&attention, keys, values));
+    let prepared = (!trains).then(|| prepare(&attention, keys, values));
     call(inputs.clone(), parameters, move |[query, keys, values]| {
         let memory = prepared.clone();
-        let memory = memory.unwrap_or_else(|| setup(&attention, keys, values));
+        let memory = memory.unwrap_or_else(|| prepare(&attention, keys, values));
         let mut state = attention.initial_state(&memory);
         let mut contexts = Vec::new();
         let steps = query.dims()[1];

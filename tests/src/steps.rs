@@ -180,7 +180,7 @@ impl StepsCheck for Run {
         let inputs =
             ["queries", "keys", "values"].map(|name| steps.inputs[name].leaf::<3>(device, self.0));
         let [queries, keys, values] = inputs.clone();
-        let memory = attention.setup(keys, values, steps.mask.mask(device));
+        let memory = attention.prepare(keys, values, steps.mask.mask(device));
         let mut state = attention.initial_state(&memory);
         let (mut contexts, mut weights) = (Vec::new(), Vec::new());
         for step in 0..queries.dims()[1] {

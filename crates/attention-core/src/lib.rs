@@ -13,17 +13,13 @@
 )]
 
 mod attention;
-mod attention_config;
 mod cache;
-mod call;
 mod device_limits;
 pub mod drop_in;
-mod extra_keys;
 pub mod functional;
 pub mod mask;
 mod memory;
 mod multi_head_attention;
-mod multi_head_attention_config;
 mod normalizer;
 mod ops;
 mod owner;
@@ -31,7 +27,6 @@ mod owner;
 #[doc(hidden)]
 pub mod padding;
 mod parameter;
-mod pooling;
 pub mod position;
 mod rank;
 pub mod score;
@@ -46,13 +41,15 @@ pub use mask::Mask;
 pub use functional::{AttentionOptions, masked_softmax};
 pub use normalizer::Normalizer;
 
-pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
-pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
+pub use attention::{
+    AdditiveAttention, AdditiveAttentionConfig, Attention, AttentionOutput, DotProductAttention,
+    DotProductAttentionConfig, ExtraKeys,
+};
 pub use cache::{CachedKeys, KeyValueCache, NewRows};
-pub use extra_keys::ExtraKeys;
 pub use memory::Memory;
-pub use multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
-pub use multi_head_attention_config::MultiHeadAttentionConfig;
+pub use multi_head_attention::{
+    MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,
+};
 
 /// Recurrent and linear layers in kernels of the same kind, so that they need no dependency of their own.
 pub use burn_fused_layers;

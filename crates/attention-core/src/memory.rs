@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{Device, Int, Tensor, assert_shape};
+use burn::tensor::{Int, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::functional::{SharedTensor, fill_padding};
+use crate::functional::{KeysAndValues, without_padding};
 use crate::mask::Mask;
-use crate::ops::SharedGradients;
 use crate::owner::Owner;
 use crate::rank::repeat_examples;
 
@@ -35,60 +34,9 @@ use crate::rank::repeat_examples;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// `[batch, key_heads, keys, _]`, as the scoring function projected them.
-    pub(crate) keys: Tensor<4>,
-    /// `[batch, key_heads, keys, value_size]`
-    pub(crate) values: Tensor<4>,
-    pub(crate) mask: Mask,
-    pub(crate) prepared: PreparedKeys,
-    /// Keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
-    pub(crate) shared: Option<Box<SharedMemory>>,
+    pub(crate) rows: KeysAndValues,
     /// Who may read it; anyone, if it is nobody's.
     owner: Option<Owner>,
-}
-
-/// Keys and values that many calls read.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedMemory {
-    pub(crate) keys: SharedTensor,
-    pub(crate) values: SharedTensor,
-}
-
-impl SharedMemory {
-    /// The keys and values of `memory`.
-    pub(crate) fn of(memory: &Memory) -> Self {
-        Self {
-            keys: SharedTensor::new(memory.keys()),
-            values: SharedTensor::new(memory.values()),
-        }
-    }
-}
-
-/// The preparation of the keys for the kernel of their score, beside their projection.
-#[derive(Clone, Debug)]
-pub(crate) enum PreparedKeys {
-    /// Nothing.
-    None,
-    /// The bias on the dot products of each key, `[batch, heads, 1, keys]`.
-    Bias(Tensor<4>),
-    /// There is such a bias, and each call computes it: the keys are a leaf, so nothing may be computed from them
-    /// before.
-    BiasOfLeaf,
-    /// The keys as the additive kernel reads them, `[batch, ..]`.
-    Packed(Tensor<4>),
-}
-
-impl PreparedKeys {
-    /// The same of other examples, which `f` takes along the batch.
-    fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
-        match self {
-            Self::None | Self::BiasOfLeaf => Self::None,
-            // A bias of one example serves all.
-            Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
-            Self::Bias(bias) => Self::Bias(f(bias.clone())),
-            Self::Packed(packed) => Self::Packed(f(packed.clone())),
-        }
-    }
 }
 
 impl Memory {
@@ -107,27 +55,17 @@ impl Memory {
         let others = [Argument::floats("values", &values)];
         assert_together("Memory", Argument::floats("keys", &keys), others);
         let keys = without_padding(keys, &mask);
-        Self::of_cleared(keys, values, mask)
-    }
-
-    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection, and the mask found to
-    /// fit.
-    pub(crate) fn of_cleared(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         Self {
-            keys,
-            values,
-            mask: mask.settled(),
-            prepared: PreparedKeys::None,
-            shared: None,
+            rows: KeysAndValues::new(keys, values, mask),
             owner: None,
         }
     }
 
-    /// The same, for a `T` alone to read.
-    pub(crate) fn owned_by<T: 'static>(self) -> Self {
+    /// For a `T` alone to read.
+    pub(crate) fn owned_by<T: 'static>(rows: KeysAndValues) -> Self {
         Self {
+            rows,
             owner: Some(Owner::of::<T>()),
-            ..self
         }
     }
 
@@ -144,26 +82,17 @@ impl Memory {
         );
     }
 
-    /// The same, where a query attends to a key only if `mask` agrees; all operations of a call with `heads` heads of
-    /// `num_queries` queries read the mask once.
+    /// What `[heads, num_queries]` of queries attend to; see [`KeysAndValues::for_queries`].
     ///
     /// # Panics
-    /// If a mask does not fit.
-    pub(crate) fn for_queries(
+    /// If a mask does not fit, or the memory was prepared for another type than `T`.
+    pub(crate) fn for_queries<T: 'static>(
         &self,
         mask: &Mask,
-        [heads, num_queries]: [usize; 2],
-    ) -> Cow<'_, Self> {
-        let num_keys = self.num_keys();
-        if mask.is_none() && self.mask.is_resolved_for([num_queries, num_keys]) {
-            return Cow::Borrowed(self);
-        }
-        let mask = self.mask.clone() & mask.clone();
-        let scores = [self.batch_size(), heads, num_queries, num_keys];
-        Cow::Owned(Self {
-            mask: mask.resolved_for(scores, &self.values.device()),
-            ..self.clone()
-        })
+        queries: [usize; 2],
+    ) -> Cow<'_, KeysAndValues> {
+        self.expect_owner::<T>();
+        self.rows.for_queries(mask, queries)
     }
 
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
@@ -174,128 +103,47 @@ impl Memory {
     /// # Panics
     /// If the indices are on another device, or one is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        let first = Argument::on_device("keys", &self.rows.keys);
         let others = [Argument::on_device("indices", &indices)];
-        assert_together(
-            "Memory::select",
-            Argument::on_device("keys", &self.keys),
-            others,
-        );
-        let select = |tensor: Tensor<4>| tensor.select(0, indices.clone());
+        assert_together("Memory::select", first, others);
+        let mask = self.rows.mask.select(indices.clone());
         Self {
-            keys: select(self.read_cleared_keys()),
-            values: select(self.read_values()),
-            prepared: self.prepared.map(select),
-            mask: self.mask.select(indices.clone()),
-            shared: None,
+            rows: (self.rows).map(mask, |tensor| tensor.select(0, indices.clone())),
             owner: self.owner,
         }
     }
 
     /// The memory with every example repeated `beam` times, the copies next to each other: `[batch * beam, ...]`.
     pub fn expand(&self, beam: usize) -> Self {
-        let repeat = |tensor| repeat_examples(tensor, beam);
+        let mask = self.rows.mask.expand(beam);
         Self {
-            keys: repeat(self.read_cleared_keys()),
-            values: repeat(self.read_values()),
-            prepared: self.prepared.map(repeat),
-            mask: self.mask.expand(beam),
-            shared: None,
+            rows: (self.rows).map(mask, |tensor| repeat_examples(tensor, beam)),
             owner: self.owner,
         }
     }
 
     /// The keys, as the scoring function projected them, `[batch, key_heads, keys, _]`.
     pub fn keys(&self) -> Tensor<4> {
-        self.keys.clone()
+        self.rows.keys.clone()
     }
 
     /// The values, `[batch, key_heads, keys, value_size]`.
     pub fn values(&self) -> Tensor<4> {
-        self.values.clone()
-    }
-
-    /// The keys, where their bias was not prepared and may be there.
-    pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
-        match (&self.shared, &self.prepared) {
-            (None, _) => Some(Cow::Borrowed(&self.keys)),
-            (_, PreparedKeys::BiasOfLeaf) => Some(Cow::Owned(self.read_cleared_keys())),
-            _ => None,
-        }
-    }
-
-    /// [`read_keys`](Self::read_keys), for tensor operations: of a leaf, padding gets no gradient.
-    pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
-        let keys = self.read_keys();
-        match &self.shared {
-            Some(shared) if shared.keys.is_leaf() => without_padding(keys, &self.mask),
-            _ => keys,
-        }
-    }
-
-    /// The keys for one call that reads them.
-    pub(crate) fn read_keys(&self) -> Tensor<4> {
-        match &self.shared {
-            Some(shared) => shared.keys.read(self.keys()),
-            None => self.keys(),
-        }
-    }
-
-    /// The values for one call that reads them.
-    pub(crate) fn read_values(&self) -> Tensor<4> {
-        match &self.shared {
-            Some(shared) => shared.values.read(self.values()),
-            None => self.values(),
-        }
-    }
-
-    /// Where a call may deposit the gradients of what it has read.
-    pub(crate) fn shared_gradients(&self) -> Option<SharedGradients> {
-        self.shared.as_ref().map(|shared| SharedGradients {
-            keys: shared.keys.slot(),
-            values: shared.values.slot(),
-        })
+        self.rows.values.clone()
     }
 
     /// Which keys each query attends to.
     pub fn mask(&self) -> &Mask {
-        &self.mask
-    }
-
-    pub(crate) fn key_bias(&self) -> Option<Tensor<4>> {
-        match &self.prepared {
-            PreparedKeys::Bias(bias) => Some(bias.clone()),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn packed_keys(&self) -> Option<Tensor<4>> {
-        match &self.prepared {
-            PreparedKeys::Packed(packed) => Some(packed.clone()),
-            _ => None,
-        }
-    }
-
-    /// The devices of keys and values, which autodiff may tell apart.
-    pub(crate) fn devices(&self) -> [Device; 2] {
-        [&self.keys, &self.values].map(Tensor::device)
+        &self.rows.mask
     }
 
     /// The number of examples.
     pub fn batch_size(&self) -> usize {
-        self.keys.dims()[0]
+        self.rows.keys.dims()[0]
     }
 
     /// The number of keys, padding included.
     pub fn num_keys(&self) -> usize {
-        self.keys.dims()[2]
+        self.rows.num_keys()
     }
-}
-
-/// The keys `[batch, key_heads, keys, _]` with zeros where the mask says, before any query is known, that none of the
-/// heads which read them attends to them.
-fn without_padding(keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-    let (known, num_queries) = mask.without_positions();
-    let [_, key_heads, _, _] = keys.dims();
-    let heads = known.heads_over(key_heads);
-    fill_padding(keys, &known, [heads, num_queries])
 }

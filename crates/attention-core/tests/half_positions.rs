@@ -3,8 +3,8 @@
 #![cfg(feature = "flex")]
 #![allow(clippy::unwrap_used)]
 
-use attention_core::position::{AlibiConfig, Biased, Positions, RotaryConfig, RotaryLayout};
-use attention_core::score::DotProductScoreConfig;
+use attention_core::position::{AlibiConfig, Positions, RotaryConfig, RotaryLayout};
+use attention_core::score::{Biased, DotProductScoreConfig};
 use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{Array, assert_close, oracle};
 use burn::tensor::{DType, Device, FloatDType, Tensor};

@@ -107,7 +107,7 @@ fn steps<A: StatefulAttention>(attention: &A, device: &Device) -> Outcome {
     let [keys, values] =
         [(1, 5), (2, 3)].map(|(seed, size)| draw(seed, [2, 7, size]).require_grad());
     let mask = Mask::valid_lens(Tensor::from_ints([7, 4], device));
-    let memory = attention.setup(keys.clone() * 0.5, values.clone() * 0.5, mask);
+    let memory = attention.prepare(keys.clone() * 0.5, values.clone() * 0.5, mask);
     let mut state = attention.initial_state(&memory);
     let mut contexts = Vec::new();
     for seed in 3..6 {

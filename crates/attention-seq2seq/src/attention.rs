@@ -89,8 +89,8 @@ macro_rules! attentions {
         impl StatefulAttention for AnyAttention {
             type State = AnyState;
 
-            fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-                match self { $(Self::$kind(module) => module.setup(keys, values, mask),)+ }
+            fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+                match self { $(Self::$kind(module) => module.prepare(keys, values, mask),)+ }
             }
 
             fn initial_state(&self, memory: &Memory) -> AnyState {
@@ -298,7 +298,7 @@ mod tests {
         let queries = [[0.0, 0.0, 0.0, 0.0], [-1.0, -1.0, 1.0, -1.0]];
         let squares = [[0.0, 2.0, 3.0_f32], [4.0, 10.0, 9.0]];
         let keys = Tensor::<3>::from_floats([keys], &device);
-        let memory = kernel.setup(keys.clone(), keys, Mask::none());
+        let memory = kernel.prepare(keys.clone(), keys, Mask::none());
         for (query, squares) in queries.into_iter().zip(squares) {
             let query = Tensor::<3>::from_floats([[query]], &device);
             let (output, _) =
@@ -324,7 +324,7 @@ mod tests {
         let [additive, dot] =
             [AttentionKind::Additive, AttentionKind::Dot].map(|kind| kind.init(&config, &device));
         let ones = |rows| Tensor::<3>::ones([1, rows, 4], &device);
-        let memory = additive.setup(ones(3), ones(3), Mask::none());
+        let memory = additive.prepare(ones(3), ones(3), Mask::none());
         additive.step(ones(1), &memory, dot.initial_state(&memory));
     }
 }

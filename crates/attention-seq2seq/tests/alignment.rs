@@ -45,8 +45,8 @@ impl AttentionState for Count {
 impl StatefulAttention for Counting {
     type State = Count;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        self.attention.setup(keys, values, mask)
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.attention.prepare(keys, values, mask)
     }
 
     fn initial_state(&self, memory: &Memory) -> Count {

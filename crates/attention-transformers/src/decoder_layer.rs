@@ -1,7 +1,8 @@
 //! The layer of a Transformer decoder.
 
 use attention_core::functional::AttentionOptions;
-use attention_core::position::{Biased, RelativePositionBias};
+use attention_core::position::RelativePositionBias;
+use attention_core::score::Biased;
 use attention_core::{
     DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows, ScoringFunction,
 };

@@ -1,7 +1,8 @@
 //! The layer of a Transformer encoder.
 
 use attention_core::functional::AttentionOptions;
-use attention_core::position::{Biased, RelativePositionBias};
+use attention_core::position::RelativePositionBias;
+use attention_core::score::Biased;
 use attention_core::{KeyValueCache, Mask, MultiHeadAttention, NewRows, ScoringFunction};
 use burn::module::Module;
 use burn::tensor::Tensor;

@@ -2,7 +2,7 @@
 //!
 //! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual
 //! connections. Positions are a matter of the score ([`Rotary`](attention_core::position::Rotary),
-//! [`Biased`](attention_core::position::Biased)) or of the embedding. Texts that grow go by a cache,
+//! [`Biased`](attention_core::score::Biased)) or of the embedding. Texts that grow go by a cache,
 //! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] or [`BeamConfig`] chooses their tokens.
 //!
 //! | model | is |
@@ -14,8 +14,8 @@
 //! ```
 //! use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
 //! use attention_core::Mask;
-//! use attention_core::position::{AlibiConfig, Biased};
-//! use attention_core::score::DotProductScoreConfig;
+//! use attention_core::position::AlibiConfig;
+//! use attention_core::score::{Biased, DotProductScoreConfig};
 //! use burn::prelude::*;
 //!
 //! let device = Device::flex();

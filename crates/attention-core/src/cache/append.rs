@@ -7,8 +7,8 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::rows::{Example, Rows, assert_without_autodiff, write};
 use super::{Cached, KeyValueCache, NewRows};
+use crate::functional::KeysAndValues;
 use crate::mask::Mask;
-use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::position::Positions;
 
@@ -129,7 +129,7 @@ impl KeyValueCache {
             self.examples.iter().zip(tokens).map(of_example).collect()
         });
         Cached {
-            memory: Memory::of_cleared(view(&rows.keys), view(&rows.values), mask),
+            rows: KeysAndValues::new(view(&rows.keys), view(&rows.values), mask),
             positions,
             ragged,
         }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::memory::Memory;
+use crate::functional::KeysAndValues;
 use crate::position::Positions;
 
 /// The keys of a call, and its queries among them.
 pub(crate) struct Cached {
-    pub(crate) memory: Memory,
+    pub(crate) rows: KeysAndValues,
     /// Where the queries stand.
     pub(crate) positions: Positions,
     /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are

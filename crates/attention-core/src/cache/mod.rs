@@ -1,7 +1,6 @@
 //! Keys and values of texts that grow: what generation attends to.
 
 mod append;
-mod attend;
 mod cached;
 mod cached_keys;
 mod new_rows;
@@ -48,7 +47,7 @@ use rows::{Example, Rows};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct KeyValueCache {
-    window: Option<usize>,
+    pub(crate) window: Option<usize>,
     capacity: Option<usize>,
     rows: Option<Rows>,
     /// The tokens of each example.
@@ -220,7 +219,7 @@ impl KeyValueCache {
     }
 
     /// The number of rows that the longest example has.
-    fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.examples.iter().map(|of| of.kept).max().unwrap_or(0)
     }
 }

@@ -7,14 +7,15 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::extra_keys::{extra_keys_last, with_extra_keys};
 use super::fused::{FusedScore, attend};
-use super::modifiers::{Modifiers, modify, softmax_with_sinks};
+use super::keys_and_values::KeysAndValues;
+use super::modifiers::{modify, softmax_with_sinks};
+use super::options::AttentionOptions;
+use super::pairwise::PairwiseFormula;
+use super::score::default_scale;
 use super::sizes::Sizes;
 use super::{drop_weights, fill_masked, weighted_sum};
-use crate::functional::AttentionOptions;
 use crate::mask::Mask;
-use crate::memory::Memory;
 use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
-use crate::score::{PairwiseFormula, default_scale};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -72,9 +73,9 @@ pub fn dot_product_attention<const D: usize>(
     options: impl Into<AttentionOptions>,
 ) -> Tensor<D> {
     const NAME: &str = "dot_product_attention";
-    let options = &options.into();
-    let score = dot_product(&queries, options);
-    context(call(NAME, queries, keys, values, options), score, options)
+    let options = options.into();
+    let score = dot_product(&queries, &options);
+    context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
 /// [`dot_product_attention`], with all that it does not store: scores and weights.
@@ -88,9 +89,9 @@ pub fn dot_product_attention_steps<const D: usize>(
     options: impl Into<AttentionOptions>,
 ) -> AttentionSteps<D> {
     const NAME: &str = "dot_product_attention";
-    let options = &options.into();
-    let score = dot_product(&queries, options);
-    steps(call(NAME, queries, keys, values, options), score, options)
+    let options = options.into();
+    let score = dot_product(&queries, &options);
+    steps(Call::new(NAME, [queries, keys, values], options), score)
 }
 
 /// The score of a call; its scale is by default that of the queries' size.
@@ -125,10 +126,10 @@ pub fn additive_attention<const D: usize>(
     options: impl Into<AttentionOptions>,
 ) -> Tensor<D> {
     const NAME: &str = "additive_attention";
-    let options = &options.into();
-    assert_no_scale(NAME, options);
+    let options = options.into();
+    assert_no_scale(NAME, &options);
     let score = FusedScore::Additive { weight };
-    context(call(NAME, queries, keys, values, options), score, options)
+    context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
 /// [`additive_attention`], with all that it does not store: scores and weights.
@@ -143,10 +144,10 @@ pub fn additive_attention_steps<const D: usize>(
     options: impl Into<AttentionOptions>,
 ) -> AttentionSteps<D> {
     const NAME: &str = "additive_attention";
-    let options = &options.into();
-    assert_no_scale(NAME, options);
+    let options = options.into();
+    assert_no_scale(NAME, &options);
     let score = FusedScore::Additive { weight };
-    steps(call(NAME, queries, keys, values, options), score, options)
+    steps(Call::new(NAME, [queries, keys, values], options), score)
 }
 
 fn assert_no_scale(operation: &str, options: &AttentionOptions) {
@@ -179,67 +180,65 @@ pub fn pairwise_attention<const D: usize>(
     options: impl Into<AttentionOptions>,
 ) -> Tensor<D> {
     const NAME: &str = "pairwise_attention";
-    let options = &options.into();
-    assert_no_scale(NAME, options);
+    let options = options.into();
+    assert_no_scale(NAME, &options);
     let score = FusedScore::Pairwise { term, weight };
-    context(call(NAME, queries, keys, values, options), score, options)
+    context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
 /// A call with four axes, checked.
 struct Call {
     operation: &'static str,
     queries: Tensor<4>,
-    memory: Memory,
+    rows: KeysAndValues,
     sizes: Sizes,
-    modifiers: Modifiers,
+    options: AttentionOptions,
 }
 
-fn call<const D: usize>(
-    operation: &'static str,
-    queries: Tensor<D>,
-    keys: Tensor<D>,
-    values: Tensor<D>,
-    options: &AttentionOptions,
-) -> Call {
-    let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
-    let [batch, key_heads, num_keys, _] = keys.dims();
-    assert_shape!(values, [batch, key_heads, num_keys, _]);
-    let others = [
-        Argument::floats("keys", &keys),
-        Argument::floats("values", &values),
-    ];
-    assert_together(operation, Argument::floats("queries", &queries), others);
-    let memory = Memory::of_cleared(keys, values, options.mask.clone());
-    let sizes = Sizes::of_call(operation, &queries, &memory);
-    options.check(operation, sizes, &queries, &memory);
-    let modifiers = options.modifiers();
-    let (memory, sizes, modifiers) = match &options.extra_keys {
-        Some(extra) => with_extra_keys(&memory, sizes, modifiers, extra.clone(), None),
-        None => (memory, sizes, modifiers),
-    };
-    Call {
-        operation,
-        queries,
-        memory,
-        sizes,
-        modifiers,
+impl Call {
+    fn new<const D: usize>(
+        operation: &'static str,
+        inputs: [Tensor<D>; 3],
+        options: AttentionOptions,
+    ) -> Self {
+        let [queries, keys, values] = of_one_batch(inputs.map(to_four_axes));
+        let [batch, key_heads, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, key_heads, num_keys, _]);
+        let others = [
+            Argument::floats("keys", &keys),
+            Argument::floats("values", &values),
+        ];
+        assert_together(operation, Argument::floats("queries", &queries), others);
+        let rows = KeysAndValues::new(keys, values, options.mask.clone());
+        let sizes = Sizes::of_call(operation, &queries, &rows);
+        options.check(operation, sizes, &queries, &rows);
+        let (rows, sizes, options) = match options.extra_keys.clone() {
+            Some(extra) => with_extra_keys(&rows, sizes, options, extra, None),
+            None => (rows, sizes, options),
+        };
+        Self {
+            operation,
+            queries,
+            rows,
+            sizes,
+            options,
+        }
     }
 }
 
 /// The context: fused, unless a function of the user's own is known to tensors alone.
-fn context<const D: usize>(call: Call, score: FusedScore, options: &AttentionOptions) -> Tensor<D> {
-    if !score.runs(&call.modifiers, &call.queries) {
-        return from_four_axes(Pooled::of(&call, &score, options).context);
+fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
+    if !score.runs(&call.options, &call.queries) {
+        return from_four_axes(Pooled::of(&call, &score).context);
     }
     let Call {
         queries,
-        memory,
+        rows,
         sizes,
-        modifiers,
+        options,
         ..
     } = call;
-    let dropout = options.dropout.unwrap_or(0.0);
-    from_four_axes(attend(queries, &memory, sizes, score, modifiers, dropout))
+    from_four_axes(attend(queries, &rows, sizes, score, &options))
 }
 
 /// The results of a call that is composed.
@@ -252,44 +251,41 @@ struct Pooled {
 }
 
 impl Pooled {
-    fn of(call: &Call, score: &FusedScore, options: &AttentionOptions) -> Self {
+    fn of(call: &Call, score: &FusedScore) -> Self {
         let Call {
             operation,
             queries,
-            memory,
-            modifiers,
+            rows: KeysAndValues {
+                keys, values, mask, ..
+            },
+            options,
             ..
         } = call;
-        let (mask, values) = (memory.mask(), memory.values());
-        let scores = score.scores(queries.clone(), memory.keys(), mask);
-        let modified = modify(operation, scores, modifiers);
-        let weights = softmax_with_sinks(operation, modified.clone(), mask, modifiers);
+        let scores = score.scores(queries.clone(), keys.clone(), mask);
+        let modified = modify(operation, scores, options);
+        let weights = softmax_with_sinks(modified.clone(), mask, options);
         let weights = weights.cast(values.dtype());
         let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
         Self {
             modified,
             weights,
-            context: weighted_sum(dropped, values, mask),
+            context: weighted_sum(dropped, values.clone(), mask),
         }
     }
 }
 
-fn steps<const D: usize>(
-    call: Call,
-    score: FusedScore,
-    options: &AttentionOptions,
-) -> AttentionSteps<D> {
-    let (queries, keys) = (call.queries.clone(), call.memory.keys());
+fn steps<const D: usize>(call: Call, score: FusedScore) -> AttentionSteps<D> {
+    let (queries, keys) = (call.queries.clone(), call.rows.keys.clone());
     let scores = score.scores(queries, keys, &Mask::none());
-    let cap = Modifiers {
-        soft_cap: call.modifiers.soft_cap,
-        ..Modifiers::default()
+    let cap = AttentionOptions {
+        soft_cap: call.options.soft_cap,
+        ..Default::default()
     };
     let capped = modify(call.operation, scores.clone(), &cap);
     // Scores once more, without masked pairs: what these hold is in `scores`, and reaches nothing else.
-    let pooled = Pooled::of(&call, &score, options);
-    let masked = fill_masked(pooled.modified, call.memory.mask(), f64::NEG_INFINITY);
-    let pairs = |pairs| match &options.extra_keys {
+    let pooled = Pooled::of(&call, &score);
+    let masked = fill_masked(pooled.modified, &call.rows.mask, f64::NEG_INFINITY);
+    let pairs = |pairs| match &call.options.extra_keys {
         Some([keys, _]) => from_four_axes(extra_keys_last(pairs, keys.dims()[2])),
         None => from_four_axes(pairs),
     };

@@ -2,19 +2,20 @@
 
 use burn::tensor::Tensor;
 
-use super::modifiers::{Modifiers, along_diagonals};
+use super::keys_and_values::KeysAndValues;
+use super::modifiers::along_diagonals;
+use super::options::AttentionOptions;
 use super::sizes::Sizes;
-use crate::memory::Memory;
 
-/// A memory with further keys and values in front of its own, `[batch or 1, key_heads, n, _]`, its sizes, and its modifiers,
-/// which add nothing to their scores but `bias`, `[batch or 1, heads or 1, 1, n]`. They were checked to fit.
+/// Keys and values with further ones in front, `[batch or 1, key_heads, n, _]`, their sizes, and the options, which add
+/// nothing to the scores of those but `bias`, `[batch or 1, heads or 1, 1, n]`. All were checked to fit.
 pub(crate) fn with_extra_keys(
-    memory: &Memory,
+    rows: &KeysAndValues,
     sizes: Sizes,
-    mut modifiers: Modifiers,
+    mut options: AttentionOptions,
     [keys, values]: [Tensor<4>; 2],
     bias: Option<Tensor<4>>,
-) -> (Memory, Sizes, Modifiers) {
+) -> (KeysAndValues, Sizes, AttentionOptions) {
     let Sizes {
         batch,
         key_heads,
@@ -23,12 +24,12 @@ pub(crate) fn with_extra_keys(
         ..
     } = sizes;
     let [_, _, number, _] = keys.dims();
-    if let Some(relative) = modifiers.relative_bias.take().filter(|_| num_keys > 0) {
-        modifiers.add_bias(along_diagonals(relative, num_queries));
+    if let Some(relative) = options.relative_bias.take().filter(|_| num_keys > 0) {
+        options.add_bias(along_diagonals(relative, num_queries));
     }
-    modifiers.bias = side_by_side(bias, modifiers.bias, [number, num_keys]);
-    let device = &memory.keys.device();
-    let mask = memory.mask.behind(number, sizes.scores(), device);
+    options.bias = side_by_side(bias, options.bias, [number, num_keys]);
+    let device = &rows.keys.device();
+    let mask = rows.mask.behind(number, sizes.scores(), device);
     let joined = |own: Tensor<4>, extra: Tensor<4>| {
         let [_, _, _, size] = extra.dims();
         let extra = extra.expand([batch, key_heads, number, size]);
@@ -37,10 +38,10 @@ pub(crate) fn with_extra_keys(
             _ => Tensor::cat(vec![extra, own], 2),
         }
     };
-    let keys = joined(memory.read_keys(), keys);
-    let values = joined(memory.read_values(), values);
-    let memory = Memory::of_cleared(keys, values, mask);
-    (memory, sizes.with_keys(num_keys + number), modifiers)
+    let keys = joined(rows.read_keys(), keys);
+    let values = joined(rows.read_values(), values);
+    let rows = KeysAndValues::new(keys, values, mask);
+    (rows, sizes.with_keys(num_keys + number), options)
 }
 
 /// The bias of the extra keys, then of the others, `numbers` of each; an absent one is 0; none if both are absent.

@@ -6,18 +6,19 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Tensor, assert_shape};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::widened;
 use burn_fused_layers::paths::Operation;
 
-use super::modifiers::Modifiers;
+use super::keys_and_values::KeysAndValues;
+use super::options::AttentionOptions;
+use super::pairwise::{PairwiseFormula, PairwiseKernel};
 use super::score::{additive_score, dot_product_score, pairwise_score};
 use super::sizes::Sizes;
 use crate::mask::Mask;
-use crate::memory::Memory;
 use crate::ops::{
     ADDITIVE_ATTENTION, AttentionInputs, AttentionOps, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION,
     PackAdditiveKeysInputs, runs_on_host,
 };
-use crate::score::{PairwiseFormula, PairwiseKernel, widened};
 
 /// A score that kernels compute.
 #[allow(
@@ -56,8 +57,8 @@ impl FusedScore {
     }
 
     /// Whether functions of the user's own, if there are any, are known to what runs attention of queries like these.
-    pub(crate) fn runs(&self, modifiers: &Modifiers, queries: &Tensor<4>) -> bool {
-        let changes_scores = modifiers.score_mod.is_some();
+    pub(crate) fn runs(&self, options: &AttentionOptions, queries: &Tensor<4>) -> bool {
+        let changes_scores = options.score_mod.is_some();
         if !changes_scores && !matches!(self, Self::Pairwise { .. }) {
             return true;
         }
@@ -68,7 +69,7 @@ impl FusedScore {
     }
 
     /// The scores of the pairs that a mask leaves, composed or by a kernel of their own.
-    pub(super) fn scores(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+    pub(crate) fn scores(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         match self {
             // Of half precision they are f32, as in the fused kernel.
             Self::DotProduct { scale } => {
@@ -83,21 +84,20 @@ impl FusedScore {
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// the scores modified, and dropout on the weights. `sizes` were found to fit.
+/// the scores modified, and dropout on the weights; the mask is the keys'. Sizes and options were found to fit.
 ///
 /// # Shapes
-/// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
+/// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If the score's weight, modifiers or mask do not fit, its scale is not finite, or the dropout is not in `[0, 1)`.
+/// If the keys' size, the score's weight or the mask do not fit, or its scale is not finite.
 pub(crate) fn attend(
     queries: Tensor<4>,
-    memory: &Memory,
+    rows: &KeysAndValues,
     sizes: Sizes,
     score: FusedScore,
-    modifiers: Modifiers,
-    dropout: f64,
+    options: &AttentionOptions,
 ) -> Tensor<4> {
     let name = score.operation().name();
     let (weight, scale, pairwise) = match score {
@@ -109,21 +109,17 @@ pub(crate) fn attend(
         scale.is_finite(),
         "{name}: scale expected to be finite, got {scale}"
     );
-    assert!(
-        (0.0..1.0).contains(&dropout),
-        "{name}: dropout expected in [0, 1), got {dropout}"
-    );
-    let size = sizes.compared(&queries, memory);
+    let size = sizes.compared(&queries, rows);
     if let Some(weight) = &weight {
         assert_shape!(weight, [size]);
         let others = [Argument::floats("weight", weight)];
         assert_together(name, Argument::floats("queries", &queries), others);
     }
     if sizes.has_no_pairs() {
-        return sizes.zeros(memory);
+        return sizes.zeros(rows);
     }
-    let modifiers = modifiers.checked(name, sizes.scores(), &queries);
-    let mask = memory.mask.resolve(sizes.scores(), &queries.device());
+    let modifiers = options.modifiers(sizes.scores(), &queries);
+    let mask = rows.mask.resolve(sizes.scores(), &queries.device());
     // Without elements every score is 0, as the product of one element 0 is.
     let with_elements = |tensor: Tensor<4>| {
         if size > 0 {
@@ -134,18 +130,18 @@ pub(crate) fn attend(
     };
     let inputs = AttentionInputs {
         queries: with_elements(queries).into_dispatch(),
-        keys: with_elements(memory.read_keys()).into_dispatch(),
-        values: memory.read_values().into_dispatch(),
+        keys: with_elements(rows.read_keys()).into_dispatch(),
+        values: rows.read_values().into_dispatch(),
         weight: OptionalTensor::of(weight.filter(|_| size > 0)),
-        packed_keys: OptionalTensor::of(memory.packed_keys()),
+        packed_keys: OptionalTensor::of(rows.packed_keys()),
         modifiers,
         mask,
         pairwise: pairwise
             .filter(|_| size > 0)
             .map(|term| term as Arc<dyn PairwiseKernel>),
         scale,
-        dropout,
-        shared: memory.shared_gradients(),
+        dropout: options.dropout.unwrap_or(0.0),
+        shared: rows.shared_gradients(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(inputs))
 }

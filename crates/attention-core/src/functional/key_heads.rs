@@ -14,6 +14,16 @@ pub(crate) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
     );
 }
 
+/// A bias of key heads, `[_, key_heads, ..]`, for `heads` heads of queries; one head serves all.
+pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [_, bias_heads, ..] = bias.dims();
+    if bias_heads == 1 {
+        bias
+    } else {
+        repeat_key_heads(bias, heads)
+    }
+}
+
 /// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, concatenated: for scores that know
 /// nothing of shared keys.
 pub(crate) fn repeat_key_heads(tensor: Tensor<4>, heads: usize) -> Tensor<4> {

@@ -4,7 +4,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::memory::Memory;
+use super::keys_and_values::KeysAndValues;
 use crate::ops::{AttentionOps, LocationScoreInputs};
 
 /// `score[b,j] = sum_h weight[h] tanh(query[b,h] + keys[b,j,h] + sum_ct filters[c,t,h] alignments[b,c, j + t -
@@ -21,13 +21,13 @@ use crate::ops::{AttentionOps, LocationScoreInputs};
 /// precision.
 pub(crate) fn location_score(
     query: Tensor<4>,
-    memory: &Memory,
+    rows: &KeysAndValues,
     weight: Tensor<1>,
     alignments: Tensor<3>,
     filters: Tensor<3>,
 ) -> Tensor<4> {
     const NAME: &str = "location_score";
-    let keys = memory.read_cleared_keys();
+    let keys = rows.read_cleared_keys();
     let [batch, _, num_keys, num_hiddens] = keys.dims();
     assert_shape!(query, [batch, 1, 1, num_hiddens]);
     assert_shape!(weight, [num_hiddens]);
@@ -43,13 +43,13 @@ pub(crate) fn location_score(
     assert_together(NAME, Argument::floats("query", &query), others);
     let shape = [batch, 1, 1, num_keys];
     let inputs = LocationScoreInputs {
-        mask: memory.mask().resolve(shape, &query.device()),
+        mask: rows.mask.resolve(shape, &query.device()),
         queries: query.into_dispatch(),
         keys: keys.into_dispatch(),
         weight: weight.into_dispatch(),
         alignments: alignments.unsqueeze_dim::<4>(1).into_dispatch(),
         filters: filters.unsqueeze_dim::<4>(0).into_dispatch(),
-        shared_keys: memory.shared_gradients().map(|shared| shared.keys),
+        shared_keys: rows.shared_gradients().map(|shared| shared.keys),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::location_score(inputs))
 }

@@ -1,29 +1,18 @@
-//! Changes to scores on their way to the softmax, as tensors of the user's.
+//! The options that change scores on their way to the softmax.
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
-use burn_fused_layers::harness::wide::wide;
+use burn_fused_layers::harness::wide::{wide, widened};
 
+use super::options::AttentionOptions;
 use super::score_mod;
 use crate::mask::Mask;
-use crate::ops::{self, ScoreModifiers, SharedScoreMod};
-use crate::score::sum_of_biases;
+use crate::ops::{self, ScoreModifiers};
 
-/// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are named as in
-/// [`AttentionOptions`](super::AttentionOptions).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Modifiers {
-    pub(crate) soft_cap: Option<f64>,
-    pub(crate) bias: Option<Tensor<4>>,
-    pub(crate) relative_bias: Option<Tensor<4>>,
-    pub(crate) sinks: Option<Tensor<1>>,
-    pub(crate) zero_key: bool,
-    pub(crate) score_mod: Option<SharedScoreMod>,
-}
-
-impl Modifiers {
+/// What the options change of a score: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
+impl AttentionOptions {
     /// The same with another bias.
     pub(crate) fn add_bias(&mut self, bias: Tensor<4>) {
         self.bias = Some(match self.bias.take() {
@@ -40,7 +29,7 @@ impl Modifiers {
         });
     }
 
-    pub(crate) fn is_none(&self) -> bool {
+    fn changes_nothing(&self) -> bool {
         self.soft_cap.is_none()
             && self.bias.is_none()
             && self.relative_bias.is_none()
@@ -52,7 +41,7 @@ impl Modifiers {
         self.sinks.is_some() || self.zero_key
     }
 
-    /// The devices of its tensors, which autodiff may tell apart.
+    /// The devices of biases and sinks, which autodiff may tell apart.
     pub(crate) fn devices(&self) -> impl Iterator<Item = Device> + use<> {
         let biases =
             [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(Tensor::device));
@@ -79,8 +68,8 @@ impl Modifiers {
     /// # Panics
     /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is no
     /// finite number above 0.
-    pub(crate) fn check(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
-        if self.is_none() {
+    pub(crate) fn check_modifiers(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
+        if self.changes_nothing() {
             return;
         }
         let [batch, heads, num_queries, num_keys] = shape;
@@ -129,20 +118,16 @@ impl Modifiers {
         assert_together(operation, first, others.into_iter().flatten());
     }
 
-    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, of types that go with theirs.
-    ///
-    /// # Panics
-    /// If one does not fit.
-    pub(super) fn checked(
-        self,
-        operation: &str,
+    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, which they were found to fit, of types that
+    /// go with theirs.
+    pub(super) fn modifiers(
+        &self,
         shape: [usize; 4],
         queries: &Tensor<4>,
     ) -> ScoreModifiers<Dispatch> {
-        if self.is_none() {
+        if self.changes_nothing() {
             return ScoreModifiers::NONE;
         }
-        self.check(operation, shape, queries);
         let [_, heads, _, num_keys] = shape;
         let dtype = queries.dtype();
         let sinks = self.all_sinks(heads, wide(dtype), &queries.device());
@@ -162,11 +147,11 @@ impl Modifiers {
             _ => bias,
         };
         ScoreModifiers {
-            bias: OptionalTensor::of(self.bias.map(fit).map(of_each_key)),
-            relative_bias: OptionalTensor::of(self.relative_bias.map(fit)),
+            bias: OptionalTensor::of(self.bias.clone().map(fit).map(of_each_key)),
+            relative_bias: OptionalTensor::of(self.relative_bias.clone().map(fit)),
             sinks: OptionalTensor::of(sinks),
             soft_cap: self.soft_cap,
-            score_mod: self.score_mod,
+            score_mod: self.score_mod.clone(),
         }
     }
 }
@@ -182,15 +167,13 @@ pub(crate) fn along_diagonals(bias: Tensor<4>, num_queries: usize) -> Tensor<4> 
     Tensor::from_dispatch(pairs)
 }
 
-/// Scores, changed by all but the sinks; of the most precise type among them.
-///
-/// # Panics
-/// If a modifier does not fit.
-pub(crate) fn modify(operation: &str, scores: Tensor<4>, modifiers: &Modifiers) -> Tensor<4> {
-    if modifiers.is_none() || scores.dims().contains(&0) {
+/// Scores, changed by all options but the mask and the sinks, which were found to fit; of the most precise type among
+/// them.
+pub(crate) fn modify(operation: &str, scores: Tensor<4>, options: &AttentionOptions) -> Tensor<4> {
+    if options.changes_nothing() || scores.dims().contains(&0) {
         return scores;
     }
-    let modifiers = modifiers.clone().checked(operation, scores.dims(), &scores);
+    let modifiers = options.modifiers(scores.dims(), &scores);
     let modified = Tensor::from_dispatch(modifiers.modify(scores.into_dispatch()));
     match modifiers.score_mod {
         Some(score_mod) => score_mod::apply(operation, modified, &*score_mod),
@@ -201,25 +184,34 @@ pub(crate) fn modify(operation: &str, scores: Tensor<4>, modifiers: &Modifiers) 
 /// Softmax over the keys that `mask` leaves and the sink of each head, if there is one.
 ///
 /// # Panics
-/// If mask or sinks do not fit.
+/// If the mask does not fit.
 pub(crate) fn softmax_with_sinks(
-    operation: &str,
     scores: Tensor<4>,
     mask: &Mask,
-    modifiers: &Modifiers,
+    options: &AttentionOptions,
 ) -> Tensor<4> {
     if scores.dims().contains(&0) {
         return scores;
     }
-    let modifiers = Modifiers {
-        sinks: modifiers.sinks.clone(),
-        zero_key: modifiers.zero_key,
-        ..Modifiers::default()
+    let [_, heads, ..] = scores.dims();
+    let sinks = options.all_sinks(heads, wide(scores.dtype()), &scores.device());
+    let modifiers = ScoreModifiers {
+        sinks: OptionalTensor::of(sinks),
+        ..ScoreModifiers::NONE
     };
     let mask = mask.resolve(scores.dims(), &scores.device());
-    let modifiers = modifiers.checked(operation, scores.dims(), &scores);
     let scores = scores.into_dispatch();
     Tensor::from_dispatch(ops::softmax_with_sinks::<Dispatch>(
         scores, &modifiers, mask,
     ))
+}
+
+/// The sum of two biases, in `f32` at least.
+pub(crate) fn sum_of_biases(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+    let [a, b] = [widened(a), widened(b)];
+    match (a.dtype(), b.dtype()) {
+        (DType::F64, DType::F32) => a + b.cast(DType::F64),
+        (DType::F32, DType::F64) => a.cast(DType::F64) + b,
+        _ => a + b,
+    }
 }

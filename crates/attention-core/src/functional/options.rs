@@ -6,10 +6,9 @@ use attention_kernels::ScoreMod;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use super::modifiers::Modifiers;
+use super::keys_and_values::KeysAndValues;
 use super::sizes::Sizes;
 use crate::mask::Mask;
-use crate::memory::Memory;
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///
@@ -64,13 +63,13 @@ impl AttentionOptions {
     }
 
     /// # Panics
-    /// If an option does not fit these queries and this memory.
+    /// If an option does not fit these queries and this rows.
     pub(crate) fn check(
         &self,
         operation: &str,
         sizes: Sizes,
         queries: &Tensor<4>,
-        memory: &Memory,
+        rows: &KeysAndValues,
     ) {
         if let Some(scale) = self.scale {
             assert!(
@@ -84,7 +83,7 @@ impl AttentionOptions {
                 "{operation}: dropout expected in [0, 1), got {dropout}"
             );
         }
-        self.modifiers().check(operation, sizes.scores(), queries);
+        self.check_modifiers(operation, sizes.scores(), queries);
         let Some([extra_keys, extra_values]) = &self.extra_keys else {
             return;
         };
@@ -100,8 +99,8 @@ impl AttentionOptions {
         } = sizes;
         let [_, _, number, _] = extra_keys.dims();
         for (name, extra, own) in [
-            ("extra keys", extra_keys, &memory.keys),
-            ("values of extra keys", extra_values, &memory.values),
+            ("extra keys", extra_keys, &rows.keys),
+            ("values of extra keys", extra_values, &rows.values),
         ] {
             let (got, [_, _, _, size]) = (extra.dims(), own.dims());
             let [of_batch, of_heads, of_rows, of_size] = got;
@@ -119,18 +118,6 @@ impl AttentionOptions {
                 Argument::floats("keys", own),
                 [Argument::floats(name, extra)],
             );
-        }
-    }
-
-    /// The changes to the scores.
-    pub(crate) fn modifiers(&self) -> Modifiers {
-        Modifiers {
-            soft_cap: self.soft_cap,
-            bias: self.bias.clone(),
-            relative_bias: self.relative_bias.clone(),
-            sinks: self.sinks.clone(),
-            zero_key: self.zero_key,
-            score_mod: self.score_mod.clone(),
         }
     }
 }

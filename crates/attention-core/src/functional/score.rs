@@ -3,12 +3,13 @@
 use burn::backend::Dispatch;
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::widened;
 
 use super::key_heads::{assert_divides, repeat_key_heads};
 use super::padding::fill_masked;
+use super::pairwise::PairwiseFormula;
 use crate::mask::Mask;
 use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
-use crate::score::{PairwiseFormula, widened};
 
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
 ///
@@ -47,6 +48,11 @@ pub fn additive_score(
         weight: weight.into_dispatch(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_score(inputs))
+}
+
+/// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.
+pub(crate) fn default_scale(size: usize) -> f64 {
+    1.0 / (size.max(1) as f64).sqrt()
 }
 
 /// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.

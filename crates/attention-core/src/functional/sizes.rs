@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
-use crate::memory::Memory;
+use super::keys_and_values::KeysAndValues;
 
 /// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +22,8 @@ impl Sizes {
     ///
     /// # Panics
     /// If batch, heads, device or the type of the elements do not fit.
-    pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, memory: &Memory) -> Self {
-        let values = &memory.values;
+    pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, rows: &KeysAndValues) -> Self {
+        let values = &rows.values;
         let [batch, heads, num_queries, _] = queries.dims();
         let [_, key_heads, num_keys, value_size] = values.dims();
         assert_batch(queries, values);
@@ -49,9 +49,9 @@ impl Sizes {
     ///
     /// # Panics
     /// If the keys are not of these sizes.
-    pub(super) fn compared(&self, queries: &Tensor<4>, memory: &Memory) -> usize {
+    pub(super) fn compared(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> usize {
         let [_, _, _, size] = queries.dims();
-        let keys = &memory.keys;
+        let keys = &rows.keys;
         assert_shape!(keys, [self.batch, self.key_heads, self.num_keys, size]);
         size
     }
@@ -62,9 +62,9 @@ impl Sizes {
     }
 
     /// The context where [there are no pairs](Self::has_no_pairs): 0 or empty.
-    pub(crate) fn zeros(&self, memory: &Memory) -> Tensor<4> {
+    pub(crate) fn zeros(&self, rows: &KeysAndValues) -> Tensor<4> {
         let shape = [self.batch, self.heads, self.num_queries, self.value_size];
-        let values = &memory.values;
+        let values = &rows.values;
         Tensor::zeros(shape, (&values.device(), values.dtype()))
     }
 

@@ -6,8 +6,8 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::wide::in_wide;
 
 use super::key_heads::assert_divides;
+use super::keys_and_values::KeysAndValues;
 use crate::mask::Mask;
-use crate::memory::Memory;
 use crate::ops::{
     AttentionOps, MaskedSoftmaxInputs, StepContextInputs, WeightedSumInputs, dropped,
 };
@@ -100,15 +100,15 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
 }
 
 /// The context of a step, `[batch, 1, 1, value_size]`, from its weights `[batch, 1, 1, keys]` in the values' type.
-pub(crate) fn step_context(weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
-    if memory.values.dims().contains(&0) {
-        return weighted_sum(weights, memory.read_values(), &memory.mask);
+pub(crate) fn step_context(weights: Tensor<4>, rows: &KeysAndValues) -> Tensor<4> {
+    if rows.values.dims().contains(&0) {
+        return weighted_sum(weights, rows.read_values(), &rows.mask);
     }
     let inputs = StepContextInputs {
-        mask: memory.mask.resolve(weights.dims(), &weights.device()),
+        mask: rows.mask.resolve(weights.dims(), &weights.device()),
         weights: weights.into_dispatch(),
-        values: memory.read_values().into_dispatch(),
-        shared_values: memory.shared_gradients().map(|shared| shared.values),
+        values: rows.read_values().into_dispatch(),
+        shared_values: rows.shared_gradients().map(|shared| shared.values),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::step_context(inputs))
 }

@@ -1,11 +1,11 @@
 //! Hardmax: all weight on one key.
 
 use burn::tensor::{Int, Tensor};
+use burn_fused_layers::harness::wide::widened;
 
 use super::lower_masked;
 use crate::functional::fill_masked;
 use crate::mask::Mask;
-use crate::score::widened;
 
 /// 1 at the first of the largest scores that are not masked, 0 elsewhere; detached from the scores.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {

@@ -8,11 +8,11 @@
 //! host.
 
 use burn::tensor::{Bool, DType, Tensor};
+use burn_fused_layers::harness::wide::widened;
 
 use super::lower_masked;
 use crate::functional::fill_masked;
 use crate::mask::Mask;
-use crate::score::widened;
 
 /// `max(score - tau, 0)` over the keys that are not masked; 0 elsewhere.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {

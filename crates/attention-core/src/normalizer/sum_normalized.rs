@@ -1,11 +1,12 @@
 //! Scores, divided by their sum.
 
 use burn::tensor::Tensor;
+use burn_fused_layers::harness::wide::widened;
 
 use super::lower_masked;
 use crate::functional::fill_masked;
 use crate::mask::Mask;
-use crate::score::{smallest_normal, widened};
+use crate::score::smallest_normal;
 
 /// Each score, divided by the sum of those that its query attends to; 0 where there is nothing to divide.
 ///

@@ -4,10 +4,15 @@
     reason = "in `operations!` a result alone is as one of several"
 )]
 
+use std::sync::LazyLock;
+
+use burn::backend::Backend;
 use burn::backend::tensor::{Device, FloatTensor};
 use burn::tensor::DType;
 use burn_fused_layers::backend::LayerBackend;
 use burn_fused_layers::harness::operations::operations;
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::paths::Operation;
 
 use super::{
     additive_score, attention, dot_product_score, fill_padding, location_score, masked_softmax,
@@ -37,6 +42,34 @@ pub trait AttentionBackend: LayerBackend {
     /// The most bytes that one tensor on a device may have.
     fn largest_buffer(_device: &Device<Self>) -> usize {
         usize::MAX
+    }
+}
+
+/// Attention by scaled dot products, to those who choose [paths](burn_fused_layers::paths).
+pub(crate) static DOT_PRODUCT_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
+/// The same by additive scores.
+pub(crate) static ADDITIVE_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("additive_attention"));
+/// The same by pairwise scores.
+pub(crate) static PAIRWISE_ATTENTION: LazyLock<Operation> =
+    LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
+
+impl<B: Backend> AttentionInputs<B> {
+    /// The operation that this is to those who choose [paths](burn_fused_layers::paths).
+    pub(super) fn operation(&self) -> Operation {
+        match (&self.pairwise, &self.weight) {
+            (Some(_), _) => *PAIRWISE_ATTENTION,
+            (None, OptionalTensor::Present { .. }) => *ADDITIVE_ATTENTION,
+            (None, OptionalTensor::Absent) => *DOT_PRODUCT_ATTENTION,
+        }
+    }
+}
+
+impl<B: Backend> PackAdditiveKeysInputs<B> {
+    /// Keys are packed if the kernel runs that reads them.
+    fn operation(&self) -> Operation {
+        *ADDITIVE_ATTENTION
     }
 }
 

@@ -50,9 +50,9 @@ mod score_weights;
 mod step_context;
 mod weighted_sum;
 
-pub(crate) use attention::{ADDITIVE_ATTENTION, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION};
 pub(crate) use attention_ops::inputs;
 pub(crate) use attention_ops::inputs::*;
+pub(crate) use attention_ops::{ADDITIVE_ATTENTION, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION};
 pub use attention_ops::{AttentionBackend, AttentionOps, OPERATIONS};
 pub use deferred_pairs::SharedGradients;
 pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
@@ -66,5 +66,5 @@ pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};
-pub(crate) use score_modifiers::{SharedScoreMod, along_diagonals};
+pub(crate) use score_modifiers::along_diagonals;
 pub(crate) use score_weights::softmax_with_sinks;

@@ -4,10 +4,8 @@ use attention_kernels::AdditiveScoreInputs;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn_fused_layers::harness::tracked::inputs;
-use burn_fused_layers::paths::Operation;
 use cpu_kernels::Level;
 
-use super::attention_ops::OPERATIONS;
 use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_compiled};
 use super::mask::ResolvedMask;
 
@@ -21,13 +19,6 @@ inputs! {
         on mask: ResolvedMask<B>,
         /// The queries that the mask is about.
         same num_queries: usize,
-    }
-}
-
-impl<B: Backend> PackAdditiveKeysInputs<B> {
-    /// Keys are packed if the kernel runs that reads them.
-    pub(super) fn operation(&self) -> Operation {
-        OPERATIONS.named("additive_attention")
     }
 }
 

@@ -5,14 +5,14 @@
 //! rows stand that a score projects.
 
 mod alibi;
-mod biased;
+mod bias;
 mod positions;
 mod relative;
 mod rotary;
 
 pub use crate::ops::RotaryLayout;
 pub use alibi::{Alibi, AlibiConfig};
-pub use biased::{Biased, PositionBias};
+pub use bias::PositionBias;
 pub use positions::Positions;
 pub use relative::{RelativePositionBias, RelativePositionBiasConfig};
 pub use rotary::{Llama3ScalingConfig, Rotary, RotaryConfig, RotaryScaling, YarnScalingConfig};

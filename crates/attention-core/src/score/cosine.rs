@@ -6,8 +6,9 @@ use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::wide::widened;
 
-use super::norms::{safe_inverse_sqrt, squared_norms, widened};
+use super::norms::{safe_inverse_sqrt, squared_norms};
 use super::{ScoreKernel, ScoringFunction};
 use crate::position::Positions;
 

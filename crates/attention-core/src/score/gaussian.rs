@@ -6,10 +6,11 @@ use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::wide::widened;
 
-use super::norms::{squared_norms, widened};
-use super::{ScoreKernel, ScoringFunction, per_head};
-use crate::functional;
+use super::norms::squared_norms;
+use super::{ScoreKernel, ScoringFunction};
+use crate::functional::{dot_product_score, per_head};
 use crate::mask::Mask;
 use crate::position::Positions;
 
@@ -123,7 +124,7 @@ impl ScoringFunction for GaussianScore {
         let (queries, keys) = (widened(queries), widened(keys));
         let of_keys = per_head(self.bias(&keys).swap_dims(2, 3), heads);
         let of_queries = self.bias(&queries);
-        let products = functional::dot_product_score(queries, keys, mask, self.factor());
+        let products = dot_product_score(queries, keys, mask, self.factor());
         products + of_keys + of_queries
     }
 }

@@ -4,10 +4,10 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{Tensor, assert_shape};
-use burn_fused_layers::harness::wide::wide;
+use burn_fused_layers::harness::wide::{wide, widened};
 
 use super::ScoringFunction;
-use super::norms::{safe_sqrt, squared_norms, widened};
+use super::norms::{safe_sqrt, squared_norms};
 use crate::functional;
 use crate::mask::Mask;
 

@@ -2,6 +2,7 @@
 
 mod additive;
 mod biaffine;
+mod biased;
 mod bilinear;
 mod check_term;
 mod concat;
@@ -10,12 +11,13 @@ mod dot_product;
 mod gaussian;
 mod kernel;
 mod norms;
-mod pairwise;
 mod projected;
 mod qk_norm;
 
+pub use crate::functional::{PairwiseFormula, PairwiseKernel, PairwiseTerm, Real, Simd};
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use biaffine::{BiaffineScore, BiaffineScoreConfig};
+pub use biased::Biased;
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
 pub use check_term::{TermError, check_term};
 pub use concat::{ConcatScore, ConcatScoreConfig};
@@ -23,8 +25,7 @@ pub use cosine::{CosineScore, CosineScoreConfig};
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
-pub(crate) use norms::{smallest_normal, widened};
-pub use pairwise::{PairwiseFormula, PairwiseKernel, PairwiseTerm, Real, Simd};
+pub(crate) use norms::smallest_normal;
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 pub use qk_norm::{QkNormScore, QkNormScoreConfig};
 
@@ -34,9 +35,10 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::wide::widened;
 
 use crate::functional::{
-    self, additive_score, dot_product_score, pairwise_score, repeat_key_heads,
+    self, additive_score, default_scale, dot_product_score, pairwise_score, per_head, sum_of_biases,
 };
 use crate::mask::Mask;
 use crate::position::Positions;
@@ -272,21 +274,6 @@ pub(crate) fn assert_sizes(config: &str, [query_size, key_size, num_hiddens]: [u
     assert_positive(config, &sizes);
 }
 
-/// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.
-pub(crate) fn default_scale(size: usize) -> f64 {
-    1.0 / (size.max(1) as f64).sqrt()
-}
-
-/// The sum of two biases, in `f32` at least.
-pub(crate) fn sum_of_biases(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
-    let [a, b] = [widened(a), widened(b)];
-    match (a.dtype(), b.dtype()) {
-        (DType::F64, DType::F32) => a + b.cast(DType::F64),
-        (DType::F32, DType::F64) => a.cast(DType::F64) + b,
-        _ => a + b,
-    }
-}
-
 /// The bias of positions itself.
 ///
 /// # Panics
@@ -298,14 +285,4 @@ pub(crate) fn checked_heads(bias: Tensor<4>, heads: usize) -> Tensor<4> {
         "PositionBias: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
     );
     bias
-}
-
-/// A bias of key heads, `[_, key_heads, ..]`, for `heads` heads of queries; one head serves all.
-pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
-    let [_, bias_heads, ..] = bias.dims();
-    if bias_heads == 1 {
-        bias
-    } else {
-        repeat_key_heads(bias, heads)
-    }
 }

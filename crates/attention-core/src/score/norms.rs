@@ -1,7 +1,7 @@
 //! Lengths of the rows of a tensor.
 
 use burn::tensor::{DType, Tensor};
-pub(crate) use burn_fused_layers::harness::wide::widened;
+use burn_fused_layers::harness::wide::widened;
 
 /// The smallest normal number of `dtype`. GPUs flush what is below to 0, and its reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {

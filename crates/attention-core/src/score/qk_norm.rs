@@ -8,8 +8,9 @@ use burn_fused_layers::harness::checks::{
     Argument, assert_finite, assert_positive, assert_together,
 };
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::wide::widened;
 
-use super::norms::{squared_norms, widened};
+use super::norms::squared_norms;
 use super::{ScoreKernel, ScoringFunction};
 use crate::position::Positions;
 

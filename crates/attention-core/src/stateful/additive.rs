@@ -28,13 +28,13 @@ pub(super) fn linears(config: &str, sizes: [usize; 3], device: &Device) -> [Line
 }
 
 /// Keys, projected by V, and values, for an `A` to read.
-pub(super) fn setup<A: 'static>(
+pub(super) fn prepare<A: 'static>(
     key: &Linear,
     keys: Tensor<3>,
     values: Tensor<3>,
     mask: Mask,
 ) -> Memory {
-    step::setup::<A>(keys, values, mask, |keys| {
+    step::prepare::<A>(keys, values, mask, |keys| {
         project("keys", of_linear(key), keys)
     })
 }
@@ -61,7 +61,8 @@ pub(super) fn energies(
         None => query,
     };
     let weight = column(layer);
-    let energies = functional::location_score(query, memory, weight, alignments, filters.weight);
+    let energies =
+        functional::location_score(query, &memory.rows, weight, alignments, filters.weight);
     match &layer.bias {
         Some(bias) => {
             let bias = value(bias).cast(energies.dtype());
@@ -83,12 +84,12 @@ pub(super) fn project_query<A: 'static>(
     state: &Tensor<2>,
 ) -> Option<Tensor<4>> {
     let [query_size, num_hiddens] = linear.weight.dims();
-    let dims @ [batch, _, num_keys, size] = memory.keys.dims();
+    let dims @ [batch, _, num_keys, size] = memory.rows.keys.dims();
     assert_shape!(query, [batch, 1, query_size]);
     let query = step::query::<A>(module, query, memory, state);
     assert!(
         size == num_hiddens,
-        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {dims:?}"
+        "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {dims:?}"
     );
     query.map(|query| project("query", of_linear(linear), query))
 }

@@ -71,7 +71,7 @@ impl CoverageAttentionConfig {
 /// let device = Device::flex();
 /// let attention = CoverageAttentionConfig::new(3, 5, 8).init(&device);
 /// let keys = Tensor::<3>::ones([2, 20, 5], &device);
-/// let memory = attention.setup(keys.clone(), keys, Mask::none());
+/// let memory = attention.prepare(keys.clone(), keys, Mask::none());
 /// let query = || Tensor::<3>::ones([2, 1, 3], &device);
 /// let (_, state) = attention.step(query(), &memory, attention.initial_state(&memory));
 /// let (_, state) = attention.step(query(), &memory, state);
@@ -125,8 +125,8 @@ impl AttentionState for CoverageState {
 impl StatefulAttention for CoverageAttention {
     type State = CoverageState;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::setup::<Self>(&self.key, keys, values, mask)
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        additive::prepare::<Self>(&self.key, keys, values, mask)
     }
 
     fn initial_state(&self, memory: &Memory) -> CoverageState {

@@ -103,7 +103,7 @@ impl ForwardAttentionConfig {
 /// let inner = AdditiveAttentionConfig::new(3, 5, 8).init(&device);
 /// let attention = ForwardAttentionConfig::new().init(inner);
 /// let keys = Tensor::<3>::ones([1, 4, 5], &device);
-/// let memory = attention.setup(keys.clone(), keys, Mask::none());
+/// let memory = attention.prepare(keys.clone(), keys, Mask::none());
 /// let query = Tensor::<3>::ones([1, 1, 3], &device);
 /// let (output, _) = attention.step_with_weights(query, &memory, attention.initial_state(&memory));
 /// // Equal keys: from the first one, half of the weight stays and half moves on.
@@ -160,8 +160,8 @@ impl<S: AttentionState> AttentionState for ForwardState<S> {
 impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
     type State = ForwardState<A::State>;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        self.attention.setup(keys, values, mask)
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.attention.prepare(keys, values, mask)
     }
 
     fn initial_state(&self, memory: &Memory) -> Self::State {

@@ -112,7 +112,7 @@ impl LocationAttentionConfig {
 /// let device = Device::flex();
 /// let attention = LocationAttentionConfig::new(3, 5, 8).with_kernel_size(7).init(&device);
 /// let keys = Tensor::<3>::ones([1, 20, 5], &device);
-/// let memory = attention.setup(keys.clone(), keys, Mask::none());
+/// let memory = attention.prepare(keys.clone(), keys, Mask::none());
 /// let mut state = attention.initial_state(&memory);
 /// for _ in 0..4 {
 ///     let query = Tensor::<3>::ones([1, 1, 3], &device);
@@ -177,8 +177,8 @@ impl AttentionState for LocationState {
 impl StatefulAttention for LocationAttention {
     type State = LocationState;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::setup::<Self>(&self.key, keys, values, mask)
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        additive::prepare::<Self>(&self.key, keys, values, mask)
     }
 
     fn initial_state(&self, memory: &Memory) -> LocationState {

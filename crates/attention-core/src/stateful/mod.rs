@@ -43,7 +43,7 @@ use crate::score::ScoringFunction;
 /// let device = Device::flex();
 /// let attention = AdditiveAttentionConfig::new(3, 5, 8).init(&device);
 /// let keys = Tensor::<3>::ones([1, 7, 5], &device);
-/// let memory = StatefulAttention::setup(&attention, keys.clone(), keys, Mask::none());
+/// let memory = StatefulAttention::prepare(&attention, keys.clone(), keys, Mask::none());
 /// let mut state = attention.initial_state(&memory);
 /// for _ in 0..4 {
 ///     let query = Tensor::<3>::ones([1, 1, 3], &device);
@@ -63,7 +63,7 @@ pub trait StatefulAttention: Module + ModuleDisplay {
     ///
     /// # Panics
     /// If keys and values differ in batch or number.
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory;
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory;
 
     /// The state before the first step.
     fn initial_state(&self, memory: &Memory) -> Self::State;
@@ -136,7 +136,7 @@ impl AttentionState for () {
 impl<S: ScoringFunction> StatefulAttention for Attention<S> {
     type State = ();
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
         self.prepare(keys, values, mask)
     }
 
@@ -160,7 +160,7 @@ impl<S: ScoringFunction> StatefulAttention for Attention<S> {
 impl<S: ScoringFunction> StatefulAttention for MultiHeadAttention<S> {
     type State = ();
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
         self.prepare(keys, values, mask)
     }
 

@@ -6,6 +6,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_finite;
 use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::harness::sigmoid::sigmoid;
+use burn_fused_layers::harness::wide::widened;
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, selected, step};
@@ -14,7 +15,7 @@ use crate::functional;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::position::Positions;
-use crate::score::{AdditiveScore, AdditiveScoreConfig, ScoreKernel, ScoringFunction, widened};
+use crate::score::{AdditiveScore, AdditiveScoreConfig, ScoreKernel, ScoringFunction};
 
 const NAME: &str = "MonotonicAttention";
 
@@ -110,7 +111,7 @@ impl MonotonicAttentionConfig {
 ///
 /// // Every key is good enough, so each step stops where the one before did.
 /// let keys = Tensor::<3>::ones([1, 4, 5], &device);
-/// let memory = attention.setup(keys.clone(), keys, Mask::none());
+/// let memory = attention.prepare(keys.clone(), keys, Mask::none());
 /// let mut state = attention.initial_state(&memory);
 /// for _ in 0..2 {
 ///     let query = Tensor::<3>::ones([1, 1, 3], &device);
@@ -151,8 +152,8 @@ impl AttentionState for MonotonicState {
 impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
     type State = MonotonicState;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        step::setup::<Self>(keys, values, mask, |keys| {
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        step::prepare::<Self>(keys, values, mask, |keys| {
             // A score need not know how to project keys that are not there.
             let [batch, _, num_keys, _] = keys.dims();
             if batch * num_keys == 0 {
@@ -234,7 +235,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let Some(energies) = self.energies(query, memory, &state.previous) else {
             return (step::nothing(memory), state);
         };
-        let [keys, values] = memory.devices();
+        let [keys, values] = memory.rows.devices();
         let mut devices = [energies.device(), state.previous.device(), keys, values].into_iter();
         let trains = self.training.is_enabled() && devices.any(|device| device.is_autodiff());
         let choose = choose(energies, trains);
@@ -255,7 +256,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let query = step::query::<Self>(NAME, query, memory, previous)?;
         let last = Positions::consecutive(memory.num_keys() as i64 - 1);
         let query = self.score.project_queries(query, &last);
-        let keys = memory.read_cleared_keys();
+        let keys = memory.rows.read_cleared_keys();
         let kernel = self.score.kernel();
         let ([.., size], [batch, _, num_keys, key_size]) = (query.dims(), keys.dims());
         assert!(

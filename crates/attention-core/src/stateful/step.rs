@@ -9,11 +9,11 @@ use burn_fused_layers::harness::wide::wide;
 use crate::attention::AttentionOutput;
 use crate::functional::{drop_weights, fill_keyless, fill_masked, fill_padding, step_context};
 use crate::mask::Mask;
-use crate::memory::{Memory, SharedMemory};
+use crate::memory::Memory;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 
 /// Keys, through `project` after padding is cleared, and values, for an `A` to read.
-pub(super) fn setup<A: 'static>(
+pub(super) fn prepare<A: 'static>(
     keys: Tensor<3>,
     values: Tensor<3>,
     mask: Mask,
@@ -29,9 +29,9 @@ pub(super) fn setup<A: 'static>(
     } else {
         known
     };
-    let mut memory = Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>();
-    memory.shared = Some(Box::new(SharedMemory::of(&memory)));
-    memory
+    let mut rows = Memory::of_projected(keys, to_four_axes(values), mask).rows;
+    rows.shared = Some(Box::new(rows.to_be_shared()));
+    Memory::owned_by::<A>(rows)
 }
 
 /// The query of a step, `[batch, 1, 1, query_size]`, 0 where it attends to no key; `None` where there is no example or
@@ -47,15 +47,15 @@ pub(super) fn query<A: 'static>(
     state: &Tensor<2>,
 ) -> Option<Tensor<4>> {
     memory.expect_owner::<A>();
-    let [batch, heads, num_keys, size] = memory.keys.dims();
+    let [batch, heads, num_keys, size] = memory.rows.keys.dims();
     assert!(
         heads == 1,
-        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {size}], got {:?}",
-        memory.keys.dims()
+        "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {size}], got {:?}",
+        memory.rows.keys.dims()
     );
     assert_shape!(query, [batch, 1, _]);
     expect_state(module, state, memory);
-    let values = &memory.values;
+    let values = &memory.rows.values;
     let others = [
         Argument::floats("query", &query),
         Argument::floats_or_wide("state", state, values),
@@ -97,7 +97,7 @@ pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
 
 /// `[batch, keys]` of one number, of the type of states: f32 where the memory is in half precision.
 pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
-    let values = &memory.values;
+    let values = &memory.rows.values;
     let shape = [memory.batch_size(), memory.num_keys()];
     Tensor::full(shape, number, (&values.device(), wide(values.dtype())))
 }
@@ -110,7 +110,7 @@ pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
 
 /// The weights that make the context: after dropout where the module trains, one of its tensors on a training device.
 pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
-    let devices = memory.devices().into_iter().chain([weights.device()]);
+    let devices = memory.rows.devices().into_iter().chain([weights.device()]);
     if drops(dropout, devices) {
         drop_weights(weights, dropout.prob)
     } else {
@@ -120,18 +120,18 @@ pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) ->
 
 /// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
 pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
-    let dtype = memory.values.dtype();
+    let dtype = memory.rows.values.dtype();
     let [weights, used] = [weights, used].map(|weights| weights.cast(dtype));
     AttentionOutput {
-        context: from_four_axes(step_context(used, memory)),
+        context: from_four_axes(step_context(used, &memory.rows)),
         weights: from_four_axes(weights),
     }
 }
 
 /// The step of a memory without examples or keys.
 pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
-    let [batch, _, num_keys, value_size] = memory.values.dims();
-    let values = &memory.values;
+    let [batch, _, num_keys, value_size] = memory.rows.values.dims();
+    let values = &memory.rows.values;
     AttentionOutput {
         context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
         weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]).cast(values.dtype()),

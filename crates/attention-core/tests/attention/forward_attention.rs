@@ -34,7 +34,7 @@ fn with_constant(mut attention: Forward, logit: f64) -> Forward {
 fn memory(attention: &Forward, device: &Device) -> Memory {
     let keys = Tensor::<3>::ones([2, 4, VALUE], device);
     let lens = Tensor::from_ints([4, 3], device);
-    attention.setup(keys.clone(), keys, Mask::valid_lens(lens))
+    attention.prepare(keys.clone(), keys, Mask::valid_lens(lens))
 }
 
 /// The weights after each of `steps` steps, and the last state.

@@ -218,7 +218,7 @@ fn in_steps_with_a_state_pass_on_nothing_that_is_not_finite() {
             if at[0] == 1 { f64::NAN } else { clean.at(at) }
         });
         let run = |query: &Array| {
-            let memory = module.setup(keys.clone(), keys.clone(), mask.clone());
+            let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
             let state = module.initial_state(&memory);
             let (context, _) = module.step(query.f32::<3>(device), &memory, state);
             let gradients = context.powi_scalar(2).sum().backward();

@@ -1,7 +1,9 @@
 //! Heads of queries that share heads of keys and values: the same as with these repeated.
 
-use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig};
-use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::position::{AlibiConfig, RelativePositionBiasConfig};
+use attention_core::score::{
+    AdditiveScoreConfig, Biased, DotProductScoreConfig, GaussianScoreConfig,
+};
 use attention_core::{Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::heads::{HIDDENS, On, SHAPE, inputs, roundings, run};
 use attention_tests::{

@@ -2,9 +2,9 @@
 //! the last place of the largest element. Hardmax is not among them: which of two scores is larger may depend on any
 //! rounding before.
 
-use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::position::{AlibiConfig, RelativePositionBiasConfig, RotaryConfig};
 use attention_core::score::{
-    AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
+    AdditiveScoreConfig, BiaffineScoreConfig, Biased, BilinearScoreConfig, ConcatScoreConfig,
     CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, ProjectedScoreConfig,
     QkNormScoreConfig,
 };

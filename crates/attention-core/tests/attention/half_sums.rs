@@ -26,7 +26,7 @@ fn ones((device, dtype): On, rows: usize, size: usize) -> Tensor<3> {
 fn walked<A: StatefulAttention>(attention: A, [num_keys, steps]: [usize; 2], on: On) -> A::State {
     let attention = parameters::cast(attention.no_grad(), on.1);
     let keys = ones(on, num_keys, 5);
-    let memory = attention.setup(keys.clone(), keys, Mask::none());
+    let memory = attention.prepare(keys.clone(), keys, Mask::none());
     let first = attention.initial_state(&memory);
     (0..steps).fold(first, |state, _| {
         let (output, state) = attention.step_with_weights(ones(on, 1, 3), &memory, state);
@@ -90,7 +90,7 @@ fn walks_over_many_keys() {
         });
         let attention = parameters::cast(attention.no_grad(), dtype);
         let keys = ones(on, 3, 5);
-        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let memory = attention.prepare(keys.clone(), keys, Mask::none());
         let start = attention.initial_state(&memory);
         let (_, state) = attention.step_soft(ones(on, 1, 3), &memory, start);
         let first = Array::read(state.previous).data[0];
@@ -116,7 +116,7 @@ fn a_state_in_half_precision_is_taken() {
     in_half(|on| {
         let attention = CoverageAttentionConfig::new(3, 5, 4).init(on.0);
         let attention = parameters::cast(attention.no_grad(), on.1);
-        let memory = attention.setup(ones(on, 7, 5), ones(on, 7, 5), Mask::none());
+        let memory = attention.prepare(ones(on, 7, 5), ones(on, 7, 5), Mask::none());
         let mut state = attention.initial_state(&memory);
         assert_eq!(state.coverage.dtype(), DType::F32);
         state.coverage = state.coverage.cast(on.1);

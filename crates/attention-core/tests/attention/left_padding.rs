@@ -20,7 +20,7 @@ fn check<A: StatefulAttention>(what: &str, attention: &A, device: &Device) {
     let (queries, keys, values) = (draw(1, STEPS, 3), draw(2, KEYS, 5), draw(3, KEYS, 4));
     let padding = Array::from_fn(&[3, KEYS], |at| f64::from(at[1] < PADDED[at[0]]));
     let run = |[queries, keys, values]: [Tensor<3>; 3], mask: Mask| {
-        let memory = attention.setup(keys, values, mask);
+        let memory = attention.prepare(keys, values, mask);
         let mut state = attention.initial_state(&memory);
         let steps = (0..STEPS).map(|at| {
             let query = queries.clone().narrow(1, at, 1);

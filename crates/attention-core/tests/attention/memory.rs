@@ -3,9 +3,9 @@
 use std::any::type_name;
 
 use attention_core::functional::AttentionOptions;
-use attention_core::position::{AlibiConfig, Biased, RotaryConfig};
+use attention_core::position::{AlibiConfig, RotaryConfig};
 use attention_core::score::{
-    AdditiveScoreConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
+    AdditiveScoreConfig, Biased, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
 };
 use attention_core::stateful::{
     CoverageAttention, CoverageAttentionConfig, LocationAttention, LocationAttentionConfig,
@@ -181,7 +181,7 @@ struct Reader {
 impl Reader {
     fn new<Owner>(module: impl StatefulAttention + 'static, device: &Device) -> Self {
         let rows = |shape: [usize; 3]| Array::draw(1, &shape).f32::<3>(device);
-        let memory = module.setup(rows([2, 6, 8]), rows([2, 6, 5]), Mask::none());
+        let memory = module.prepare(rows([2, 6, 8]), rows([2, 6, 5]), Mask::none());
         let query = rows([1, 1, 8]);
         let read = move |memory: &Memory| {
             let query = || query.clone().repeat_dim(0, memory.batch_size());

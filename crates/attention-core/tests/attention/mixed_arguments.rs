@@ -111,12 +111,12 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
     });
     let coverage = CoverageAttentionConfig::new(3, 3, 5).init(device);
     refused("query", "values", &|| {
-        let memory = coverage.setup(row(7, 3), row(7, 3), Mask::none());
+        let memory = coverage.prepare(row(7, 3), row(7, 3), Mask::none());
         let state = coverage.initial_state(&memory);
         coverage.step(three(1, 3), &memory, state);
     });
     refused("state", "values", &|| {
-        let memory = coverage.setup(row(7, 3), row(7, 3), Mask::none());
+        let memory = coverage.prepare(row(7, 3), row(7, 3), Mask::none());
         let mut state = coverage.initial_state(&memory);
         state.coverage = matrix(2, 7);
         coverage.step(row(1, 3), &memory, state);

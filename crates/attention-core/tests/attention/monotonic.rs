@@ -131,7 +131,7 @@ fn a_hard_step_stops_at_the_first_key_that_will_do() {
         let attention = by_sign(1.0, device);
         let (keys, values) = signs(ROWS, device);
         // The only key of the second example that would do is padding.
-        let memory = attention.setup(keys, values, MaskSpec::lens(&[6, 5]).mask(device));
+        let memory = attention.prepare(keys, values, MaskSpec::lens(&[6, 5]).mask(device));
         let query = || Tensor::<3>::zeros([2, 1, 1], device);
         let (output, state) =
             attention.step_hard(query(), &memory, attention.initial_state(&memory));
@@ -161,7 +161,7 @@ fn the_hard_step_is_the_limit_of_the_soft_one() {
         let mut distance = f64::INFINITY;
         for gain in [2.0, 6.0, 40.0] {
             let attention = by_sign(gain, device);
-            let memory = attention.setup(keys.clone(), values.clone(), Mask::none());
+            let memory = attention.prepare(keys.clone(), values.clone(), Mask::none());
             let start = || attention.initial_state(&memory);
             let (soft, _) = attention.step_soft(query(), &memory, start());
             let (hard, _) = attention.step_hard(query(), &memory, start());
@@ -187,7 +187,7 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     device::each_training(|device| {
         let (attention, keys, query) = noisy(device);
         let step = |attention: &MonotonicAttention<_>| {
-            let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
+            let memory = attention.prepare(keys.clone(), keys.clone(), Mask::none());
             let start = attention.initial_state(&memory);
             let (output, _) = attention.step_with_weights(query.clone(), &memory, start);
             Array::read(output.weights)
@@ -203,7 +203,7 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
         assert!(!between(&hard), "{hard:?}");
         // The explicit soft step is repeatable there.
         let soft = || {
-            let memory = frozen.setup(keys.clone(), keys.clone(), Mask::none());
+            let memory = frozen.prepare(keys.clone(), keys.clone(), Mask::none());
             let (output, _) =
                 frozen.step_soft(query.clone(), &memory, frozen.initial_state(&memory));
             Array::read(output.weights)
@@ -213,7 +213,7 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     });
     device::each(|device| {
         let (attention, keys, query) = noisy(device);
-        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let memory = attention.prepare(keys.clone(), keys, Mask::none());
         let step =
             attention.step_with_weights(query.clone(), &memory, attention.initial_state(&memory));
         let hard = attention.step_hard(query, &memory, attention.initial_state(&memory));
@@ -227,7 +227,7 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
         let attention = by_sign(1.0, device);
         let (keys, values) = signs(ROWS, device);
         let values = values.require_grad();
-        let memory = attention.setup(keys, values.clone(), Mask::none());
+        let memory = attention.prepare(keys, values.clone(), Mask::none());
         let query = Tensor::<3>::zeros([2, 1, 1], device);
         let (output, _) = attention.step_hard(query, &memory, attention.initial_state(&memory));
         let gradients = output.context.sum().backward();
@@ -247,7 +247,7 @@ fn only_the_direction_of_v_counts() {
     device::each(|device| {
         let (mut attention, keys, query) = noisy(device);
         let run = |attention: &MonotonicAttention<_>| {
-            let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
+            let memory = attention.prepare(keys.clone(), keys.clone(), Mask::none());
             let start = attention.initial_state(&memory);
             Array::read(attention.step_soft(query.clone(), &memory, start).0.weights)
         };
@@ -272,7 +272,7 @@ fn steps_are_soft_if_one_of_their_tensors_trains() {
             attention.offset = Param::from_tensor(Tensor::full([1], -1.0, on("offset")));
             let moved = |tensor: Tensor<3>, of| Array::read(tensor).f32::<3>(on(of));
             let (query, values) = (moved(query, "query"), moved(keys.clone(), "values"));
-            let memory = attention.setup(moved(keys, "keys"), values, Mask::none());
+            let memory = attention.prepare(moved(keys, "keys"), values, Mask::none());
             let mut previous = attention.initial_state(&memory).previous;
             if part == "state" {
                 previous = previous.autodiff();
@@ -300,7 +300,7 @@ fn a_plain_query_trains_the_parameters() {
     device::each_training(|device| {
         let (attention, keys, query) = noisy(device);
         let [keys, query] = [keys, query].map(Tensor::inner);
-        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let memory = attention.prepare(keys.clone(), keys, Mask::none());
         let (context, _) = attention.step(query, &memory, attention.initial_state(&memory));
         let gradients = context.sum().backward();
         let gradient = attention.offset.val().grad(&gradients).unwrap();

@@ -186,7 +186,7 @@ impl<S: ScoringFunction> Case<S> {
         let [queries, keys, values] = leaves.clone();
         let attention = &self.attention;
         let lens = LENS.map(|len| len as i64);
-        let memory = attention.setup(keys, values, MaskSpec::lens(&lens).mask(device));
+        let memory = attention.prepare(keys, values, MaskSpec::lens(&lens).mask(device));
         let mut state = attention.initial_state(&memory);
         let (mut contexts, mut weights) = (Vec::new(), Vec::new());
         for step in 0..STEPS {
@@ -363,7 +363,7 @@ fn what_does_not_fit_is_named() {
         let score = || DotProductScoreConfig::new().init();
         let attention = MonotonicAttentionConfig::new().init_with(score(), device);
         let rows = |rows, size| Tensor::<3>::ones([2, rows, size], device);
-        let memory = attention.setup(rows(7, 3), rows(7, 4), Mask::none());
+        let memory = attention.prepare(rows(7, 3), rows(7, 4), Mask::none());
         let start = || attention.initial_state(&memory);
         let message = panic_message(|| attention.step(rows(1, 5), &memory, start()));
         let parts = ["[2, 1, 7, 5]", "got [2, 1, 7, 3]"];

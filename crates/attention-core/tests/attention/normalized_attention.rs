@@ -75,7 +75,7 @@ impl Check for Decoding {
         let mask = case.mask.mask(device);
         let expected =
             attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
-        let memory = StatefulAttention::setup(&attention, keys, values, mask);
+        let memory = StatefulAttention::prepare(&attention, keys, values, mask);
         let mut contexts = Vec::new();
         let mut weights = Vec::new();
         for query in queries.split(1, 1) {

@@ -1,9 +1,9 @@
 //! Bad biases of positions and bad rotations are refused, in words that name them.
 
 use attention_core::position::{
-    Alibi, AlibiConfig, Biased, RelativePositionBiasConfig, Rotary, RotaryConfig,
+    Alibi, AlibiConfig, RelativePositionBiasConfig, Rotary, RotaryConfig,
 };
-use attention_core::score::DotProductScoreConfig;
+use attention_core::score::{Biased, DotProductScoreConfig};
 use attention_core::{Attention, DotProductScore, Mask, MultiHeadAttentionConfig};
 use attention_tests::{Array, assert_says, device, panic_message};
 use burn::tensor::{Device, Tensor};

@@ -1,10 +1,10 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
 
 use attention_core::position::{
-    Alibi, AlibiConfig, Biased, PositionBias, Positions, RelativePositionBias,
-    RelativePositionBiasConfig, Rotary, RotaryConfig,
+    Alibi, AlibiConfig, PositionBias, Positions, RelativePositionBias, RelativePositionBiasConfig,
+    Rotary, RotaryConfig,
 };
-use attention_core::score::{DotProductScoreConfig, PositionTerm, ScoreKernel};
+use attention_core::score::{Biased, DotProductScoreConfig, PositionTerm, ScoreKernel};
 use attention_core::{
     AdditiveScore, Attention, DotProductScore, Mask, MultiHeadAttentionConfig, Normalizer,
     ScoringFunction,

@@ -57,7 +57,7 @@ fn gradients_that_are_no_numbers_reach_no_masked_value() {
         for selects in [false, true] {
             let values = draw(2, [2, 6, 3]).require_grad();
             let mask = MaskSpec::lens(&LENS).mask(device);
-            let memory = attention.setup(draw(1, [2, 6, 4]), values.clone(), mask);
+            let memory = attention.prepare(draw(1, [2, 6, 4]), values.clone(), mask);
             let memory = match selects {
                 true => memory.select(Tensor::from_ints([0, 1], device)),
                 false => memory,
@@ -115,7 +115,7 @@ impl StepsCheck for Selecting {
     fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
         let input = |name| steps.input(name, device, DType::F32);
         let query = |step| input("queries").narrow(1, step, 1);
-        let memory = attention.setup(input("keys"), input("values"), steps.mask.mask(device));
+        let memory = attention.prepare(input("keys"), input("values"), steps.mask.mask(device));
         let (_, state) = attention.step(query(0), &memory, attention.initial_state(&memory));
         let (_, state) = attention.step(query(1), &memory, state);
 
@@ -158,7 +158,7 @@ impl StepsCheck for Misfits {
         let input = |name| steps.input(name, device, DType::F32);
         let prepare = |batch: usize, keys: usize| {
             let rows = |name| input(name).narrow(0, 0, batch).narrow(1, 0, keys);
-            attention.setup(rows("keys"), rows("values"), MaskSpec::None.mask(device))
+            attention.prepare(rows("keys"), rows("values"), MaskSpec::None.mask(device))
         };
         let memory = prepare(2, 6);
         let query = || input("queries").narrow(1, 0, 1);
@@ -187,7 +187,7 @@ impl StepsCheck for Misfits {
         });
         let keys = input("keys").narrow(2, 0, 2);
         let mask = MaskSpec::None.mask(device);
-        refuses("keys", || attention.setup(keys, input("values"), mask));
+        refuses("keys", || attention.prepare(keys, input("values"), mask));
     }
 }
 
@@ -210,7 +210,7 @@ impl StepsCheck for Empty {
             let size = |name: &'static str| input(name).dims()[2];
             let mask = MaskSpec::None.mask(device);
             let memory =
-                attention.setup(zeros(keys, size("keys")), zeros(keys, size("values")), mask);
+                attention.prepare(zeros(keys, size("keys")), zeros(keys, size("values")), mask);
             let state = attention.initial_state(&memory);
             let query = zeros(1, size("queries"));
             let (output, state) = attention.step_with_weights(query.clone(), &memory, state);
@@ -257,7 +257,7 @@ fn check_record<A: StatefulAttention>(new: impl Fn() -> A, device: &Device) {
     let step = |attention: &A| {
         let keys = Array::draw(2, &[2, 6, 5]).f32::<3>(device);
         let query = Array::draw(1, &[2, 1, 3]).f32::<3>(device);
-        let memory = attention.setup(keys.clone(), keys, MaskSpec::lens(&LENS).mask(device));
+        let memory = attention.prepare(keys.clone(), keys, MaskSpec::lens(&LENS).mask(device));
         let (_, state) = attention.step(query.clone(), &memory, attention.initial_state(&memory));
         Array::read(attention.step(query, &memory, state).0)
     };
@@ -287,7 +287,7 @@ fn dropout_keeps_the_weights_whole() {
         .with_dropout(0.5)
         .init(device);
     let keys = Array::full(&[8, 32, 5], 1.0).f32::<3>(device);
-    let memory = attention.setup(keys.clone(), keys, MaskSpec::None.mask(device));
+    let memory = attention.prepare(keys.clone(), keys, MaskSpec::None.mask(device));
     let query = Tensor::<3>::ones([8, 1, 3], device);
     let start = attention.initial_state(&memory);
     let (output, _) = attention.step_with_weights(query.clone(), &memory, start);

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights
-//! and contexts to rounding: `setup` takes the encoder's states as keys and values, and each step a decoder's state.
+//! and contexts to rounding: `prepare` takes the encoder's states as keys and values, and each step a decoder's state.
 //!
 //! # Folded parameters
 //!

@@ -53,8 +53,8 @@ pub struct WithOutput<A: StatefulAttention> {
 impl<A: StatefulAttention> StatefulAttention for WithOutput<A> {
     type State = A::State;
 
-    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        self.attention.setup(keys, values, mask)
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.attention.prepare(keys, values, mask)
     }
 
     fn initial_state(&self, memory: &Memory) -> A::State {

@@ -42,7 +42,7 @@ impl Check<'_> {
         let Self { case, device, .. } = self;
         let leaf = |name: &str| case.inputs[name].leaf::<3>(device, burn::tensor::DType::F32);
         let (keys, queries) = (leaf("keys"), leaf("queries"));
-        let memory = attention.setup(keys.clone(), keys.clone(), case.mask.mask(device));
+        let memory = attention.prepare(keys.clone(), keys.clone(), case.mask.mask(device));
         let mut state = attention.initial_state(&memory);
         let (mut contexts, mut weights) = (Vec::new(), Vec::new());
         for step in 0..queries.dims()[1] {

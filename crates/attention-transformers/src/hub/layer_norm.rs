@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use attention_core::position::{Alibi, AlibiConfig, Biased};
-use attention_core::score::DotProductScoreConfig;
+use attention_core::position::{Alibi, AlibiConfig};
+use attention_core::score::{Biased, DotProductScoreConfig};
 use attention_core::{DotProductScore, ScoringFunction};
 use attention_import::{ImportError, StateDict};
 use burn::tensor::Device;

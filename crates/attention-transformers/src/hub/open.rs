@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use attention_core::position::{Alibi, Biased, Rotary};
-use attention_core::score::QkNormScore;
+use attention_core::position::{Alibi, Rotary};
+use attention_core::score::{Biased, QkNormScore};
 use attention_core::{DotProductScore, NewRows};
 use attention_import::ImportError;
 use burn::module::Module;

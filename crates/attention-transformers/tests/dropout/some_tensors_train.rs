@@ -207,7 +207,7 @@ fn steps_differ<A: StatefulAttention>(attention: &A, [query, values]: [&Device; 
     let rows = |count, size, device: &Device| Array::draw(1, &[2, count, size]).f32::<3>(device);
     let step = || {
         let keys = rows(29, 5, &query.clone().inner());
-        let memory = attention.setup(keys, rows(29, 2, values), Mask::none());
+        let memory = attention.prepare(keys, rows(29, 2, values), Mask::none());
         let state = attention.initial_state(&memory);
         Array::read(attention.step(rows(1, 3, query), &memory, state).0)
     };

@@ -1,8 +1,8 @@
 //! Language models and stacks around every kind of score, with parameters that are the same in each run.
 
-use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::position::{AlibiConfig, RelativePositionBiasConfig, RotaryConfig};
 use attention_core::score::{
-    AdditiveScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
+    AdditiveScoreConfig, Biased, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
     GaussianScoreConfig, Kernel, KernelScoreConfig,
 };
 use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};

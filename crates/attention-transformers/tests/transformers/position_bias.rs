@@ -1,7 +1,7 @@
 //! A position bias that all layers of a stack share.
 
-use attention_core::position::{Biased, RelativePositionBias, RelativePositionBiasConfig};
-use attention_core::score::DotProductScoreConfig;
+use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
+use attention_core::score::{Biased, DotProductScoreConfig};
 use attention_core::{DotProductScore, Mask};
 use attention_tests::{Array, Outcome, assert_close, assert_same, device, parameters};
 use attention_transformers::{

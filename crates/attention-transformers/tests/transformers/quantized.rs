@@ -1,8 +1,8 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
-use attention_core::position::{Biased, RelativePositionBiasConfig};
+use attention_core::position::RelativePositionBiasConfig;
 use attention_core::score::{
-    AdditiveScoreConfig, BiaffineScoreConfig, BilinearScoreConfig, ConcatScoreConfig,
+    AdditiveScoreConfig, BiaffineScoreConfig, Biased, BilinearScoreConfig, ConcatScoreConfig,
     CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, ProjectedScoreConfig,
     QkNormScoreConfig,
 };
@@ -150,7 +150,7 @@ fn transformers() {
 fn stateful<A: StatefulAttention>(what: &str, attention: A, device: &Device) {
     agrees(what, attention, device, |attention| {
         let keys = rows(2, 7, 4, device);
-        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let memory = attention.prepare(keys.clone(), keys, Mask::none());
         let mut state = attention.initial_state(&memory);
         let mut contexts = Vec::new();
         for step in 0..3 {

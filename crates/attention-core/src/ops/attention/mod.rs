@@ -5,7 +5,7 @@ pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
 pub(super) mod gpu;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use attention_kernels::PairwiseKernel;
 use burn::backend::tensor::FloatTensor;
@@ -13,9 +13,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::inputs;
-use burn_fused_layers::paths::Operation;
 
-use super::attention_ops::OPERATIONS;
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
@@ -60,26 +58,7 @@ inputs! {
     slots: |inputs| SharedGradients::slots(&inputs.shared);
 }
 
-/// Attention by scaled dot products, to those who choose [paths](burn_fused_layers::paths).
-pub(crate) static DOT_PRODUCT_ATTENTION: LazyLock<Operation> =
-    LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
-/// The same by additive scores.
-pub(crate) static ADDITIVE_ATTENTION: LazyLock<Operation> =
-    LazyLock::new(|| OPERATIONS.named("additive_attention"));
-/// The same by pairwise scores.
-pub(crate) static PAIRWISE_ATTENTION: LazyLock<Operation> =
-    LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
-
 impl<B: Backend> AttentionInputs<B> {
-    /// The operation that this is to those who choose [paths](burn_fused_layers::paths).
-    pub(super) fn operation(&self) -> Operation {
-        match (&self.pairwise, &self.weight) {
-            (Some(_), _) => *PAIRWISE_ATTENTION,
-            (None, OptionalTensor::Present { .. }) => *ADDITIVE_ATTENTION,
-            (None, OptionalTensor::Absent) => *DOT_PRODUCT_ATTENTION,
-        }
-    }
-
     /// The shapes of the context and of its statistics: two numbers of each row, from which the backward pass computes
     /// the weights again.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {

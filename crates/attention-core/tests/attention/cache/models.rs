@@ -1,8 +1,9 @@
 //! Attentions that a text goes through whole or by a cache.
 
-use attention_core::position::{AlibiConfig, Biased, RelativePositionBiasConfig, RotaryConfig};
+use attention_core::position::{AlibiConfig, RelativePositionBiasConfig, RotaryConfig};
 use attention_core::score::{
-    AdditiveScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Kernel, KernelScoreConfig,
+    AdditiveScoreConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Kernel,
+    KernelScoreConfig,
 };
 use attention_core::{
     Attention, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,

@@ -1,7 +1,7 @@
 //! Options of a call through a cache.
 
-use attention_core::position::{AlibiConfig, Biased};
-use attention_core::score::{Kernel, KernelScoreConfig};
+use attention_core::position::AlibiConfig;
+use attention_core::score::{Biased, Kernel, KernelScoreConfig};
 use attention_core::{
     AttentionOptions, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
     ScoringFunction,

@@ -9,8 +9,8 @@ use attention_core::functional::{
     AttentionOptions, additive_attention, additive_attention_steps, dot_product_attention,
     dot_product_attention_steps,
 };
-use attention_core::position::{AlibiConfig, Biased};
-use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
+use attention_core::position::AlibiConfig;
+use attention_core::score::{Biased, DotProductScoreConfig, GaussianScoreConfig};
 use attention_core::{Attention, Mask, MultiHeadAttentionConfig, ScoringFunction};
 use attention_tests::{Array, MaskSpec, assert_close, assert_zero, device, oracle};
 use burn::tensor::Tensor;

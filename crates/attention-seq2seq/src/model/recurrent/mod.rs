@@ -110,7 +110,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         let encoded = self.encoder.forward(source);
         let mask = Mask::valid_lens(source.valid_lens());
         let states = encoded.states;
-        let memory = self.decoder.attention.setup(states.clone(), states, mask);
+        let memory = self.decoder.attention.prepare(states.clone(), states, mask);
         let state = self.decoder.first_state(encoded.last, &memory);
         Encoding { memory, state }
     }

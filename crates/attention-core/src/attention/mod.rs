@@ -1,15 +1,26 @@
 //! Attention pooling: score, masked softmax, dropout, weighted sum.
 
+mod cached;
+mod call;
+mod config;
+mod extra_keys;
+mod pooling;
+
+pub use config::{AdditiveAttentionConfig, DotProductAttentionConfig};
+pub use extra_keys::ExtraKeys;
+
+pub(crate) use call::Call;
+
 use burn::module::{Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Initializer};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::call::Call;
-use crate::extra_keys::ExtraKeys;
-use crate::functional::{self, AttentionOptions, SharedTensor};
+use crate::functional::{
+    AttentionOptions, KeysAndValues, PreparedKeys, SharedTensor, fill_padding, pack_additive_keys,
+};
 use crate::mask::Mask;
-use crate::memory::{Memory, PreparedKeys, SharedMemory};
+use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
 use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
@@ -181,8 +192,8 @@ impl<S: ScoringFunction> Attention<S> {
         let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
         let options = options.into();
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = self.memory([keys, values], &options.mask, [heads, num_queries]);
-        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
+        let rows = self.rows([keys, values], &options.mask, [heads, num_queries]);
+        from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
     }
 
     /// [`forward`](Self::forward), and the weights that led to the context.
@@ -196,8 +207,8 @@ impl<S: ScoringFunction> Attention<S> {
         let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
         let options = options.into();
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = self.memory([keys, values], &options.mask, [heads, num_queries]);
-        self.attend_heads_with_weights(queries, &memory, Call::with(&options))
+        let rows = self.rows([keys, values], &options.mask, [heads, num_queries]);
+        self.attend_heads_with_weights(queries, &rows, Call::with(&options))
             .map(from_four_axes)
     }
 
@@ -226,16 +237,17 @@ impl<S: ScoringFunction> Attention<S> {
             // The mask does not fit, and says so.
             _ => key_heads,
         };
-        let rows = [&keys, &values].map(|rows| to_four_axes(rows.clone()));
-        let memory = self.memory(rows, &known, [heads, num_queries]);
-        let mut shared = SharedMemory::of(&memory);
+        let both = [&keys, &values].map(|rows| to_four_axes(rows.clone()));
+        let mut rows = self.rows(both, &known, [heads, num_queries]);
+        let mut shared = rows.to_be_shared();
         if keys.is_require_grad() && self.reads_as_given() {
             shared.keys = SharedTensor::new(keys);
         }
         if values.is_require_grad() {
             shared.values = SharedTensor::new(values);
         }
-        self.prepared(memory, shared, mask, [heads, num_queries])
+        rows.shared = Some(Box::new(shared));
+        self.prepared(rows, mask, [heads, num_queries])
     }
 
     /// The context of each query, from prepared keys and values, with a mask or options of this call. A query attends
@@ -258,8 +270,8 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<D> {
         let (queries, options) = (to_four_axes(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = memory.for_queries(&options.mask, [heads, num_queries]);
-        from_four_axes(self.attend_heads(queries, &memory, Call::with(&options)))
+        let rows = memory.for_queries::<S>(&options.mask, [heads, num_queries]);
+        from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
@@ -274,36 +286,36 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<D> {
         let (queries, options) = (to_four_axes(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = memory.for_queries(&options.mask, [heads, num_queries]);
-        self.attend_heads_with_weights(queries, &memory, Call::with(&options))
+        let rows = memory.for_queries::<S>(&options.mask, [heads, num_queries]);
+        self.attend_heads_with_weights(queries, &rows, Call::with(&options))
             .map(from_four_axes)
     }
 
     /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may
     /// hold anything.
-    fn memory(
+    fn rows(
         &self,
         [keys, values]: [Tensor<4>; 2],
         mask: &Mask,
         [heads, num_queries]: [usize; 2],
-    ) -> Memory {
+    ) -> KeysAndValues {
         let [batch, key_heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, key_heads, num_keys, _]);
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let keys = functional::fill_padding(keys, &mask, [heads, num_queries]);
-        self.memory_of_cleared(keys, values, mask)
+        let keys = fill_padding(keys, &mask, [heads, num_queries]);
+        self.projected(keys, values, mask)
     }
 
-    /// [`memory`](Self::memory), of keys whose padding is cleared; there may be fewer heads of them than of queries.
-    pub(crate) fn memory_of_cleared(
+    /// [`rows`](Self::rows) of keys whose padding is cleared; there may be fewer heads of them than of queries.
+    pub(crate) fn projected(
         &self,
         keys: Tensor<4>,
         values: Tensor<4>,
         mask: Mask,
-    ) -> Memory {
+    ) -> KeysAndValues {
         let keys = self.project_keys(keys, &values, &Positions::consecutive(0));
-        Memory::of_cleared(keys, values, mask)
+        KeysAndValues::new(keys, values, mask)
     }
 
     /// The projected keys; as they are where there are none.
@@ -326,37 +338,30 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// A memory for many calls, which come with `mask`; `[heads, num_queries]` of them are known so far.
+    /// A memory of rows to be shared, for many calls, which come with `mask`; `[heads, num_queries]` of them are known so
+    /// far.
     pub(crate) fn prepared(
         &self,
-        memory: Memory,
-        shared: SharedMemory,
+        mut rows: KeysAndValues,
         mask: Mask,
         known: [usize; 2],
     ) -> Memory {
-        let keys = memory.keys();
-        let prepared = match self.score.kernel() {
-            ScoreKernel::Dot { .. } => {
-                let bias = self.score.key_bias(&keys);
-                bias.map(|bias| match shared.keys.is_leaf() {
-                    true => PreparedKeys::BiasOfLeaf,
-                    false => PreparedKeys::Bias(bias),
-                })
-            }
+        rows.prepared = match self.score.kernel() {
+            ScoreKernel::Dot { .. } => match self.score.key_bias(&rows.keys) {
+                Some(_) if rows.are_keys_a_leaf() => PreparedKeys::BiasOfLeaf,
+                Some(bias) => PreparedKeys::Bias(bias),
+                None => PreparedKeys::None,
+            },
             ScoreKernel::Additive { .. } => {
-                functional::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
+                let packed = pack_additive_keys(rows.keys.clone(), &rows.mask, known);
+                packed.map_or(PreparedKeys::None, PreparedKeys::Packed)
             }
-            ScoreKernel::Pairwise { .. } | ScoreKernel::Custom => None,
+            ScoreKernel::Pairwise { .. } | ScoreKernel::Custom => PreparedKeys::None,
         };
-        let mask = if mask.depends_on_positions() {
-            mask
-        } else {
-            memory.mask
-        };
-        let mut memory = Memory::of_cleared(memory.keys, memory.values, mask).owned_by::<S>();
-        memory.prepared = prepared.unwrap_or(PreparedKeys::None);
-        memory.shared = Some(Box::new(shared));
-        memory
+        if mask.depends_on_positions() {
+            rows.mask = mask.settled();
+        }
+        Memory::owned_by::<S>(rows)
     }
 
     /// Whether a kernel reads keys as they are, and nothing is computed of them before.

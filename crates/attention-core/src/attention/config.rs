@@ -3,7 +3,7 @@
 use burn::config::Config;
 use burn::tensor::Device;
 
-use crate::attention::{AdditiveAttention, Attention, DotProductAttention};
+use super::{AdditiveAttention, Attention, DotProductAttention};
 use crate::score::{AdditiveScoreConfig, DotProductScoreConfig};
 
 /// Configuration of [`AdditiveAttention`].

@@ -2,11 +2,9 @@
 
 use burn::tensor::{Tensor, assert_shape};
 
-use super::{Cached, KeyValueCache, NewRows};
-use crate::attention::{Attention, AttentionOutput};
-use crate::call::Call;
-use crate::functional::AttentionOptions;
-use crate::memory::Memory;
+use super::{Attention, AttentionOutput, Call};
+use crate::cache::{Cached, KeyValueCache, NewRows};
+use crate::functional::{AttentionOptions, KeysAndValues};
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
@@ -38,7 +36,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<D> {
         let options = options.into();
         let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
-        let attend = |queries, memory: &_, call: Call| [self.attend_heads(queries, memory, call)];
+        let attend = |queries, rows: &_, call: Call| [self.attend_heads(queries, rows, call)];
         let [context] = self.attend_cached(queries, cached, &options, attend);
         from_four_axes(context)
     }
@@ -109,9 +107,9 @@ impl<S: ScoringFunction> Attention<S> {
         cache: &KeyValueCache,
     ) -> AttentionOutput<4> {
         // A lone query does not read the keys before its window.
-        let unread = cache.longest() - cached.memory.num_keys();
-        let attend = |queries, memory: &_, call: Call| {
-            let output = self.attend_heads_with_weights(queries, memory, call);
+        let unread = cache.longest() - cached.rows.num_keys();
+        let attend = |queries, rows: &_, call: Call| {
+            let output = self.attend_heads_with_weights(queries, rows, call);
             [output.context, output.weights]
         };
         let [context, mut weights] = self.attend_cached(queries, cached, options, attend);
@@ -131,37 +129,37 @@ impl<S: ScoringFunction> Attention<S> {
         queries: Tensor<4>,
         cached: Cached,
         options: &AttentionOptions,
-        attend: impl Fn(Tensor<4>, &Memory, Call) -> [Tensor<4>; N],
+        attend: impl Fn(Tensor<4>, &KeysAndValues, Call) -> [Tensor<4>; N],
     ) -> [Tensor<4>; N] {
         let Cached {
-            memory,
+            rows,
             positions,
             ragged,
         } = cached;
         let call = Call::with(options).at(&positions);
         let [_, heads, num_queries, _] = queries.dims();
-        let memory = if options.mask.is_none() {
-            memory
+        let rows = if options.mask.is_none() {
+            rows
         } else {
-            let masked = memory.for_queries(&options.mask, [heads, num_queries]);
+            let masked = rows.for_queries(&options.mask, [heads, num_queries]);
             masked.into_owned()
         };
         let Some(ragged) = ragged else {
-            return attend(queries, &memory, call);
+            return attend(queries, &rows, call);
         };
         check_uneven(options);
-        if !self.scores_positions(&queries, &memory) {
+        if !self.scores_positions(&queries, &rows) {
             let starts = ragged.iter();
             let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
             let starts: Vec<i64> = starts.collect();
             let starts = Some(&starts[..]);
-            return attend(queries, &memory, Call { starts, ..call });
+            return attend(queries, &rows, Call { starts, ..call });
         }
         // Such a score counts from the last key: each example by itself.
         let has_extra_keys = call.has_extra_keys() || N > 1 && self.extra_keys.is_some();
         check_of_each_example(options, has_extra_keys);
-        let [_, key_heads, _, value_size] = memory.values.dims();
-        let sizes = [value_size, memory.num_keys()];
+        let [_, key_heads, _, value_size] = rows.values.dims();
+        let sizes = [value_size, rows.num_keys()];
         let of_examples = ragged.into_iter().enumerate();
         let of_examples = of_examples.map(|(b, (tokens, num_keys))| {
             let options = (&queries.device(), queries.dtype());
@@ -169,18 +167,17 @@ impl<S: ScoringFunction> Attention<S> {
             if tokens.is_empty() {
                 return std::array::from_fn(zeros);
             }
-            let of_example = |rows: &Tensor<4>| {
-                let [_, _, _, size] = rows.dims();
-                rows.clone()
+            let of_example = |all: &Tensor<4>| {
+                let [_, _, _, size] = all.dims();
+                all.clone()
                     .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
             };
             let own = queries.clone().narrow(0, b, 1);
             let own = own.narrow(2, tokens.start, tokens.len());
-            let mask = memory.mask.of_example(b, tokens.clone());
-            let keys =
-                Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
+            let mask = rows.mask.of_example(b, tokens.clone());
+            let rows = KeysAndValues::new(of_example(&rows.keys), of_example(&rows.values), mask);
             let positions = positions.of_example(b, tokens.clone());
-            let made = attend(own, &keys, call.at(&positions));
+            let made = attend(own, &rows, call.at(&positions));
             std::array::from_fn(|n| {
                 let [_, _, _, size] = made[n].dims();
                 let place = [0..1, 0..heads, tokens.clone(), 0..size];
@@ -194,9 +191,9 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// Whether the terms of positions are added by [`score`](ScoringFunction::score) itself.
-    fn scores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
+    fn scores_positions(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> bool {
         let [_, _, num_queries, _] = queries.dims();
-        match self.position_term(queries, [num_queries, memory.num_keys()]) {
+        match self.position_term(queries, [num_queries, rows.num_keys()]) {
             PositionTerm::None => false,
             PositionTerm::PerPair => true,
             _ => matches!(self.score.kernel(), ScoreKernel::Custom),

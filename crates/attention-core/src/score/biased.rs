@@ -1,64 +1,19 @@
 //! A score plus what positions alone say.
 
-use std::any::type_name;
-
-use burn::module::{Module, ModuleDisplay};
+use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::harness::wide::wide;
+use burn_fused_layers::harness::wide::{wide, widened};
 
-use crate::functional::along_diagonals;
+use super::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads};
 use crate::mask::Mask;
-use crate::position::Positions;
-use crate::score::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads, widened};
-
-/// A bias on scores by the positions of query and key, whatever they hold.
-pub trait PositionBias: Module + ModuleDisplay + 'static {
-    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. By default
-    /// the bias of their distances.
-    ///
-    /// [`Biased`] asks for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
-    ///
-    /// # Shapes
-    /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`
-    fn bias(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-        dtype: DType,
-    ) -> Tensor<4> {
-        let of_distances = self.relative_bias(num_queries, num_keys, device, dtype);
-        let of_distances = of_distances.unwrap_or_else(|| {
-            panic!(
-                "{}: expected a PositionBias with `bias` or `relative_bias`",
-                type_name::<Self>()
-            )
-        });
-        along_diagonals(of_distances, num_queries)
-    }
-
-    /// The bias of each distance, where it depends on that alone: element `j - i + num_queries - 1` is the
-    /// [`bias`](Self::bias) of query `i` and key `j`. The fused kernels take it for many queries, too.
-    ///
-    /// # Shapes
-    /// - result `[1, heads or 1, 1, num_queries + num_keys - 1]`, on `device` and of type `dtype`
-    fn relative_bias(
-        &self,
-        _num_queries: usize,
-        _num_keys: usize,
-        _device: &Device,
-        _dtype: DType,
-    ) -> Option<Tensor<4>> {
-        None
-    }
-}
+use crate::position::{PositionBias, Positions};
 
 /// `a(q_i, k_j) = score(q_i, k_j) + bias(i, j)`, for any scoring function and any bias of positions.
 ///
 /// ```
 /// use attention_core::{Attention, Mask};
-/// use attention_core::position::{AlibiConfig, Biased};
-/// use attention_core::score::DotProductScoreConfig;
+/// use attention_core::position::AlibiConfig;
+/// use attention_core::score::{Biased, DotProductScoreConfig};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -4,9 +4,8 @@ use burn::config::Config;
 use burn::nn::{Initializer, LinearConfig};
 use burn::tensor::Device;
 
-use crate::attention::Attention;
-use crate::extra_keys::ExtraKeys;
-use crate::multi_head_attention::MultiHeadAttention;
+use super::MultiHeadAttention;
+use crate::attention::{Attention, ExtraKeys};
 use crate::score::{DotProductScore, DotProductScoreConfig, ScoringFunction};
 
 /// Configuration of [`MultiHeadAttention`].

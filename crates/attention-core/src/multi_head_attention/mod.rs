@@ -1,5 +1,9 @@
 //! Multi-head attention around any scoring function.
 
+mod config;
+
+pub use config::MultiHeadAttentionConfig;
+
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Tensor, assert_shape};
@@ -7,13 +11,13 @@ use burn_fused_layers::PackedLinear;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::harness::wide::in_wide;
 
-use crate::attention::{Attention, AttentionOutput};
+use crate::attention::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
-use crate::call::Call;
-use crate::functional;
-use crate::functional::{AttentionOptions, assert_batch, project};
+use crate::functional::{
+    AttentionOptions, KeysAndValues, assert_batch, fill_keyless, fill_padding, project,
+};
 use crate::mask::Mask;
-use crate::memory::{Memory, SharedMemory};
+use crate::memory::Memory;
 use crate::rank::{of_one_batch, reshape, to_four_axes};
 use crate::score::ScoringFunction;
 
@@ -146,8 +150,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let [queries, keys, values] = of_one_batch([queries, keys, values]);
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
-        let memory = self.memory(keys, values, &options.mask, num_queries);
-        self.context_of(queries, &memory, Call::with(&options))
+        let rows = self.rows(keys, values, &options.mask, num_queries);
+        self.context_of(queries, &rows, Call::with(&options))
     }
 
     /// [`forward`](Self::forward), and the weights of each head that led to the context.
@@ -160,8 +164,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> MultiHeadAttentionOutput {
         let [queries, keys, values] = of_one_batch([queries, keys, values]);
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
-        let memory = self.memory(keys, values, &options.mask, num_queries);
-        self.output_of(queries, &memory, Call::with(&options))
+        let rows = self.rows(keys, values, &options.mask, num_queries);
+        self.output_of(queries, &rows, Call::with(&options))
     }
 
     /// Projects keys and values once, for many calls of [`attend`](Self::attend).
@@ -174,10 +178,10 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: impl Into<Mask>) -> Memory {
         let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
-        let memory = self.memory(keys, values, &known, num_queries);
-        let shared = SharedMemory::of(&memory);
+        let mut rows = self.rows(keys, values, &known, num_queries);
+        rows.shared = Some(Box::new(rows.to_be_shared()));
         let known = [self.num_heads, num_queries];
-        self.attention.prepared(memory, shared, mask, known)
+        self.attention.prepared(rows, mask, known)
     }
 
     /// The context of the last queries of texts. `cache` holds the keys and values so far; this call's are appended to
@@ -201,7 +205,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let options = options.into();
         let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
         let attend =
-            |queries, memory: &_, call: Call| [self.attention.attend_heads(queries, memory, call)];
+            |queries, rows: &_, call: Call| [self.attention.attend_heads(queries, rows, call)];
         let [context] = (self.attention).attend_cached(queries, cached, &options, attend);
         self.join(context)
     }
@@ -245,7 +249,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [batch, num_queries, _] = queries.dims();
         let sizes = [batch, num_queries];
         let cached = (self.attention).append(sizes, keys, rows, cache, options);
-        let queries = self.project_queries(queries, &cached.memory, Call::with(options));
+        let queries = self.project_queries(queries, &cached.rows, Call::with(options));
         (queries, cached)
     }
 
@@ -266,8 +270,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let options = options.into();
         let sizes = [self.num_heads, queries.dims()[1]];
-        let memory = memory.for_queries(&options.mask, sizes);
-        self.context_of(queries, &memory, Call::with(&options))
+        let rows = memory.for_queries::<S>(&options.mask, sizes);
+        self.context_of(queries, &rows, Call::with(&options))
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
@@ -282,24 +286,24 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> MultiHeadAttentionOutput {
         let options = options.into();
         let sizes = [self.num_heads, queries.dims()[1]];
-        let memory = memory.for_queries(&options.mask, sizes);
-        self.output_of(queries, &memory, Call::with(&options))
+        let rows = memory.for_queries::<S>(&options.mask, sizes);
+        self.output_of(queries, &rows, Call::with(&options))
     }
 
-    fn context_of(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<3> {
-        let queries = self.project_queries(queries, memory, call);
-        self.join(self.attention.attend_heads(queries, memory, call))
+    fn context_of(&self, queries: Tensor<3>, rows: &KeysAndValues, call: Call) -> Tensor<3> {
+        let queries = self.project_queries(queries, rows, call);
+        self.join(self.attention.attend_heads(queries, rows, call))
     }
 
     fn output_of(
         &self,
         queries: Tensor<3>,
-        memory: &Memory,
+        rows: &KeysAndValues,
         call: Call,
     ) -> MultiHeadAttentionOutput {
-        let queries = self.project_queries(queries, memory, call);
+        let queries = self.project_queries(queries, rows, call);
         let attention = &self.attention;
-        self.joined(attention.attend_heads_with_weights(queries, memory, call))
+        self.joined(attention.attend_heads_with_weights(queries, rows, call))
     }
 
     fn joined(&self, output: AttentionOutput<4>) -> MultiHeadAttentionOutput {
@@ -310,35 +314,35 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 
     /// The queries of each head. Queries that attend to no key are cleared first, as padding is.
-    fn project_queries(&self, queries: Tensor<3>, memory: &Memory, call: Call) -> Tensor<4> {
-        let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
-        assert_batch(&queries, &memory.values);
+    fn project_queries(&self, queries: Tensor<3>, rows: &KeysAndValues, call: Call) -> Tensor<4> {
+        let (mut queries, num_keys) = (to_four_axes(queries), rows.num_keys());
+        assert_batch(&queries, &rows.values);
         if !call.has_extra_keys() && self.attention.extra_keys.is_none() {
             let sizes = [self.num_heads, num_keys];
-            queries = functional::fill_keyless(queries, memory.mask(), sizes);
+            queries = fill_keyless(queries, &rows.mask, sizes);
         }
         in_heads(self.project(0, queries), self.num_heads)
     }
 
     /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection
     /// multiplies by its input, and padding may hold anything.
-    fn memory(
+    fn rows(
         &self,
         keys: Tensor<3>,
         values: Tensor<3>,
         mask: &Mask,
         num_queries: usize,
-    ) -> Memory {
+    ) -> KeysAndValues {
         let [batch, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, num_keys, _]);
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let [keys, values] = [(1, keys), (2, values)].map(|(n, rows)| {
             let rows = to_four_axes(rows);
-            let rows = functional::fill_padding(rows, &mask, [self.num_heads, num_queries]);
+            let rows = fill_padding(rows, &mask, [self.num_heads, num_queries]);
             in_heads(self.project(n, rows), self.num_key_value_heads)
         });
-        self.attention.memory_of_cleared(keys, values, mask)
+        self.attention.projected(keys, values, mask)
     }
 
     /// The heads' contexts, concatenated, through the output projection.

@@ -1,0 +1,350 @@
+//! From projected keys and values to the context of queries, with any scoring function.
+
+use std::borrow::Cow;
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_fused_layers::drops;
+use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::wide::widened;
+
+use super::call::Call;
+use super::extra_keys::ExtraKeys;
+use super::{Attention, AttentionOutput};
+use crate::functional::{
+    AttentionOptions, FusedScore, KeysAndValues, Sizes, attend, default_scale, drop_weights,
+    extra_keys_last, fill_keyless, modify, per_head, repeat_key_heads, softmax_with_sinks,
+    weighted_sum, with_extra_keys,
+};
+use crate::mask::Mask;
+use crate::normalizer::Normalizer;
+use crate::position::Positions;
+use crate::score::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads};
+
+const NAME: &str = "attention";
+
+impl<S: ScoringFunction> Attention<S> {
+    /// The context of each query, `[batch, heads, queries, _]`.
+    pub(crate) fn attend_heads(
+        &self,
+        queries: Tensor<4>,
+        rows: &KeysAndValues,
+        call: Call,
+    ) -> Tensor<4> {
+        let options = self.with_own_options(call.options);
+        let call = Call {
+            options: &options,
+            ..call
+        };
+        let sizes = Sizes::of_call(NAME, &queries, rows);
+        let Some(queries) = self.project_queries(queries, rows, sizes, call) else {
+            return sizes.zeros(rows);
+        };
+        let Some((score, options)) = self.fused(&queries, rows, sizes, call) else {
+            return self.pool(queries, rows, sizes, call).context;
+        };
+        let rows = Cow::Borrowed(rows);
+        let (rows, sizes, mut options) = match options.extra_keys.clone() {
+            None => (rows, sizes, options),
+            Some([keys, values]) => {
+                let bias = self.score.key_bias(&keys);
+                let bias = bias.map(|bias| per_head(bias, sizes.heads));
+                let (rows, sizes, options) =
+                    with_extra_keys(&rows, sizes, options, [keys, values], bias);
+                (Cow::Owned(rows), sizes, options)
+            }
+        };
+        let devices = options.devices().chain(rows.devices());
+        let devices = devices.chain([queries.device()]).chain(score.device());
+        options.dropout = Some(self.active_dropout(call, devices));
+        attend(queries, &rows, sizes, score, &options)
+    }
+
+    /// [`attend_heads`](Self::attend_heads), and the weights.
+    pub(crate) fn attend_heads_with_weights(
+        &self,
+        queries: Tensor<4>,
+        rows: &KeysAndValues,
+        call: Call,
+    ) -> AttentionOutput<4> {
+        let options = self.with_own_options(call.options);
+        let call = Call {
+            options: &options,
+            ..call
+        };
+        let sizes = Sizes::of_call(NAME, &queries, rows);
+        match self.project_queries(queries, rows, sizes, call) {
+            Some(queries) => self.pool(queries, rows, sizes, call),
+            None => AttentionOutput {
+                context: sizes.zeros(rows),
+                weights: Tensor::zeros(
+                    sizes.scores(),
+                    (&rows.values.device(), rows.values.dtype()),
+                ),
+            },
+        }
+    }
+
+    /// The options of a call; the module's own where it names none.
+    fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
+        let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
+        if self.soft_cap.is_none() && !has_parameters && !self.zero_key {
+            return Cow::Borrowed(options);
+        }
+        let mut options = options.clone();
+        options.soft_cap = options.soft_cap.or(self.soft_cap);
+        let sinks = options.sinks.take();
+        options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
+        let extra_keys = options.extra_keys.take();
+        options.extra_keys =
+            extra_keys.or_else(|| self.extra_keys.as_ref().map(ExtraKeys::of_a_call));
+        options.zero_key |= self.zero_key;
+        Cow::Owned(options)
+    }
+
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Queries that attend to no key
+    /// are cleared, unless there are extra keys to attend to.
+    ///
+    /// # Panics
+    /// If an option does not fit.
+    fn project_queries(
+        &self,
+        mut queries: Tensor<4>,
+        rows: &KeysAndValues,
+        sizes: Sizes,
+        call: Call,
+    ) -> Option<Tensor<4>> {
+        call.options.check(NAME, sizes, &queries, rows);
+        let Sizes {
+            batch,
+            heads,
+            num_queries,
+            num_keys,
+            ..
+        } = sizes;
+        let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
+        let positions = call.positions.cloned().unwrap_or_else(last);
+        let has_keys = num_keys > 0 || call.has_extra_keys();
+        (batch * heads * num_queries > 0 && has_keys).then(|| {
+            if !call.has_extra_keys() {
+                queries = fill_keyless(queries, &rows.mask, [heads, num_keys]);
+            }
+            self.score.project_queries(queries, &positions)
+        })
+    }
+
+    /// The score and the options of a call that one kernel computes; `None` where the steps are tensor operations.
+    fn fused(
+        &self,
+        queries: &Tensor<4>,
+        rows: &KeysAndValues,
+        sizes: Sizes,
+        call: Call,
+    ) -> Option<(FusedScore, AttentionOptions)> {
+        if self.normalizer != Normalizer::Softmax {
+            return None;
+        }
+        let kernel = self.score.kernel();
+        let options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
+        let score = products(kernel, queries, call)?;
+        score.runs(&options, queries).then_some((score, options))
+    }
+
+    /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
+    /// [`score`](ScoringFunction::score) alone knows them.
+    fn options_of_kernel(
+        &self,
+        queries: &Tensor<4>,
+        rows: &KeysAndValues,
+        sizes: Sizes,
+        kernel: &ScoreKernel,
+        call: Call,
+    ) -> Option<AttentionOptions> {
+        let of_keys = match kernel {
+            ScoreKernel::Custom => return None,
+            ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => None,
+            ScoreKernel::Dot { .. } => rows
+                .key_bias()
+                .or_else(|| self.score.key_bias(rows.keys_without_bias()?.as_ref())),
+        };
+        let heads = sizes.heads;
+        let of_heads = |bias: Tensor<4>| {
+            let bias = checked_heads(bias, heads);
+            match call.starts {
+                Some(starts) => seen_from(bias, starts, sizes),
+                None => bias,
+            }
+        };
+        let of_positions = self.position_term(queries, [sizes.num_queries, sizes.num_keys]);
+        let mut options = call.options.clone();
+        if let Some(bias) = of_keys {
+            options.add_bias(per_head(bias, heads));
+        }
+        match of_positions {
+            PositionTerm::None => return Some(options),
+            PositionTerm::PerKey(bias) => options.add_bias(of_heads(bias)),
+            PositionTerm::PerDistance(bias) => options.add_relative_bias(of_heads(bias)),
+            PositionTerm::PerPair => return None,
+        }
+        options.check_modifiers(NAME, sizes.scores(), queries);
+        Some(options)
+    }
+
+    /// The term that the positions of queries and keys add to their scores; none without a key.
+    pub(super) fn position_term(
+        &self,
+        queries: &Tensor<4>,
+        [num_queries, num_keys]: [usize; 2],
+    ) -> PositionTerm {
+        if num_keys == 0 {
+            return PositionTerm::None;
+        }
+        let (device, dtype) = (queries.device(), queries.dtype());
+        self.score
+            .position_term(num_queries, num_keys, &device, dtype)
+    }
+
+    /// Score, normalizer, dropout, weighted sum: each a step of its own.
+    fn pool(
+        &self,
+        queries: Tensor<4>,
+        rows: &KeysAndValues,
+        sizes: Sizes,
+        call: Call,
+    ) -> AttentionOutput<4> {
+        let (heads, dtype) = (sizes.heads, queries.dtype());
+        let kernel = self.score.kernel();
+        let is_dot = matches!(kernel, ScoreKernel::Dot { .. });
+        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
+        // neighbouring positions apart would be rounded away.
+        let wide = |rows| if is_dot { widened(rows) } else { rows };
+        let queries = wide(queries);
+        let options = self.options_of_kernel(&queries, rows, sizes, &kernel, call);
+        let products = products(kernel, &queries, call);
+        let compared = |keys| match products {
+            Some(_) => wide(keys),
+            // Its author need not think of shared heads.
+            None => repeat_key_heads(keys, heads),
+        };
+        let scores_of = |queries: Tensor<4>, keys: Tensor<4>, mask: &Mask| match &products {
+            Some(products) => products.scores(queries, keys, mask),
+            None => self.score.score(queries, keys, mask),
+        };
+        let keys = compared(rows.read_cleared_keys());
+        // A soft-cap and a scale are for the products alone, and further keys are compared by them.
+        let by_products = call.options.soft_cap.or(call.options.scale).is_some()
+            || call.has_extra_keys()
+            || call.starts.is_some();
+        let scores = match options {
+            Some(options) if by_products => {
+                let scores = scores_of(queries.clone(), keys, &rows.mask);
+                modify(NAME, scores, &options)
+            }
+            of_kernel => {
+                if of_kernel.is_none() {
+                    call.assert_no_scale();
+                }
+                let scores = self.score.score(queries.clone(), keys, &rows.mask);
+                modify(NAME, scores, call.options)
+            }
+        };
+        let Some(extra @ [keys, _]) = &call.options.extra_keys else {
+            return self.finish(scores, rows, call, dtype);
+        };
+        let [_, _, number, size] = keys.dims();
+        let keys = keys.clone();
+        let keys = compared(keys.expand([sizes.batch, sizes.key_heads, number, size]));
+        let bias = is_dot.then(|| self.score.key_bias(&keys)).flatten();
+        let capped = AttentionOptions {
+            soft_cap: call.options.soft_cap,
+            ..Default::default()
+        };
+        let mut of_extra = modify(NAME, scores_of(queries, keys, &Mask::none()), &capped);
+        if let Some(bias) = bias {
+            let dtype = of_extra.dtype();
+            of_extra = of_extra + per_head(bias, heads).cast(dtype);
+        }
+        let (rows, ..) = with_extra_keys(rows, sizes, Default::default(), extra.clone(), None);
+        let scores = Tensor::cat([of_extra, scores].map(widened).into(), 3);
+        let AttentionOutput { context, weights } = self.finish(scores, &rows, call, dtype);
+        AttentionOutput {
+            context,
+            weights: extra_keys_last(weights, number),
+        }
+    }
+
+    /// From scores to the context.
+    fn finish(
+        &self,
+        scores: Tensor<4>,
+        rows: &KeysAndValues,
+        call: Call,
+        dtype: DType,
+    ) -> AttentionOutput<4> {
+        let mask = &rows.mask;
+        let weights = if call.options.has_sinks() {
+            assert!(
+                self.normalizer == Normalizer::Softmax,
+                "attention: sinks or a zero key expected with Normalizer::Softmax, got them with {:?}",
+                self.normalizer
+            );
+            softmax_with_sinks(scores, mask, call.options)
+        } else {
+            self.normalizer.weights(scores, mask)
+        };
+        let weights = weights.cast(dtype);
+        let devices = rows.devices().into_iter().chain([weights.device()]);
+        let dropped = drop_weights(weights.clone(), self.active_dropout(call, devices));
+        AttentionOutput {
+            context: weighted_sum(dropped, rows.read_values(), mask),
+            weights,
+        }
+    }
+
+    /// The dropout probability in force: the call's, or else 0 unless the module trains; `devices` has the device of
+    /// each tensor that the context is made of.
+    fn active_dropout(&self, call: Call, devices: impl Iterator<Item = Device>) -> f64 {
+        call.options.dropout.unwrap_or_else(|| {
+            if drops(&self.dropout, devices) {
+                self.dropout.prob
+            } else {
+                0.0
+            }
+        })
+    }
+}
+
+/// The score of queries and keys without the terms that a [`ScoringFunction`] adds; `None` if it has no kernel.
+///
+/// # Panics
+/// If there is a scale, and the score is no dot product.
+fn products(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<FusedScore> {
+    if let ScoreKernel::Dot { scale } = kernel {
+        let scale = call.options.scale.or(scale);
+        let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));
+        return Some(FusedScore::DotProduct { scale });
+    }
+    call.assert_no_scale();
+    match kernel {
+        ScoreKernel::Additive { weight } => Some(FusedScore::Additive { weight }),
+        ScoreKernel::Pairwise { term, weight } => Some(FusedScore::Pairwise { term, weight }),
+        ScoreKernel::Dot { .. } | ScoreKernel::Custom => None,
+    }
+}
+
+/// A bias of keys or of distances `[1, heads or 1, 1, n]`, for examples whose first queries stand at the keys `starts`
+/// instead of `keys - queries`, `[batch, heads or 1, 1, n]`. What is beyond its ends is masked.
+fn seen_from(bias: Tensor<4>, starts: &[i64], sizes: Sizes) -> Tensor<4> {
+    let [_, heads, _, number] = bias.dims();
+    let batch = starts.len();
+    let usual = sizes.num_keys as i64 - sizes.num_queries as i64;
+    let of_example = |start: &i64| {
+        let shift = usual - start;
+        (0..number as i64).map(move |element| (element + shift).clamp(0, number as i64 - 1))
+    };
+    let indices: Vec<i64> = starts.iter().flat_map(of_example).collect();
+    let indices = TensorData::new(indices, [batch * number]);
+    let indices = Tensor::from_data(indices, &bias.device());
+    let of_examples = bias.select(3, indices);
+    let of_examples = of_examples.reshape([heads, batch, 1, number]);
+    of_examples.swap_dims(0, 1)
+}

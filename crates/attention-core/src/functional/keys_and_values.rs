@@ -1,0 +1,193 @@
+//! The keys and values that queries attend to.
+
+use std::borrow::Cow;
+
+use burn::tensor::{Device, Tensor};
+
+use super::padding::fill_padding;
+use super::shared::SharedTensor;
+use crate::mask::Mask;
+use crate::ops::SharedGradients;
+
+/// Keys as the score compares them, their values and their mask.
+#[derive(Clone, Debug)]
+pub(crate) struct KeysAndValues {
+    /// `[batch, key_heads, keys, _]`
+    pub(crate) keys: Tensor<4>,
+    /// `[batch, key_heads, keys, value_size]`
+    pub(crate) values: Tensor<4>,
+    pub(crate) mask: Mask,
+    pub(crate) prepared: PreparedKeys,
+    /// Keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
+    pub(crate) shared: Option<Box<SharedRows>>,
+}
+
+/// Keys and values that many calls read.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedRows {
+    pub(crate) keys: SharedTensor,
+    pub(crate) values: SharedTensor,
+}
+
+/// The preparation of the keys for the kernel of their score, beside their projection.
+#[derive(Clone, Debug)]
+pub(crate) enum PreparedKeys {
+    /// Nothing.
+    None,
+    /// The bias on the dot products of each key, `[batch, heads, 1, keys]`.
+    Bias(Tensor<4>),
+    /// There is such a bias, and each call computes it: the keys are a leaf, so nothing may be computed from them
+    /// before.
+    BiasOfLeaf,
+    /// The keys as the additive kernel reads them, `[batch, ..]`.
+    Packed(Tensor<4>),
+}
+
+impl PreparedKeys {
+    /// The same of other examples, which `f` takes along the batch.
+    fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
+        match self {
+            Self::None | Self::BiasOfLeaf => Self::None,
+            // A bias of one example serves all.
+            Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
+            Self::Bias(bias) => Self::Bias(f(bias.clone())),
+            Self::Packed(packed) => Self::Packed(f(packed.clone())),
+        }
+    }
+}
+
+impl KeysAndValues {
+    /// Keys whose padding is cleared, as far as it reaches a gradient, and a mask that was found to fit.
+    pub(crate) fn new(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
+        Self {
+            keys,
+            values,
+            mask: mask.settled(),
+            prepared: PreparedKeys::None,
+            shared: None,
+        }
+    }
+
+    /// The same, for many calls to read.
+    pub(crate) fn to_be_shared(&self) -> SharedRows {
+        SharedRows {
+            keys: SharedTensor::new(self.keys.clone()),
+            values: SharedTensor::new(self.values.clone()),
+        }
+    }
+
+    /// The same, where a query attends to a key only if `mask` agrees; all operations of a call with `heads` heads of
+    /// `num_queries` queries read the mask once.
+    ///
+    /// # Panics
+    /// If a mask does not fit.
+    pub(crate) fn for_queries(
+        &self,
+        mask: &Mask,
+        [heads, num_queries]: [usize; 2],
+    ) -> Cow<'_, Self> {
+        let [batch, _, num_keys, _] = self.keys.dims();
+        if mask.is_none() && self.mask.is_resolved_for([num_queries, num_keys]) {
+            return Cow::Borrowed(self);
+        }
+        let mask = self.mask.clone() & mask.clone();
+        let scores = [batch, heads, num_queries, num_keys];
+        Cow::Owned(Self {
+            mask: mask.resolved_for(scores, &self.values.device()),
+            ..self.clone()
+        })
+    }
+
+    /// The keys and values of other examples, which `f` takes along the batch, and their mask.
+    pub(crate) fn map(&self, mask: Mask, f: impl Fn(Tensor<4>) -> Tensor<4>) -> Self {
+        Self {
+            keys: f(self.read_cleared_keys()),
+            values: f(self.read_values()),
+            mask,
+            prepared: self.prepared.map(&f),
+            shared: None,
+        }
+    }
+
+    /// The keys, where their bias was not prepared and may be there.
+    pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
+        match (&self.shared, &self.prepared) {
+            (None, _) => Some(Cow::Borrowed(&self.keys)),
+            (_, PreparedKeys::BiasOfLeaf) => Some(Cow::Owned(self.read_cleared_keys())),
+            _ => None,
+        }
+    }
+
+    /// [`read_keys`](Self::read_keys), for tensor operations: of a leaf, padding gets no gradient.
+    pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
+        let keys = self.read_keys();
+        if self.are_keys_a_leaf() {
+            without_padding(keys, &self.mask)
+        } else {
+            keys
+        }
+    }
+
+    /// Whether the keys that many calls read are a leaf of the graph.
+    pub(crate) fn are_keys_a_leaf(&self) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| shared.keys.is_leaf())
+    }
+
+    /// The keys for one call that reads them.
+    pub(crate) fn read_keys(&self) -> Tensor<4> {
+        match &self.shared {
+            Some(shared) => shared.keys.read(self.keys.clone()),
+            None => self.keys.clone(),
+        }
+    }
+
+    /// The values for one call that reads them.
+    pub(crate) fn read_values(&self) -> Tensor<4> {
+        match &self.shared {
+            Some(shared) => shared.values.read(self.values.clone()),
+            None => self.values.clone(),
+        }
+    }
+
+    /// Where a call may deposit the gradients of what it has read.
+    pub(crate) fn shared_gradients(&self) -> Option<SharedGradients> {
+        self.shared.as_ref().map(|shared| SharedGradients {
+            keys: shared.keys.slot(),
+            values: shared.values.slot(),
+        })
+    }
+
+    pub(crate) fn key_bias(&self) -> Option<Tensor<4>> {
+        match &self.prepared {
+            PreparedKeys::Bias(bias) => Some(bias.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn packed_keys(&self) -> Option<Tensor<4>> {
+        match &self.prepared {
+            PreparedKeys::Packed(packed) => Some(packed.clone()),
+            _ => None,
+        }
+    }
+
+    /// The devices of keys and values, which autodiff may tell apart.
+    pub(crate) fn devices(&self) -> [Device; 2] {
+        [&self.keys, &self.values].map(Tensor::device)
+    }
+
+    /// The number of keys, padding included.
+    pub(crate) fn num_keys(&self) -> usize {
+        self.keys.dims()[2]
+    }
+}
+
+/// The keys `[batch, key_heads, keys, _]` with zeros where the mask says, before any query is known, that none of the
+/// heads which read them attends to them.
+pub(crate) fn without_padding(keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+    let (known, num_queries) = mask.without_positions();
+    let [_, key_heads, _, _] = keys.dims();
+    let heads = known.heads_over(key_heads);
+    fill_padding(keys, &known, [heads, num_queries])
+}
