@@ -20,7 +20,7 @@ pub mod functional;
 pub mod mask;
 mod memory;
 mod multi_head_attention;
-mod normalizer;
+pub mod normalizer;
 mod ops;
 mod owner;
 // For the layers of `attention-transformers`.

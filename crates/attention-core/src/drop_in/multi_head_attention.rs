@@ -174,6 +174,13 @@ impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttentio
     }
 }
 
+/// As from the drop-in module.
+impl From<burns::MultiHeadAttention> for crate::MultiHeadAttention<DotProductScore> {
+    fn from(module: burns::MultiHeadAttention) -> Self {
+        MultiHeadAttention::from(module).into()
+    }
+}
+
 fn head_size(d_model: usize, n_heads: usize) -> usize {
     crate::MultiHeadAttentionConfig::new(d_model, n_heads).head_size()
 }

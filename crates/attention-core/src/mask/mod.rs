@@ -1,6 +1,7 @@
 //! Which keys a query attends to.
 
 mod behind;
+mod compare;
 mod dense;
 mod from_fn;
 mod intervals;
@@ -69,7 +70,7 @@ pub struct Mask {
 
 /// The parts of a mask: a query attends to a key where every part says so. Behind a pointer, as a call hands its mask
 /// on many times.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Parts {
     lens: Option<Lengths>,
     windows: Windows,

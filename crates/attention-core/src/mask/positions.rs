@@ -7,16 +7,16 @@ use crate::ops::Intervals;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Windows {
     /// The last query stands at the last key: query `i` at `i + keys - queries`.
-    bottom_right: Option<Window>,
+    pub(super) bottom_right: Option<Window>,
     /// The first query stands at the first key: query `i` at `i`.
-    top_left: Option<Window>,
+    pub(super) top_left: Option<Window>,
 }
 
 /// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
-    before: Option<usize>,
-    after: Option<usize>,
+    pub(super) before: Option<usize>,
+    pub(super) after: Option<usize>,
 }
 
 impl Mask {

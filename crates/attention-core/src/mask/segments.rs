@@ -7,7 +7,7 @@ use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
 /// The lengths of the segments of each row, of queries and of keys; one row stands for all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segments {
     /// Which function made it.
     maker: &'static str,

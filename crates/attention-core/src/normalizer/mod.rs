@@ -4,6 +4,10 @@ mod hardmax;
 mod sparsemax;
 mod sum_normalized;
 
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
 use burn::tensor::{Bool, Tensor};
 use burn_fused_layers::harness::sigmoid::sigmoid;
 use burn_fused_layers::harness::wide::in_wide;
@@ -95,6 +99,46 @@ impl Normalizer {
         }
     }
 }
+
+/// The names by which settings call them.
+const NAMES: [(&str, Normalizer); 6] = [
+    ("softmax", Normalizer::Softmax),
+    ("sigmoid", Normalizer::Sigmoid),
+    ("normalized_sigmoid", Normalizer::NormalizedSigmoid),
+    ("sparsemax", Normalizer::Sparsemax),
+    ("hardmax", Normalizer::Hardmax),
+    ("sum_normalized", Normalizer::SumNormalized),
+];
+
+/// Its name, which [`FromStr`] reads.
+impl fmt::Display for Normalizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, normalizer)| normalizer == self);
+        f.pad(name.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Normalizer {
+    type Err = UnknownNormalizer;
+
+    fn from_str(name: &str) -> Result<Self, UnknownNormalizer> {
+        let known = NAMES.iter().find(|(known, _)| *known == name);
+        known.map_or(Err(UnknownNormalizer(name.to_owned())), |known| Ok(known.1))
+    }
+}
+
+/// What came where the name of a [`Normalizer`] was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownNormalizer(pub String);
+
+impl fmt::Display for UnknownNormalizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMES.map(|(name, _)| name).join(", ");
+        write!(f, "one of {names} expected, got {:?}", self.0)
+    }
+}
+
+impl Error for UnknownNormalizer {}
 
 /// Scores with the lowest finite number at masked pairs and in place of `-inf`; and true at these places. They are not
 /// in half precision: the lowest number of f32 lies below any score.

@@ -314,3 +314,20 @@ fn a_mask_of_two_axes_is_read_once() {
         }
     });
 }
+
+#[test]
+fn masks_tell_their_parts_and_compare() {
+    let device = Device::flex();
+    let lens = |lens: [i32; 2]| Mask::valid_lens(Tensor::<1, Int>::from_ints(lens, &device));
+    let keep = Tensor::<2, Bool>::from_data([[true, false]], &device);
+    let mask = lens([2, 1]) & Mask::causal() & Mask::window_top_left(1, 3);
+    let mask = mask & Mask::not_padding(keep) & Mask::segments(&[[2]]);
+    let expected = "valid lengths [2, 1] & causal & window (1, 3), top left & segments of 1 rows & Mask::not_padding \
+                    [1, 1, 1, 2]";
+    assert_eq!(mask.to_string(), expected);
+    assert_eq!(Mask::none().to_string(), "none");
+    assert_eq!(lens([2, 1]) & Mask::causal(), Mask::causal() & lens([2, 1]));
+    assert_ne!(lens([2, 1]), lens([2, 2]));
+    assert_ne!(Mask::causal(), Mask::causal_top_left());
+    assert_ne!(Mask::causal(), Mask::none());
+}

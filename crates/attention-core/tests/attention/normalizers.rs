@@ -363,3 +363,14 @@ fn half_precision_rounds_once() {
         }
     });
 }
+
+#[test]
+fn normalizers_are_read_by_their_names() {
+    for normalizer in normalizers() {
+        assert_eq!(normalizer.to_string().parse(), Ok(normalizer));
+    }
+    let error = "soft max".parse::<Normalizer>().unwrap_err().to_string();
+    let expected = "one of softmax, sigmoid, normalized_sigmoid, sparsemax, hardmax, sum_normalized expected, got \
+                    \"soft max\"";
+    assert_eq!(error, expected);
+}
