@@ -145,7 +145,7 @@ fn records_and_configurations_are_burns() {
         let heads = attention_core::MultiHeadAttention::<DotProductScore>::from(ours.clone());
         let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), Mask::none());
         let expected = ours.context(MhaInput::self_attn(rows.clone()));
-        assert_same("the library's module", context, &expected);
+        assert_same("the library's module", context, expected.clone());
         let heads = attention_core::MultiHeadAttention::<DotProductScore>::from(theirs);
         let context = heads.forward(rows.clone(), rows.clone(), rows.clone(), Mask::none());
         assert_close("of Burn's", context, expected, CLOSE);
