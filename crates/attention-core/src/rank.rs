@@ -74,16 +74,30 @@ pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Ten
     }
 }
 
-/// Queries, keys and values of one batch: where there is a single example beside more, a view of it for each of them.
-pub(crate) fn of_one_batch<const D: usize>(inputs: [Tensor<D>; 3]) -> [Tensor<D>; 3] {
+/// Queries, keys and values with four axes and of one batch: where there is a single example beside more, a view of it
+/// for each of them.
+pub(crate) fn in_one_batch<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+) -> [Tensor<4>; 3] {
+    let inputs = [
+        to_four_axes(queries),
+        to_four_axes(keys),
+        to_four_axes(values),
+    ];
     let batches = inputs.each_ref().map(|input| input.dims()[0]);
-    let batch = batches.into_iter().find(|batch| *batch != 1).unwrap_or(1);
-    inputs.map(|input| {
-        let mut dims = input.dims();
-        if batch == 1 || dims[0] != 1 {
-            return input;
+    match batches.into_iter().find(|batch| *batch != batches[0]) {
+        None => inputs,
+        Some(other) => {
+            let batch = if batches[0] == 1 { other } else { batches[0] };
+            inputs.map(|input| {
+                let [own, heads, rows, size] = input.dims();
+                match own {
+                    1 => expand(input, [batch, heads, rows, size]),
+                    _ => input,
+                }
+            })
         }
-        dims[0] = batch;
-        expand(input, dims)
-    })
+    }
 }

@@ -23,7 +23,7 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
-use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
+use crate::rank::{from_four_axes, in_one_batch, to_four_axes};
 use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function:
@@ -189,7 +189,7 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
-        let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
+        let [queries, keys, values] = in_one_batch(queries, keys, values);
         let options = options.into();
         let [_, heads, num_queries, _] = queries.dims();
         let rows = self.rows([keys, values], &options.mask, [heads, num_queries]);
@@ -204,7 +204,7 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         options: impl Into<AttentionOptions>,
     ) -> AttentionOutput<D> {
-        let [queries, keys, values] = of_one_batch([queries, keys, values].map(to_four_axes));
+        let [queries, keys, values] = in_one_batch(queries, keys, values);
         let options = options.into();
         let [_, heads, num_queries, _] = queries.dims();
         let rows = self.rows([keys, values], &options.mask, [heads, num_queries]);

@@ -42,21 +42,18 @@ impl<S: ScoringFunction> Attention<S> {
         let Some((score, options)) = self.fused(&queries, rows, sizes, call) else {
             return self.pool(queries, rows, sizes, call).context;
         };
-        let rows = Cow::Borrowed(rows);
-        let (rows, sizes, mut options) = match options.extra_keys.clone() {
-            None => (rows, sizes, options),
-            Some([keys, values]) => {
-                let bias = self.score.key_bias(&keys);
-                let bias = bias.map(|bias| per_head(bias, sizes.heads));
-                let (rows, sizes, options) =
-                    with_extra_keys(&rows, sizes, options, [keys, values], bias);
-                (Cow::Owned(rows), sizes, options)
-            }
+        let dropout = self.active_dropout(call, || {
+            let devices = options.devices().chain(rows.devices());
+            devices.chain([queries.device()]).chain(score.device())
+        });
+        let Some(extra) = options.extra_keys.clone() else {
+            return attend(queries, rows, sizes, score, &options, dropout);
         };
-        let devices = options.devices().chain(rows.devices());
-        let devices = devices.chain([queries.device()]).chain(score.device());
-        options.dropout = Some(self.active_dropout(call, devices));
-        attend(queries, &rows, sizes, score, &options)
+        let bias = self.score.key_bias(&extra[0]);
+        let bias = bias.map(|bias| per_head(bias, sizes.heads));
+        let (rows, sizes, options) =
+            with_extra_keys(rows, sizes, options.into_owned(), extra, bias);
+        attend(queries, &rows, sizes, score, &options, dropout)
     }
 
     /// [`attend_heads`](Self::attend_heads), and the weights.
@@ -133,13 +130,13 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// The score and the options of a call that one kernel computes; `None` where the steps are tensor operations.
-    fn fused(
+    fn fused<'a>(
         &self,
         queries: &Tensor<4>,
         rows: &KeysAndValues,
         sizes: Sizes,
-        call: Call,
-    ) -> Option<(FusedScore, AttentionOptions)> {
+        call: Call<'a>,
+    ) -> Option<(FusedScore, Cow<'a, AttentionOptions>)> {
         if self.normalizer != Normalizer::Softmax {
             return None;
         }
@@ -151,14 +148,14 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
     /// [`score`](ScoringFunction::score) alone knows them.
-    fn options_of_kernel(
+    fn options_of_kernel<'a>(
         &self,
         queries: &Tensor<4>,
         rows: &KeysAndValues,
         sizes: Sizes,
         kernel: &ScoreKernel,
-        call: Call,
-    ) -> Option<AttentionOptions> {
+        call: Call<'a>,
+    ) -> Option<Cow<'a, AttentionOptions>> {
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => None,
@@ -175,14 +172,16 @@ impl<S: ScoringFunction> Attention<S> {
             }
         };
         let of_positions = self.position_term(queries, [sizes.num_queries, sizes.num_keys]);
-        let mut options = call.options.clone();
+        let mut options = Cow::Borrowed(call.options);
         if let Some(bias) = of_keys {
-            options.add_bias(per_head(bias, heads));
+            options.to_mut().add_bias(per_head(bias, heads));
         }
         match of_positions {
             PositionTerm::None => return Some(options),
-            PositionTerm::PerKey(bias) => options.add_bias(of_heads(bias)),
-            PositionTerm::PerDistance(bias) => options.add_relative_bias(of_heads(bias)),
+            PositionTerm::PerKey(bias) => options.to_mut().add_bias(of_heads(bias)),
+            PositionTerm::PerDistance(bias) => {
+                options.to_mut().add_relative_bias(of_heads(bias));
+            }
             PositionTerm::PerPair => return None,
         }
         options.check_modifiers(NAME, sizes.scores(), queries);
@@ -292,8 +291,10 @@ impl<S: ScoringFunction> Attention<S> {
             self.normalizer.weights(scores, mask)
         };
         let weights = weights.cast(dtype);
-        let devices = rows.devices().into_iter().chain([weights.device()]);
-        let dropped = drop_weights(weights.clone(), self.active_dropout(call, devices));
+        let dropout = self.active_dropout(call, || {
+            rows.devices().into_iter().chain([weights.device()])
+        });
+        let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
             context: weighted_sum(dropped, rows.read_values(), mask),
             weights,
@@ -302,14 +303,15 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The dropout probability in force: the call's, or else 0 unless the module trains; `devices` has the device of
     /// each tensor that the context is made of.
-    fn active_dropout(&self, call: Call, devices: impl Iterator<Item = Device>) -> f64 {
-        call.options.dropout.unwrap_or_else(|| {
-            if drops(&self.dropout, devices) {
-                self.dropout.prob
-            } else {
-                0.0
-            }
-        })
+    fn active_dropout<I: Iterator<Item = Device>>(
+        &self,
+        call: Call,
+        devices: impl FnOnce() -> I,
+    ) -> f64 {
+        let own = self.dropout.prob;
+        let is_off = || own == 0.0 || !drops(&self.dropout, devices());
+        let own = || if is_off() { 0.0 } else { own };
+        call.options.dropout.unwrap_or_else(own)
     }
 }
 

@@ -15,7 +15,7 @@ use super::score::default_scale;
 use super::sizes::Sizes;
 use super::{drop_weights, fill_masked, weighted_sum};
 use crate::mask::Mask;
-use crate::rank::{from_four_axes, of_one_batch, to_four_axes};
+use crate::rank::{from_four_axes, in_one_batch};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -198,10 +198,10 @@ struct Call {
 impl Call {
     fn new<const D: usize>(
         operation: &'static str,
-        inputs: [Tensor<D>; 3],
+        [queries, keys, values]: [Tensor<D>; 3],
         options: AttentionOptions,
     ) -> Self {
-        let [queries, keys, values] = of_one_batch(inputs.map(to_four_axes));
+        let [queries, keys, values] = in_one_batch(queries, keys, values);
         let [batch, key_heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, key_heads, num_keys, _]);
         let others = [
@@ -238,7 +238,8 @@ fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
         options,
         ..
     } = call;
-    from_four_axes(attend(queries, &rows, sizes, score, &options))
+    let dropout = options.dropout.unwrap_or(0.0);
+    from_four_axes(attend(queries, &rows, sizes, score, &options, dropout))
 }
 
 /// The results of a call that is composed.

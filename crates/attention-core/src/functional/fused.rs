@@ -98,6 +98,7 @@ pub(crate) fn attend(
     sizes: Sizes,
     score: FusedScore,
     options: &AttentionOptions,
+    dropout: f64,
 ) -> Tensor<4> {
     let name = score.operation().name();
     let (weight, scale, pairwise) = match score {
@@ -140,7 +141,7 @@ pub(crate) fn attend(
             .filter(|_| size > 0)
             .map(|term| term as Arc<dyn PairwiseKernel>),
         scale,
-        dropout: options.dropout.unwrap_or(0.0),
+        dropout,
         shared: rows.shared_gradients(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(inputs))

@@ -25,8 +25,8 @@ impl Sizes {
     pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, rows: &KeysAndValues) -> Self {
         let values = &rows.values;
         let [batch, heads, num_queries, _] = queries.dims();
-        let [_, key_heads, num_keys, value_size] = values.dims();
-        assert_batch(queries, values);
+        let [value_batch, key_heads, num_keys, value_size] = values.dims();
+        assert_equal_batches(batch, value_batch);
         assert_divides(operation, key_heads, heads);
         let others = [Argument::floats("queries", queries)];
         assert_together(operation, Argument::floats("values", values), others);
@@ -76,8 +76,7 @@ impl Sizes {
 
 /// # Panics
 /// If queries differ from keys and values in the number of examples.
-pub(crate) fn assert_batch(queries: &Tensor<4>, values: &Tensor<4>) {
-    let [[queries, ..], [values, ..]] = [queries.dims(), values.dims()];
+pub(crate) fn assert_equal_batches(queries: usize, values: usize) {
     assert!(
         queries == values,
         "queries, keys and values expected of one batch, got queries of {queries} examples and keys of {values}"

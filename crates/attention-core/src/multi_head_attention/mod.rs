@@ -14,11 +14,11 @@ use burn_fused_layers::harness::wide::in_wide;
 use crate::attention::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{
-    AttentionOptions, KeysAndValues, assert_batch, fill_keyless, fill_padding, project,
+    AttentionOptions, KeysAndValues, assert_equal_batches, fill_keyless, fill_padding, project,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::rank::{of_one_batch, reshape, to_four_axes};
+use crate::rank::{in_one_batch, reshape, to_four_axes};
 use crate::score::ScoringFunction;
 
 /// Multi-head attention around any scoring function:
@@ -148,8 +148,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         values: Tensor<3>,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
-        let [queries, keys, values] = of_one_batch([queries, keys, values]);
-        let ([_, num_queries, _], options) = (queries.dims(), options.into());
+        let [queries, keys, values] = in_one_batch(queries, keys, values);
+        let ([_, _, num_queries, _], options) = (queries.dims(), options.into());
         let rows = self.rows(keys, values, &options.mask, num_queries);
         self.context_of(queries, &rows, Call::with(&options))
     }
@@ -162,8 +162,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         values: Tensor<3>,
         options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
-        let [queries, keys, values] = of_one_batch([queries, keys, values]);
-        let ([_, num_queries, _], options) = (queries.dims(), options.into());
+        let [queries, keys, values] = in_one_batch(queries, keys, values);
+        let ([_, _, num_queries, _], options) = (queries.dims(), options.into());
         let rows = self.rows(keys, values, &options.mask, num_queries);
         self.output_of(queries, &rows, Call::with(&options))
     }
@@ -178,6 +178,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: impl Into<Mask>) -> Memory {
         let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
+        let (keys, values) = (to_four_axes(keys), to_four_axes(values));
         let mut rows = self.rows(keys, values, &known, num_queries);
         rows.shared = Some(Box::new(rows.to_be_shared()));
         let known = [self.num_heads, num_queries];
@@ -249,7 +250,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [batch, num_queries, _] = queries.dims();
         let sizes = [batch, num_queries];
         let cached = (self.attention).append(sizes, keys, rows, cache, options);
-        let queries = self.project_queries(queries, &cached.rows, Call::with(options));
+        let queries =
+            self.project_queries(to_four_axes(queries), &cached.rows, Call::with(options));
         (queries, cached)
     }
 
@@ -268,8 +270,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
-        let options = options.into();
-        let sizes = [self.num_heads, queries.dims()[1]];
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let sizes = [self.num_heads, queries.dims()[2]];
         let rows = memory.for_queries::<S>(&options.mask, sizes);
         self.context_of(queries, &rows, Call::with(&options))
     }
@@ -284,20 +286,20 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
-        let options = options.into();
-        let sizes = [self.num_heads, queries.dims()[1]];
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let sizes = [self.num_heads, queries.dims()[2]];
         let rows = memory.for_queries::<S>(&options.mask, sizes);
         self.output_of(queries, &rows, Call::with(&options))
     }
 
-    fn context_of(&self, queries: Tensor<3>, rows: &KeysAndValues, call: Call) -> Tensor<3> {
+    fn context_of(&self, queries: Tensor<4>, rows: &KeysAndValues, call: Call) -> Tensor<3> {
         let queries = self.project_queries(queries, rows, call);
         self.join(self.attention.attend_heads(queries, rows, call))
     }
 
     fn output_of(
         &self,
-        queries: Tensor<3>,
+        queries: Tensor<4>,
         rows: &KeysAndValues,
         call: Call,
     ) -> MultiHeadAttentionOutput {
@@ -314,11 +316,15 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 
     /// The queries of each head. Queries that attend to no key are cleared first, as padding is.
-    fn project_queries(&self, queries: Tensor<3>, rows: &KeysAndValues, call: Call) -> Tensor<4> {
-        let (mut queries, num_keys) = (to_four_axes(queries), rows.num_keys());
-        assert_batch(&queries, &rows.values);
+    fn project_queries(
+        &self,
+        mut queries: Tensor<4>,
+        rows: &KeysAndValues,
+        call: Call,
+    ) -> Tensor<4> {
+        assert_equal_batches(queries.dims()[0], rows.values.dims()[0]);
         if !call.has_extra_keys() && self.attention.extra_keys.is_none() {
-            let sizes = [self.num_heads, num_keys];
+            let sizes = [self.num_heads, rows.num_keys()];
             queries = fill_keyless(queries, &rows.mask, sizes);
         }
         in_heads(self.project(0, queries), self.num_heads)
@@ -328,17 +334,16 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// multiplies by its input, and padding may hold anything.
     fn rows(
         &self,
-        keys: Tensor<3>,
-        values: Tensor<3>,
+        keys: Tensor<4>,
+        values: Tensor<4>,
         mask: &Mask,
         num_queries: usize,
     ) -> KeysAndValues {
-        let [batch, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, num_keys, _]);
+        let [batch, _, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, 1, num_keys, _]);
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let [keys, values] = [(1, keys), (2, values)].map(|(n, rows)| {
-            let rows = to_four_axes(rows);
             let rows = fill_padding(rows, &mask, [self.num_heads, num_queries]);
             in_heads(self.project(n, rows), self.num_key_value_heads)
         });
