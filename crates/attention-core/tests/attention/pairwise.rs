@@ -32,7 +32,7 @@ impl PairwiseTerm for Distance {
         let [one, minus_one] = [simd.splat(E::ONE), simd.splat(-E::ONE)];
         let falls = simd.select(simd.less(key, query), minus_one, simd.zero());
         let by_query = simd.select(simd.less(query, key), one, falls);
-        [by_query, simd.sub(simd.zero(), by_query)]
+        [by_query, simd.neg(by_query)]
     }
 }
 
@@ -57,7 +57,7 @@ impl PairwiseTerm for SquaredDistance {
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
         let by_key = simd.mul(simd.sub(query, key), simd.splat(E::from_f64(0.25)));
-        [simd.sub(simd.zero(), by_key), by_key]
+        [simd.neg(by_key), by_key]
     }
 }
 
@@ -235,7 +235,7 @@ impl<const WRONG: usize> PairwiseTerm for Planted<WRONG> {
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
         match WRONG {
             2 => [query, query],
-            3 => [key, simd.sub(simd.zero(), query)],
+            3 => [key, simd.neg(query)],
             _ => [key, query],
         }
     }
@@ -256,28 +256,17 @@ impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
 #[derive(Debug)]
 struct Root<const WRONG: bool>;
 
-impl<const WRONG: bool> Root<WRONG> {
-    /// By lanes: vectors have no square root.
-    #[inline(always)]
-    fn root<E: Real, S: Simd<E>>(simd: S, query: S::V) -> S::V {
-        let mut lanes = [E::ZERO; 16];
-        simd.store(query, &mut lanes);
-        let lanes = lanes.map(|lane| E::from_f64(lane.to_f64().sqrt()));
-        simd.load(&lanes)
-    }
-}
-
 impl<const WRONG: bool> PairwiseTerm for Root<WRONG> {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
-        simd.mul(Self::root(simd, query), key)
+        simd.mul(simd.sqrt(query), key)
     }
 
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
-        let root = Self::root(simd, query);
+        let root = simd.sqrt(query);
         let half = simd.mul(simd.splat(E::from_f64(if WRONG { 0.7 } else { 0.5 })), key);
-        [simd.add_quotient(half, root, simd.zero()), root]
+        [simd.div(half, root), root]
     }
 }
 
@@ -334,14 +323,14 @@ struct Quotient;
 impl PairwiseTerm for Quotient {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
-        simd.add_quotient(query, key, simd.zero())
+        simd.div(query, key)
     }
 
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
-        let inverse = simd.add_reciprocal(key, simd.zero());
+        let inverse = simd.reciprocal(key);
         let square = simd.mul(inverse, inverse);
-        [inverse, simd.neg_mul_add(query, square, simd.zero())]
+        [inverse, simd.neg(simd.mul(query, square))]
     }
 }
 
