@@ -248,7 +248,11 @@ impl BitAnd for Mask {
             lens: both(parts.lens, other.lens, Lengths::minimum),
             windows: parts.windows.intersect(other.windows),
             intervals: both(parts.intervals, other.intervals, Intervals::both),
-            interval_keys: both(parts.interval_keys, other.interval_keys, same_keys),
+            interval_keys: both(parts.interval_keys, other.interval_keys, |keys, got| {
+                let what = "Mask::from_fn combined with `&`";
+                assert!(got == keys, "{what}: {keys} keys expected, got {got}");
+                keys
+            }),
             segments: [parts.segments, other.segments].concat(),
             flags: both(parts.flags, other.flags, Flags::intersect),
         }
@@ -260,16 +264,6 @@ impl From<&Mask> for Mask {
     fn from(mask: &Mask) -> Self {
         mask.clone()
     }
-}
-
-/// # Panics
-/// If the numbers of keys of two masks differ.
-fn same_keys(expected: usize, got: usize) -> usize {
-    assert!(
-        got == expected,
-        "Mask::from_fn combined with `&`: {expected} keys expected, got {got}"
-    );
-    expected
 }
 
 /// `mask = mask & other`
