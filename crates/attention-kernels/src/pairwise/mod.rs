@@ -13,6 +13,7 @@
 
 mod gradient;
 mod kernel;
+mod row;
 mod score;
 mod tile;
 

@@ -251,8 +251,8 @@ fn functions_are_close<E: Float>(level: Level, unit: f64) {
     let near = (-8700..8700).map(|i| (f64::from(i) + 0.5) * 0.01);
     let small = (-300..=-1).map(|i| (f64::from(i) * 0.1).exp2());
     let inputs: Vec<E> = near.chain(small).map(E::from_f64).collect();
-    let functions: [(Function, fn(f64) -> f64); 3] = [
-        (Function::Tanh, f64::tanh),
+    let functions = [
+        (Function::Tanh, f64::tanh as fn(f64) -> f64),
         (Function::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
         (Function::Quotient, |x| 1.75 / x),
     ];
