@@ -58,6 +58,7 @@ struct Distance;
 impl PairwiseTerm for Distance {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        // -|x| = min(x, -x)
         simd.min(simd.sub(query, key), simd.sub(key, query))
     }
 

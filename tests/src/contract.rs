@@ -290,6 +290,7 @@ pub(crate) fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
         "causal",
         "queries and causal, top-left",
         "lens and dense",
+        "function: intervals",
         "segments",
     ];
     let mut masks = masks(shape(sizes));

@@ -47,6 +47,9 @@ pub enum MaskSpec {
     Queries(Array),
     /// Where not 0: two, three or four axes.
     Keep(Array),
+    /// Where not 0, as a function says it: four axes.
+    #[serde(skip)]
+    Function(Array),
     /// Both masks.
     #[serde(skip)]
     And(Box<[MaskSpec; 2]>),
@@ -113,6 +116,10 @@ impl MaskSpec {
                 3 => Mask::keep(keep.bool::<3>(device)),
                 _ => Mask::keep(keep.bool::<4>(device)),
             },
+            Self::Function(keep) => {
+                let shape = [0, 1, 2, 3].map(|axis| keep.shape[axis]);
+                Mask::from_fn(shape, device, |b, h, i, j| keep.at(&[b, h, i, j]) != 0.0)
+            }
             Self::And(both) => {
                 let [one, other] = &**both;
                 one.mask(device) & other.mask(device)
@@ -149,7 +156,7 @@ impl MaskSpec {
                 [batch, queries] => keep.at(&[b.min(batch - 1), i.min(queries - 1)]) != 0.0,
                 _ => unreachable!("a mask of queries has two axes"),
             },
-            Self::Keep(keep) => {
+            Self::Keep(keep) | Self::Function(keep) => {
                 let index = [b, h, i, j];
                 let mut from = match keep.shape.len() {
                     2 => vec![i, j],
@@ -222,6 +229,10 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
         keys: (0..batch).map(|b| cut(keys, [keys / 2, 1][b % 2], b % 2 == 1)).collect(),
     };
     let some_queries = MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| f64::from((at[0] + at[1]) % 3 > 0)));
+    // The last key is padding.
+    let neighbours = Array::from_fn(&[batch, 1, queries, keys], |at| {
+        f64::from((at[2] % 2..keys - 1).contains(&at[3]) && at[3] <= at[2] + at[0])
+    });
     let mut extremes = vec![max; batch];
     extremes[0] = 0;
     vec![
@@ -253,6 +264,8 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
             },
         ),
         ("dense over queries", MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6)),
+        ("function: intervals", MaskSpec::Function(neighbours)),
+        ("function: dense", MaskSpec::Function(dense.clone())),
         ("lens and causal", lens.clone().and(MaskSpec::Causal)),
         ("lens and window", lens.clone().and(window.clone())),
         ("lens and dense", lens.clone().and(MaskSpec::Keep(dense.clone()))),

@@ -43,17 +43,34 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
 }
 
 fn additive_attention(case: Case) -> Check {
+    weighted_attention(
+        [ADDITIVE_ATTENTION, case.name],
+        case,
+        |weight| Score::Additive { weight },
+        |[queries, keys, values], weight, options| {
+            functional::additive_attention(queries, keys, values, weight, options)
+        },
+    )
+}
+
+/// Attention by a score with a weight of each unit, as `on_device` computes it.
+pub(crate) fn weighted_attention(
+    names: [&'static str; 2],
+    case: Case,
+    score: fn(&[f64]) -> Score<f64>,
+    on_device: fn([Tensor<4>; 3], Tensor<1>, AttentionOptions) -> Tensor<4>,
+) -> Check {
     let values = dropout::with_identity(&case, case.values());
     let [.., value_size] = values.shape;
     let pairs = case.pairs();
     Check::new(
-        [ADDITIVE_ATTENTION, case.name],
+        names,
         [case.queries(), case.keys(), values, case.weight()],
         case.grad_output(value_size),
         move |[queries, keys, values, weight], given| {
             let attention = Attention {
                 pairs: &pairs,
-                score: Score::Additive { weight },
+                score: score(weight),
                 queries,
                 keys,
                 values,
@@ -78,14 +95,14 @@ fn additive_attention(case: Case) -> Check {
                 dropout: Some(case.dropout),
                 ..Default::default()
             };
-            functional::additive_attention(queries, keys, values, weight, &options)
+            on_device([queries, keys, values], weight, options)
         },
     )
 }
 
 /// Dot-product attention of queries, keys, values and perhaps a bias, in one call.
 fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Check {
-    dot_product_attention_by(case, inputs, move |inputs| {
+    dot_product_attention_by(case, inputs, None, move |inputs| {
         let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
         let options = AttentionOptions {
             mask: case.mask(&queries.device()),
@@ -98,20 +115,26 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
     })
 }
 
-/// Dot-product attention of queries, keys, values and perhaps a bias, as `on_device` computes it.
+/// Dot-product attention of queries, keys, values and perhaps a bias, as `on_device` computes it; if its scores are
+/// `changed`, of `tanh(score)` and a number of each key, as a bias has it.
 pub(crate) fn dot_product_attention_by<const N: usize>(
     case: Case,
     inputs: [Input; N],
+    changed: Option<Vec<f64>>,
     on_device: impl Fn([Tensor<4>; N]) -> Tensor<4> + 'static,
 ) -> Check {
     let [.., value_size] = inputs[2].shape;
     let pairs = case.pairs();
+    let operation = changed
+        .as_ref()
+        .map_or(DOT_PRODUCT_ATTENTION, |_| "score_mod");
     Check::new(
-        [DOT_PRODUCT_ATTENTION, case.name],
+        [operation, case.name],
         inputs,
         case.grad_output(value_size),
         move |inputs, given| {
-            let bias = inputs.get(3).map(|elements| Bias {
+            let bias = inputs.get(3).copied().or(changed.as_deref());
+            let bias = bias.map(|elements| Bias {
                 elements,
                 shape: [case.sizes.batch, case.sizes.heads, 1, case.sizes.keys],
             });
@@ -123,6 +146,7 @@ pub(crate) fn dot_product_attention_by<const N: usize>(
                 values: inputs[2],
                 value_size,
                 modifiers: Modifiers {
+                    soft_cap: changed.as_ref().map(|_| 1.0),
                     bias,
                     ..Modifiers::NONE
                 },

@@ -77,7 +77,7 @@ fn additive_attention(case: Case) -> Check {
 
 fn dot_product_attention(case: Case) -> Check {
     let inputs = [case.queries(), case.keys(), case.values()];
-    dot_product_attention_by(case, inputs, move |[queries, keys, values]| {
+    dot_product_attention_by(case, inputs, None, move |[queries, keys, values]| {
         let score = DotProductScoreConfig::new().with_scale(Some(SCALE)).init();
         let attention = Attention::new(score, 0.0);
         let mask = case.mask(&queries.device());

@@ -7,6 +7,7 @@ mod decoding;
 mod dropout;
 mod feed_forward;
 mod layers;
+mod own;
 mod recurrent;
 mod report;
 mod rotation;

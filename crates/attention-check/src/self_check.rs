@@ -5,15 +5,15 @@ use burn::tensor::{DType, Device};
 use crate::case::Sizes;
 use crate::check::Check;
 use crate::report::SelfCheckReport;
-use crate::{attention, decoding, feed_forward, layers, recurrent, rotation};
+use crate::{attention, decoding, feed_forward, layers, own, recurrent, rotation};
 
 /// Every operation of attention on `device`, forward and backward, against the formulas as plain loops in f64, which
 /// share no code with it.
 ///
 /// Scores, softmax, weighted sums and fused attention: with padding, queries without a key, causal and dense masks,
-/// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout. Linear
-/// layers, embeddings, cross-entropy, activations, normalizations, recurrent layers in either direction, and rows
-/// turned by angles. All in f32, and each operation once in f16 and in bf16 where the device has these types.
+/// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout; by a term and
+/// a change of scores of a user's own. Linear layers, embeddings, cross-entropy, activations, normalizations, recurrent
+/// layers in either direction, and rows turned by angles. All in f32, and each operation once in f16 and in bf16 where the device has these types.
 ///
 /// Mistakes of a driver or a compiler of shaders show here before a training run meets them. It takes some seconds, and
 /// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do
@@ -44,6 +44,7 @@ pub(crate) fn checks(sizes: Sizes, device: &Device) -> Vec<Check> {
 pub(crate) fn checks_in_f32(sizes: Sizes) -> Vec<Check> {
     let mut checks = attention::checks(sizes);
     checks.extend(decoding::checks(sizes));
+    checks.extend(own::checks(sizes));
     checks.extend(layers::checks(sizes));
     checks.extend(feed_forward::checks(sizes));
     checks.extend(recurrent::checks(sizes));

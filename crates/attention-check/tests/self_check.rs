@@ -7,9 +7,11 @@ use attention_tests::device;
 use burn::tensor::DType;
 
 /// The operations, and how many cases each has in f32.
-const OPERATIONS: [(&str, usize); 14] = [
+const OPERATIONS: [(&str, usize); 16] = [
     ("additive attention", 9 + 2 + 1),
     ("dot-product attention", 9 + 2 + 2 + 1),
+    ("pairwise attention", 9),
+    ("score_mod", 9),
     ("additive score", 9),
     ("dot-product score", 9),
     ("masked softmax", 9),

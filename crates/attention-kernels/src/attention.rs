@@ -11,7 +11,7 @@ use crate::dot::DotProductScore;
 use crate::inputs::{AttentionInputs, Score};
 use crate::pairwise::Pass;
 use crate::stream::{Attention, AttentionGradients, AttentionOutputs, LogSumExp, is_decode};
-use crate::tiles::{ADDITIVE_DECODE_QUERIES, DOT_PRODUCT_DECODE_QUERIES};
+use crate::tiles::{ADDITIVE_DECODE_QUERIES, ROW_DECODE_QUERIES};
 
 /// Evaluates the expression of the inputs' score: of those that are known here with their attention as `$attention`, of
 /// pairwise ones with their kernels as `$kernel`.
@@ -37,15 +37,14 @@ macro_rules! with_kernel {
 
 impl<'a, E: Real> AttentionInputs<'a, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, no size is 0, scores are dot products or additive, no function of the user's changes them, and, for additive
-    /// ones, there are no modifiers.
+    /// it, no size is 0, no function of the user's changes scores, and, if they are additive, there are no modifiers.
     pub fn is_decode(&self) -> bool {
         let most = match self.score {
             // The streaming kernels alone have rows of neighbouring keys.
             _ if self.modifiers.score_mod.is_some() => return false,
-            Score::DotProduct { .. } => DOT_PRODUCT_DECODE_QUERIES,
+            Score::DotProduct { .. } | Score::Pairwise { .. } => ROW_DECODE_QUERIES,
             Score::Additive { .. } if self.modifiers.is_none() => ADDITIVE_DECODE_QUERIES,
-            Score::Additive { .. } | Score::Pairwise { .. } => return false,
+            Score::Additive { .. } => return false,
         };
         is_decode(most, [self.queries, self.keys, self.values])
     }
@@ -57,7 +56,10 @@ impl<'a, E: Real> AttentionInputs<'a, E> {
             self,
             attention => attention.log_sum_exp(terms),
             attention.log_sum_exp(terms),
-            _kernel => largest * if self.modifiers.keeps_scores() { LN_2 } else { 1.0 } + log_sum
+            _kernel => {
+                let is_base_2 = self.modifiers.keeps_scores() && !self.is_decode();
+                largest * if is_base_2 { LN_2 } else { 1.0 } + log_sum
+            }
         )
     }
 
@@ -90,7 +92,7 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
             self,
             attention => E::dot_product_forward(level, &attention, context, lse),
             E::additive_forward(level, &attention, context, lse),
-            kernel => E::run(kernel, level, self, Pass::Forward { context, lse })
+            kernel => E::RUN(kernel, level, self, Pass::Forward { context, lse })
         );
     }
 
@@ -138,7 +140,7 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
             self,
             attention => E::dot_product_backward(level, &attention, outputs, gradients),
             E::additive_backward(level, &attention, outputs, gradients),
-            kernel => E::run(kernel, level, self, Pass::Backward { outputs, gradients })
+            kernel => E::RUN(kernel, level, self, Pass::Backward { outputs, gradients })
         );
     }
 }

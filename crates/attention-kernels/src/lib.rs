@@ -17,6 +17,7 @@ mod score_mod;
 mod softmax;
 
 mod compiled;
+mod decode;
 mod deferred;
 mod gather;
 mod modifiers;

@@ -25,12 +25,36 @@ pub trait ScoreMod: Debug + Send + Sync {
 }
 
 /// A [`ScoreMod`] of vectors of neighbouring keys, compiled for each instruction set, as a
-/// [`PairwiseTerm`](crate::PairwiseTerm) is. Both methods are `#[inline(always)]`.
+/// [`PairwiseTerm`](crate::PairwiseTerm) is, where the operations of `simd` are listed. Both methods are
+/// `#[inline(always)]`.
+///
+/// ```
+/// use attention_kernels::{RowOfScores, Simd, VectorMod};
+///
+/// /// A bonus for keys that are close to the query: `score + e^-|query - key|`.
+/// #[derive(Debug)]
+/// struct Closeness;
+///
+/// impl VectorMod for Closeness {
+///     #[inline(always)]
+///     fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V {
+///         // The keys of the lanes.
+///         let keys = simd.count_from(at.first_key as f32);
+///         let distance = simd.abs(simd.sub(simd.splat(at.query as f32), keys));
+///         simd.add(scores, simd.exp(simd.neg(distance)))
+///     }
+///
+///     #[inline(always)]
+///     fn derivative<S: Simd<f32>>(&self, simd: S, _scores: S::V, _at: RowOfScores) -> S::V {
+///         simd.splat(1.0)
+///     }
+/// }
+/// ```
 pub trait VectorMod: Debug + Send + Sync {
-    /// The changed scores.
+    /// The changed scores of neighbouring keys, of which the first is `at.first_key`.
     fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
 
-    /// Their derivatives.
+    /// Their derivatives by the scores.
     fn derivative<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
 }
 

@@ -15,7 +15,7 @@
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | the cores | [`LOCATION_TASK`], [`LOCATION_SUMS`] | tasks of a location-sensitive step |
-//! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
+//! | packing | [`ADDITIVE_DECODE_QUERIES`], [`ROW_DECODE_QUERIES`] | decoding: it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! L1 must thus hold [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
@@ -91,8 +91,8 @@ pub(crate) const SCORE_TASKS: usize = 8;
 /// The most queries of additive decoding: one tile, so that each block of keys is read once for all of them.
 pub(crate) const ADDITIVE_DECODE_QUERIES: usize = QUERY_TILE;
 
-/// The most queries of dot-product decoding: up to this many, packing does not pay.
-pub(crate) const DOT_PRODUCT_DECODE_QUERIES: usize = 2;
+/// The most queries of decoding by dot products and pairwise scores: up to this many, packing does not pay.
+pub(crate) const ROW_DECODE_QUERIES: usize = 2;
 
 /// Heads in a task of additive decoding at least: one takes a few microseconds.
 pub(crate) const DECODE_HEADS: usize = 4;

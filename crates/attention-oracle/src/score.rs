@@ -17,6 +17,13 @@ pub enum Score<'a, E> {
         /// The weight of each hidden unit.
         weight: &'a [E],
     },
+    /// `sum_u weight[u] f(query[u], key[u])`
+    Pairwise {
+        /// The weight of each hidden unit.
+        weight: &'a [E],
+        /// `f`, `df/dquery` and `df/dkey`.
+        term: fn(E, E) -> [E; 3],
+    },
 }
 
 impl<E: Real> Score<'_, E> {
@@ -28,15 +35,25 @@ impl<E: Real> Score<'_, E> {
             let (query, key) = (&queries[pair.query * size..], &keys[pair.key * size..]);
             scores[pair.at] = match self {
                 Self::Dot { scale } => (0..size).map(|s| query[s] * key[s]).sum::<E>() * *scale,
-                Self::Additive { weight } => (0..size)
-                    .map(|u| weight[u] * (query[u] + key[u]).tanh())
+                Self::Additive { weight } | Self::Pairwise { weight, .. } => (0..size)
+                    .map(|u| weight[u] * self.term(query[u], key[u])[0])
                     .sum(),
             };
         }
         scores
     }
 
-    /// The gradients of queries, keys and the additive weight, which is empty for dot products.
+    /// A unit's term of a pair, and its derivatives.
+    fn term(&self, query: E, key: E) -> [E; 3] {
+        if let Self::Pairwise { term, .. } = self {
+            return term(query, key);
+        }
+        let unit = (query + key).tanh();
+        let slope = E::ONE - unit * unit;
+        [unit, slope, slope]
+    }
+
+    /// The gradients of queries, keys and the weight, which is empty for dot products.
     pub fn backward(
         &self,
         pairs: &Pairs,
@@ -48,7 +65,9 @@ impl<E: Real> Score<'_, E> {
             [queries, keys].map(|input| vec![E::ZERO; input.len()]);
         let mut grad_weight = match self {
             Self::Dot { .. } => Vec::new(),
-            Self::Additive { weight } => vec![E::ZERO; weight.len()],
+            Self::Additive { weight } | Self::Pairwise { weight, .. } => {
+                vec![E::ZERO; weight.len()]
+            }
         };
         for pair in &pairs.attended {
             let grad = grad_scores[pair.at];
@@ -59,11 +78,10 @@ impl<E: Real> Score<'_, E> {
                         grad_queries[query] += *scale * grad * keys[key];
                         grad_keys[key] += *scale * grad * queries[query];
                     }
-                    Self::Additive { weight } => {
-                        let unit = (queries[query] + keys[key]).tanh();
-                        let grad_sum = grad * weight[s] * (E::ONE - unit * unit);
-                        grad_queries[query] += grad_sum;
-                        grad_keys[key] += grad_sum;
+                    Self::Additive { weight } | Self::Pairwise { weight, .. } => {
+                        let [unit, by_query, by_key] = self.term(queries[query], keys[key]);
+                        grad_queries[query] += grad * weight[s] * by_query;
+                        grad_keys[key] += grad * weight[s] * by_key;
                         grad_weight[s] += grad * unit;
                     }
                 }

@@ -5,10 +5,9 @@
 
 use std::marker::PhantomData;
 
-use crate::activation::Sigmoid;
 use crate::checks::check_len;
 use crate::normal::Normal;
-use crate::simd::{Job, Level, Simd};
+use crate::simd::{Job, Level, Sigmoid, Simd};
 use crate::threads::{TASK_ELEMENTS, for_each};
 use crate::{LayerReal, Real};
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-pub mod activation;
 pub mod checks;
 pub mod simd;
 pub mod slices;

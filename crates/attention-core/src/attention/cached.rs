@@ -24,7 +24,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// If shapes, types, devices or an option do not fit together or the cache, there are other numbers of examples
     /// than before, the cache was filled by another scoring function, its capacity is exceeded, or the device is one
     /// of autodiff. A mask, a relative bias and a bias of more than one key do not fit a cache with a window, whose
-    /// keys move; nor do a relative bias and a mask that depends on positions fit examples of different lengths.
+    /// keys move; nor do a relative bias and a mask that counts positions (causal, a window, segments) fit examples of
+    /// different lengths. Intervals and functions say rows, and fit.
     pub fn forward_cached<const D: usize>(
         &self,
         queries: Tensor<D>,

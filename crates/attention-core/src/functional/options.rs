@@ -20,8 +20,8 @@ pub struct AttentionOptions {
     pub mask: Mask,
     /// The factor on dot products, by default `1 / sqrt(size)`; of a module, its score's own.
     pub scale: Option<f64>,
-    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it is for the products of queries and keys,
-    /// before terms of positions are added; a score that is composed of tensor operations is capped as a whole.
+    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it is for the dot products, additive or pairwise
+    /// scores, before terms of positions are added; a score that is composed of tensor operations is capped as a whole.
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,
@@ -31,9 +31,9 @@ pub struct AttentionOptions {
     /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
     /// `j - i + queries - 1` to the score of query `i` and key `j`.
     pub relative_bias: Option<Tensor<4>>,
-    /// A function of your own from a score and its place to another, on a CPU within the kernels. Elsewhere, in f64,
-    /// for scores that are composed, with weights asked for or another normalizer than softmax, the scores go through
-    /// the host in f32, at most 16 million of them.
+    /// A function of your own from a score and its place to another, on a CPU within the kernels of dot products,
+    /// additive and pairwise scores. Elsewhere, in f64, for scores that are composed, with weights asked for or another
+    /// normalizer than softmax, the scores go through the host in f32, at most 16 million of them.
     ///
     /// PyTorch's `flex_attention` takes a `score_mod`, too.
     pub score_mod: Option<Arc<dyn ScoreMod>>,

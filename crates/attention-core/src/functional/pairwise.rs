@@ -5,7 +5,8 @@ use burn::tensor::Tensor;
 pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 
 /// A [`PairwiseTerm`], for the kernels of the CPU, and its definition in tensor operations, for all other devices and
-/// for calls that no kernel computes: weights asked for, other normalizers than softmax.
+/// for calls that no kernel computes: weights asked for, other normalizers than softmax. The operations of lanes are
+/// listed at [`PairwiseTerm`].
 ///
 /// Every term is a [`PairwiseKernel`] by itself. Gradients go through either path, to the weight and the projections,
 /// too. The kernels are compiled in the crate that has the term: give it `opt-level = 3` in its dev profile.
@@ -31,8 +32,7 @@ pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 /// impl PairwiseTerm for Magnitude {
 ///     #[inline(always)]
 ///     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
-///         let sum = simd.add(query, key);
-///         simd.max(sum, simd.sub(simd.zero(), sum))
+///         simd.abs(simd.add(query, key))
 ///     }
 ///
 ///     #[inline(always)]

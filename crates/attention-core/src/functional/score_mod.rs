@@ -15,8 +15,9 @@ pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod
     let count = shape.iter().product::<usize>();
     assert!(
         count <= MOST_SCORES,
-        "{operation}: score_mod expected on a CPU, with softmax and no weights asked for, or with at most \
-         {MOST_SCORES} scores, got {count}"
+        "{operation}: at most {MOST_SCORES} scores expected for a score_mod on the host, got {count}; the kernels of \
+         the CPU (flex, ndarray) take any number, of f32 or half precision, of dot products, additive or pairwise \
+         scores, with softmax and no weights asked for"
     );
     let (device, dtype) = (scores.device(), scores.dtype());
     let data = scores.clone().detach().into_data().convert::<f32>();

@@ -63,7 +63,7 @@ impl Mask {
         Self::of_flags(Flags::new(maker, reshape(keep, [batch, 1, 1, keys])))
     }
 
-    fn of_pairs<const D: usize>(maker: &'static str, keep: Tensor<D, Bool>) -> Self {
+    pub(super) fn of_pairs<const D: usize>(maker: &'static str, keep: Tensor<D, Bool>) -> Self {
         const { assert!(D >= 2 && D <= 4, "a dense mask has two, three or four axes") };
         let dims = keep.dims();
         let shape = match D {

@@ -9,11 +9,14 @@ impl Mask {
     /// keys of each of several queries are neighbours, and the heads agree, the mask is [intervals](Self::intervals),
     /// else [dense](Self::keep). PyTorch's `create_block_mask`.
     ///
+    /// Queries and keys are those of a call, counted from 0: in a cache the query rows of the call and the key rows of
+    /// the cache, whatever the length of an example. A step of another number of queries or keys takes another mask.
+    ///
     /// # Shapes
-    /// - shape `[batch, heads, queries, keys]`; a batch or heads of 1 stand for all
+    /// - shape `[batch, heads, queries, keys]`; along an axis of 1, what is said of the one holds for all
     ///
     /// # Panics
-    /// If a size is 0.
+    /// If a size is 0 or, where the mask is used, an axis is neither 1 nor that of the scores.
     ///
     /// ```
     /// use attention_core::Mask;
@@ -46,13 +49,13 @@ impl Mask {
         let rows = |head: &&[bool]| head.chunks(keys).map(interval).collect();
         let first_heads = of_heads.iter().step_by(heads);
         let bounds: Option<Vec<Vec<[usize; 2]>>> = first_heads.map(rows).collect();
-        // What one query says for all is known of keys before queries are.
-        match bounds.filter(|_| heads_agree && queries > 1) {
-            Some(bounds) => Self::intervals(&bounds),
-            None => Self::keep(Tensor::<4, Bool>::from_data(
-                TensorData::new(keep, shape),
-                device,
-            )),
+        // What one query or key says for all is flags, which are broadcast.
+        match bounds.filter(|_| heads_agree && queries > 1 && keys > 1) {
+            Some(bounds) => Self::intervals_among(&bounds, Some(keys)),
+            None => {
+                let keep = TensorData::new(keep, shape);
+                Self::of_pairs("Mask::from_fn", Tensor::<4, Bool>::from_data(keep, device))
+            }
         }
     }
 }

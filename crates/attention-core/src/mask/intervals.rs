@@ -11,8 +11,7 @@ impl Mask {
     /// Query `i` of example `b` attends to the keys `start .. end` of `bounds[b][i] = [start, end]`; to none if that is
     /// empty. One example stands for all, as one query does.
     ///
-    /// It speaks of the queries of a call: what it masks for all of them is known as late as [`window`](Self::window)
-    /// says.
+    /// It is a mask of the queries of a call, which are as many in each call that takes it.
     ///
     /// # Panics
     /// If examples differ in the number of queries, there is none, or, where the mask is used, they do not fit.
@@ -29,6 +28,14 @@ impl Mask {
     /// assert_eq!(context.dims(), [1, 3, 4]);
     /// ```
     pub fn intervals(bounds: &[impl AsRef<[[usize; 2]]>]) -> Self {
+        Self::intervals_among(bounds, None)
+    }
+
+    /// The same, among this number of keys if one is given.
+    pub(super) fn intervals_among(
+        bounds: &[impl AsRef<[[usize; 2]]>],
+        num_keys: Option<usize>,
+    ) -> Self {
         let batch = bounds.len();
         let queries = bounds.first().map_or(0, |of| of.as_ref().len());
         assert!(
@@ -49,6 +56,7 @@ impl Mask {
         };
         Parts {
             intervals: Some(intervals),
+            interval_keys: num_keys,
             ..Parts::default()
         }
         .into()

@@ -75,6 +75,8 @@ struct Parts {
     lens: Option<Lengths>,
     windows: Windows,
     intervals: Option<Intervals>,
+    /// The number of keys among which the intervals lie, if they say it.
+    interval_keys: Option<usize>,
     segments: Vec<Segments>,
     flags: Option<Flags>,
 }
@@ -126,6 +128,7 @@ impl Mask {
                 .intervals
                 .as_ref()
                 .map(|of| of.select(indices.clone())),
+            interval_keys: parts.interval_keys,
             segments: of_segments.map(|of| of.select(indices.clone())).collect(),
             flags: parts.flags.as_ref().map(|flags| flags.map(select_flags)),
         }
@@ -141,6 +144,7 @@ impl Mask {
             lens: parts.lens.as_ref().map(|lens| lens.expand(times)),
             windows: parts.windows,
             intervals: parts.intervals.as_ref().map(|of| of.expand(times)),
+            interval_keys: parts.interval_keys,
             segments: parts.segments.iter().map(|of| of.expand(times)).collect(),
             flags: parts.flags.as_ref().map(|flags| flags.expand(times)),
         }
@@ -155,16 +159,17 @@ impl Mask {
         };
         let lens = parts.lens.as_ref().map_or(1, |lens| lens.ends.dims()[1]);
         let flags = parts.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);
-        let num_queries = if lens == 1 { flags } else { lens };
+        let intervals = parts.intervals.as_ref().map_or(1, |of| of.shape[1]);
+        let num_queries = [lens, flags].into_iter().find(|number| *number != 1);
+        let num_queries = num_queries.unwrap_or(intervals);
         if !parts.depends_on_positions() {
             return (self.clone(), num_queries);
         }
         let of_any = |segments: &Segments| segments.of_any_queries(num_queries);
         let known = Parts {
-            lens: parts.lens.clone(),
+            windows: Windows::default(),
             segments: parts.segments.iter().map(of_any).collect(),
-            flags: parts.flags.clone(),
-            ..Parts::default()
+            ..Parts::clone(parts)
         };
         (known.into(), num_queries)
     }
@@ -178,9 +183,11 @@ impl Mask {
         let of_any = |segments: &Segments| segments.of_any_queries(1);
         Parts {
             lens: parts.lens.as_ref().and_then(Lengths::of_examples_alone),
+            windows: Windows::default(),
+            intervals: parts.intervals.clone().filter(|of| of.shape[1] == 1),
+            interval_keys: parts.interval_keys,
             flags: parts.flags.as_ref().and_then(Flags::of_keys_alone),
             segments: parts.segments.iter().map(of_any).collect(),
-            ..Parts::default()
         }
         .into()
     }
@@ -215,14 +222,15 @@ impl Mask {
 impl Parts {
     /// Whether it says something else for other positions of the queries.
     fn depends_on_positions(&self) -> bool {
-        !self.windows.is_none() || self.intervals.is_some() || !self.segments.is_empty()
+        !self.windows.is_none() || !self.segments.is_empty()
     }
 }
 
 /// A query attends to a key where both masks say so.
 ///
 /// # Panics
-/// If both are valid lengths, intervals or dense and an axis differs without being 1.
+/// If both are valid lengths, intervals or dense and an axis differs without being 1, or both come from functions of
+/// different numbers of keys.
 impl BitAnd for Mask {
     type Output = Self;
 
@@ -242,6 +250,11 @@ impl BitAnd for Mask {
             lens: both(parts.lens, other.lens, Lengths::minimum),
             windows: parts.windows.intersect(other.windows),
             intervals: both(parts.intervals, other.intervals, Intervals::both),
+            interval_keys: both(parts.interval_keys, other.interval_keys, |keys, got| {
+                let what = "Mask::from_fn combined with `&`";
+                assert!(got == keys, "{what}: {keys} keys expected, got {got}");
+                keys
+            }),
             segments: [parts.segments, other.segments].concat(),
             flags: both(parts.flags, other.flags, Flags::intersect),
         }

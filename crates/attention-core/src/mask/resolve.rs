@@ -68,7 +68,11 @@ impl Mask {
             ..
         }) = &parts.intervals
         {
-            check_axes("Mask::intervals", [*batch, 1, *queries, 1], shape);
+            let maker = parts
+                .interval_keys
+                .map_or("Mask::intervals", |_| "Mask::from_fn");
+            let keys = parts.interval_keys.unwrap_or(1);
+            check_axes(maker, [*batch, 1, *queries, keys], shape);
         }
         for segments in &parts.segments {
             check_axes("segments", [segments.batch(), 1, 1, 1], shape);
@@ -95,8 +99,8 @@ impl Mask {
         let Some(parts) = &self.parts else {
             return true;
         };
-        let has_intervals = parts.lens.is_some() || parts.depends_on_positions();
-        !has_intervals && parts.flags.is_none()
+        let has_intervals = parts.lens.is_some() || parts.intervals.is_some();
+        !has_intervals && !parts.depends_on_positions() && parts.flags.is_none()
     }
 
     fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {

@@ -25,18 +25,11 @@ pub struct TermError {
 
 impl fmt::Display for TermError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (
-            [query, key],
-            Self {
-                part,
-                expected,
-                found,
-                ..
-            },
-        ) = (self.at, self);
+        let ([query, key], expected, found) = (self.at, self.expected, self.found);
         write!(
             formatter,
-            "{part} at query {query} and key {key}: expected {expected}, got {found}"
+            "{} at query {query} and key {key}: expected {expected}, got {found}",
+            self.part
         )
     }
 }
@@ -44,23 +37,26 @@ impl fmt::Display for TermError {
 impl Error for TermError {}
 
 /// Checks that the three parts of a term agree: its value for lanes and its definition of tensors, and its derivatives
-/// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and large ones are tried, on each
-/// instruction set of the machine. At a kink, a derivative may be anything between those of its two sides.
+/// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and numbers up to 300 are tried, on
+/// each instruction set of the machine. At a kink, a derivative may be anything between those of its two sides; where
+/// the definition is no number of `f32`, the value for lanes is to be none.
 ///
 /// # Errors
-/// The part that the other two contradict.
+/// The part that the other two contradict; the value, where value and definition differ by a constant.
 ///
 /// # Panics
-/// If `device` has no `f64`, in which the differences of the definition are computed.
+/// If `device` has no `f64`, in which the differences of the definition are computed, or the definition has another
+/// shape than queries and keys together.
 pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), TermError> {
     let pairs = pairs();
     for level in Level::available() {
         let evaluate = |pairs: &[[f64; 2]]| {
             let [queries, keys]: [Vec<f32>; 2] =
                 [0, 1].map(|side| pairs.iter().map(|pair| pair[side] as f32).collect());
-            let results = term.evaluate(level, &queries, &keys);
-            let wide = results.into_iter().map(|result| result.map(f64::from));
-            wide.collect::<Vec<_>>()
+            let results = term.evaluate(level, &queries, &keys).into_iter();
+            results
+                .map(|result| result.map(f64::from))
+                .collect::<Vec<_>>()
         };
         let lanes = evaluate(&pairs);
         let by_lanes =
@@ -95,7 +91,9 @@ pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), Ter
 
 /// Random and hostile pairs of a query and a key.
 fn pairs() -> Vec<[f64; 2]> {
-    let special = [0.0, 1e-3, -1e-3, 0.5, -0.5, 1.0, -1.0, 3.0, -20.0, 20.0];
+    let special = [
+        0.0, 1e-3, -1e-3, 0.5, -0.5, 1.0, -1.0, 3.0, -20.0, 20.0, -300.0, 300.0,
+    ];
     let grid = special
         .into_iter()
         .flat_map(|query| special.map(|key| [query, key]));
@@ -109,15 +107,23 @@ fn pairs() -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// The definition of each pair, in f64.
+/// The definition of each pair, in f64: among those of all queries with all keys, which are broadcast as in attention.
 fn defined(term: &dyn PairwiseFormula, pairs: &[[f64; 2]], device: &Device) -> Vec<f64> {
-    let [queries, keys] = [0, 1].map(|side| {
-        let elements: Vec<f64> = pairs.iter().map(|pair| pair[side]).collect();
-        let data = TensorData::new(elements, [1, 1, 1, 1, pairs.len()]);
+    let count = pairs.len();
+    let [queries, keys] = [[count, 1], [1, count]].map(|[queries, keys]| {
+        let elements = pairs.iter().map(|pair| pair[usize::from(queries == 1)]);
+        let data = TensorData::new(elements.collect::<Vec<f64>>(), [1, 1, queries, keys, 1]);
         Tensor::<5>::from_data(data, (device, DType::F64))
     });
-    let defined = term.compose(queries, keys).into_data().convert::<f64>();
-    defined.iter::<f64>().collect()
+    let defined = term.compose(queries, keys);
+    let (expected, got) = ([1, 1, count, count, 1], defined.dims());
+    assert!(
+        got == expected,
+        "check_term: definition expected {expected:?} for queries [1, 1, {count}, 1, 1] and keys [1, 1, 1, {count}, \
+         1], got {got:?}"
+    );
+    let defined = defined.into_data().convert::<f64>();
+    defined.iter::<f64>().step_by(count + 1).collect()
 }
 
 /// The derivative that is farthest from the differences of `values`, of steps and up to an error of these sizes.
@@ -170,16 +176,15 @@ fn worst(
         .iter()
         .zip(found_and_bounds)
         .map(|(&at, [found, low, high])| {
-            let expected = if found.is_nan() {
+            let expected = if found.is_nan() || low.is_nan() {
                 low
             } else {
                 found.max(low).min(high)
             };
-            let error = match (found.is_nan(), expected.is_nan()) {
-                (true, true) => 0.0,
-                (true, false) | (false, true) => f64::INFINITY,
-                _ if found == expected => 0.0,
-                _ => (found - expected).abs() / expected.abs().max(1.0),
+            let error = match (found.is_finite(), (expected as f32).is_finite()) {
+                (true, true) => (found - expected).abs() / expected.abs().max(1.0),
+                (false, false) => 0.0,
+                _ => f64::INFINITY,
             };
             let worst = TermError {
                 part,

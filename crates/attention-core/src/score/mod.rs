@@ -60,7 +60,7 @@ pub enum ScoreKernel {
         weight: Tensor<1>,
     },
     /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`]: fused on a CPU, as additive attention is, and composed
-    /// of tensor operations elsewhere.
+    /// of tensor operations elsewhere. (In training, each step of a decoder makes gradients of all keys and values.)
     Pairwise {
         /// The formula `f`.
         term: Arc<dyn PairwiseFormula>,

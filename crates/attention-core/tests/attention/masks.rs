@@ -1,8 +1,8 @@
 //! Masks against plain loops, through `Mask`'s own constructors and combinators.
 
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{Attention, Mask, Memory, masked_softmax};
-use attention_tests::{Array, MaskSpec, assert_same, device};
+use attention_core::{Attention, DotProductAttentionConfig, Mask, Memory, masked_softmax};
+use attention_tests::{Array, MaskSpec, assert_same, device, refuses};
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 
 /// The pairs that `mask` keeps: with equal scores, those with a weight.
@@ -68,6 +68,48 @@ fn a_function_says_what_is_kept() {
             });
             assert_same(what, &kept, &expected);
         }
+    });
+}
+
+/// Intervals or flags: a mask of other queries or keys than the call's is refused.
+#[test]
+fn a_function_of_another_shape_is_refused() {
+    device::each(|device| {
+        let neighbours = |shape| Mask::from_fn(shape, device, |_, _, i, j| j <= i);
+        let gaps = |shape| Mask::from_fn(shape, device, |_, _, i, j| i != j);
+        let shapes = [
+            ([3, 1, 5, 7], "axis `batch` expected 2 or 1, got 3"),
+            ([2, 1, 4, 7], "axis `queries` expected 5 or 1, got 4"),
+            ([2, 1, 5, 6], "axis `keys` expected 7 or 1, got 6"),
+            ([2, 1, 5, 8], "axis `keys` expected 7 or 1, got 8"),
+        ];
+        let attention = DotProductAttentionConfig::new().init();
+        let [queries, rows] = [5, 7].map(|len| Tensor::<3>::ones([2, len, 4], device));
+        for (shape, message) in shapes {
+            for mask in [neighbours(shape), gaps(shape)] {
+                refuses(["Mask::from_fn", message], || {
+                    attention.forward(queries.clone(), rows.clone(), rows.clone(), &mask)
+                });
+            }
+        }
+        for mask in [neighbours([2, 1, 5, 6]), gaps([2, 1, 5, 6])] {
+            refuses("axis `keys` expected 7 or 1, got 6", || {
+                attention.prepare(rows.clone(), rows.clone(), &mask)
+            });
+        }
+        refuses("5 keys expected, got 6", || {
+            neighbours([1, 1, 4, 5]) & neighbours([1, 1, 4, 6])
+        });
+        // A memory of rows of five queries.
+        let memory = attention.prepare(rows.clone(), rows.clone(), neighbours([2, 1, 5, 7]));
+        refuses("axis `queries` expected 1 or 1, got 5", || {
+            attention.attend(queries.clone().narrow(1, 4, 1), &memory, Mask::none())
+        });
+        let beams = memory.expand(2);
+        let six = Mask::from_fn([1, 1, 5, 6], device, |_, _, i, j| j <= i);
+        refuses("7 keys expected, got 6", || {
+            attention.attend(queries.clone(), &beams, six)
+        });
     });
 }
 

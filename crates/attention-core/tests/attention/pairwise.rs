@@ -11,7 +11,8 @@ use attention_core::score::{
 };
 use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, Sizes, assert_close, contract, device, masks,
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_says, contract, device, masks,
+    panic_message,
 };
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -32,7 +33,7 @@ impl PairwiseTerm for Distance {
         let [one, minus_one] = [simd.splat(E::ONE), simd.splat(-E::ONE)];
         let falls = simd.select(simd.less(key, query), minus_one, simd.zero());
         let by_query = simd.select(simd.less(query, key), one, falls);
-        [by_query, simd.sub(simd.zero(), by_query)]
+        [by_query, simd.neg(by_query)]
     }
 }
 
@@ -57,7 +58,7 @@ impl PairwiseTerm for SquaredDistance {
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
         let by_key = simd.mul(simd.sub(query, key), simd.splat(E::from_f64(0.25)));
-        [simd.sub(simd.zero(), by_key), by_key]
+        [simd.neg(by_key), by_key]
     }
 }
 
@@ -235,7 +236,7 @@ impl<const WRONG: usize> PairwiseTerm for Planted<WRONG> {
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
         match WRONG {
             2 => [query, query],
-            3 => [key, simd.sub(simd.zero(), query)],
+            3 => [key, simd.neg(query)],
             _ => [key, query],
         }
     }
@@ -256,28 +257,17 @@ impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
 #[derive(Debug)]
 struct Root<const WRONG: bool>;
 
-impl<const WRONG: bool> Root<WRONG> {
-    /// By lanes: vectors have no square root.
-    #[inline(always)]
-    fn root<E: Real, S: Simd<E>>(simd: S, query: S::V) -> S::V {
-        let mut lanes = [E::ZERO; 16];
-        simd.store(query, &mut lanes);
-        let lanes = lanes.map(|lane| E::from_f64(lane.to_f64().sqrt()));
-        simd.load(&lanes)
-    }
-}
-
 impl<const WRONG: bool> PairwiseTerm for Root<WRONG> {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
-        simd.mul(Self::root(simd, query), key)
+        simd.mul(simd.sqrt(query), key)
     }
 
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
-        let root = Self::root(simd, query);
+        let root = simd.sqrt(query);
         let half = simd.mul(simd.splat(E::from_f64(if WRONG { 0.7 } else { 0.5 })), key);
-        [simd.add_quotient(half, root, simd.zero()), root]
+        [simd.div(half, root), root]
     }
 }
 
@@ -293,6 +283,71 @@ fn a_term_may_have_no_value_somewhere() {
     assert_eq!(check_term(&Root::<false>, &device), Ok(()));
     let error = check_term(&Root::<true>, &device).unwrap_err();
     assert_eq!(error.part, "derivative by the query", "{error}");
+}
+
+/// A square, with a value or a definition that is no number somewhere.
+#[derive(Debug)]
+enum Square {
+    /// Beyond 100 the value is infinite.
+    Overflows,
+    /// The definition is NaN below -100.
+    Undefined,
+    /// Both are infinite beyond 100.
+    Ends,
+    /// The definition sums over the units.
+    Sums,
+}
+
+impl PairwiseTerm for Square {
+    #[inline(always)]
+    fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
+        let square = simd.mul(query, query);
+        let value = simd.add(square, key);
+        if matches!(self, Self::Overflows | Self::Ends) {
+            let is_far = simd.less(simd.splat(E::from_f64(100.0)), query);
+            return simd.select(is_far, simd.splat(E::INFINITY), value);
+        }
+        value
+    }
+
+    #[inline(always)]
+    fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, _key: S::V) -> [S::V; 2] {
+        [simd.add(query, query), simd.splat(E::ONE)]
+    }
+}
+
+impl PairwiseFormula for Square {
+    fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
+        let square = queries.clone() * queries.clone();
+        let (low, high) = (queries.clone().lower_elem(-100), queries.greater_elem(100));
+        let square = match self {
+            Self::Undefined => square.mask_fill(low, f64::NAN),
+            Self::Ends => square.mask_fill(high, f64::INFINITY),
+            _ => square,
+        };
+        match self {
+            Self::Sums => (square + keys).sum_dim(2),
+            _ => square + keys,
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_is_compared() {
+    let device = Device::flex();
+    assert_eq!(check_term(&Square::Ends, &device), Ok(()));
+    for (term, expected, found) in [
+        (Square::Overflows, 9e4, f64::INFINITY),
+        (Square::Undefined, f64::NAN, 9e4),
+    ] {
+        let error = check_term(&term, &device).unwrap_err();
+        assert_eq!(error.part, "value", "{error}");
+        let is_close = |x: f64, y: f64| x == y || x.is_nan() && y.is_nan() || (x - y).abs() < 400.0;
+        let is_right = is_close(error.expected, expected) && is_close(error.found, found);
+        assert!(is_right, "{error}");
+    }
+    let message = panic_message(|| check_term(&Square::Sums, &device));
+    assert_says(&message, "check_term: definition expected [1, 1, ");
 }
 
 #[test]
@@ -334,14 +389,14 @@ struct Quotient;
 impl PairwiseTerm for Quotient {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
-        simd.add_quotient(query, key, simd.zero())
+        simd.div(query, key)
     }
 
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
-        let inverse = simd.add_reciprocal(key, simd.zero());
+        let inverse = simd.reciprocal(key);
         let square = simd.mul(inverse, inverse);
-        [inverse, simd.neg_mul_add(query, square, simd.zero())]
+        [inverse, simd.neg(simd.mul(query, square))]
     }
 }
 
@@ -353,37 +408,42 @@ impl PairwiseFormula for Quotient {
 
 #[test]
 fn masked_pairs_give_a_weight_no_gradient() {
-    device::each_training(|device| {
-        let draw =
-            |seed, shape: [usize; 4]| Array::draw(seed, &shape).map(|x| x + 3.0).f32::<4>(device);
-        let (queries, keys, values) = (
-            draw(1, [2, 2, 3, 5]),
-            draw(2, [2, 2, 4, 5]),
-            draw(3, [2, 2, 4, 3]),
-        );
-        let gradient = |fused: bool| {
-            let weight = Array::draw(4, &[5]).f32::<1>(device).require_grad();
-            let mask = Mask::causal();
-            let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
-            let context = if fused {
-                pairwise_attention(
-                    queries,
-                    keys,
-                    values,
-                    Arc::new(Quotient),
-                    Some(weight.clone()),
-                    mask,
-                )
-            } else {
-                let scores = pairwise_score(queries, keys, &Quotient, Some(weight.clone()), &mask);
-                weighted_sum(masked_softmax(scores, &mask), values, &mask)
-            };
-            let received = Array::draw(5, &context.dims()).f32::<4>(device);
-            let gradients = (context * received).sum().backward();
-            Array::read(weight.grad(&gradients).unwrap())
+    // Few queries have kernels of their own, with units in the lanes, of which there are more.
+    for num_queries in [3, 2, 1] {
+        device::each_training(|device| check_masked_pairs(num_queries, device));
+    }
+}
+
+fn check_masked_pairs(num_queries: usize, device: &Device) {
+    let draw =
+        |seed, shape: [usize; 4]| Array::draw(seed, &shape).map(|x| x + 3.0).f32::<4>(device);
+    let (queries, keys, values) = (
+        draw(1, [2, 2, num_queries, 5]),
+        draw(2, [2, 2, 4, 5]),
+        draw(3, [2, 2, 4, 3]),
+    );
+    let gradient = |fused: bool| {
+        let weight = Array::draw(4, &[5]).f32::<1>(device).require_grad();
+        let mask = Mask::causal();
+        let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
+        let context = if fused {
+            pairwise_attention(
+                queries,
+                keys,
+                values,
+                Arc::new(Quotient),
+                Some(weight.clone()),
+                mask,
+            )
+        } else {
+            let scores = pairwise_score(queries, keys, &Quotient, Some(weight.clone()), &mask);
+            weighted_sum(masked_softmax(scores, &mask), values, &mask)
         };
-        assert_close("weight", &gradient(true), &gradient(false), 1e-5);
-    });
+        let received = Array::draw(5, &context.dims()).f32::<4>(device);
+        let gradients = (context * received).sum().backward();
+        Array::read(weight.grad(&gradients).unwrap())
+    };
+    assert_close("weight", &gradient(true), &gradient(false), 1e-5);
 }
 
 /// A query alone has the context that it has among others.

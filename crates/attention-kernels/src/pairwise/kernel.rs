@@ -90,36 +90,19 @@ fn run<E: Real, T: PairwiseTerm>(
     }
 }
 
+type Run<E> = fn(&dyn PairwiseKernel, Level, &AttentionInputs<E>, Pass<E>);
+
 /// A type that runs a [`PairwiseKernel`] by its method for the type.
 pub(crate) trait Dispatched: Real {
-    fn run(
-        kernel: &dyn PairwiseKernel,
-        level: Level,
-        inputs: &AttentionInputs<Self>,
-        pass: Pass<Self>,
-    );
+    const RUN: Run<Self>;
 }
 
 impl Dispatched for f32 {
-    fn run(
-        kernel: &dyn PairwiseKernel,
-        level: Level,
-        inputs: &AttentionInputs<Self>,
-        pass: Pass<Self>,
-    ) {
-        kernel.run_f32(level, inputs, pass);
-    }
+    const RUN: Run<f32> = |kernel, level, inputs, pass| kernel.run_f32(level, inputs, pass);
 }
 
 impl Dispatched for f64 {
-    fn run(
-        kernel: &dyn PairwiseKernel,
-        level: Level,
-        inputs: &AttentionInputs<Self>,
-        pass: Pass<Self>,
-    ) {
-        kernel.run_f64(level, inputs, pass);
-    }
+    const RUN: Run<f64> = |kernel, level, inputs, pass| kernel.run_f64(level, inputs, pass);
 }
 
 /// The term and its derivatives of some pairs.

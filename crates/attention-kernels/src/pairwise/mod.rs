@@ -13,6 +13,7 @@
 
 mod gradient;
 mod kernel;
+mod row;
 mod score;
 mod tile;
 
@@ -28,6 +29,32 @@ use cpu_kernels::simd::Simd;
 ///
 /// Both methods are `#[inline(always)]`, call nothing that is not, and may be given any number, infinities and NaN
 /// included: what they make of these reaches only the pair that has them. They depend on their arguments alone.
+///
+/// # Operations
+/// Methods of `simd`, in each lane of vectors `S::V`; `E` is `f32` or `f64`:
+///
+/// | constants | |
+/// | --- | --- |
+/// | `splat(x)` | `x`, an `E`: `E::ONE`, `E::INFINITY`, `E::from_f64(0.5)` |
+/// | `zero()` | 0 |
+/// | **arithmetic** | |
+/// | `add(a, b)`, `sub(a, b)`, `mul(a, b)`, `neg(a)` | `a + b`, `a - b`, `a b`, `0 - a` |
+/// | `mul_add(a, b, c)`, `neg_mul_add(a, b, c)` | `a b + c`, `c - a b` |
+/// | `div(a, b)`, `reciprocal(b)` | `a / b`, `1 / b`; of a `b` that is 0 or infinite they may be NaN |
+/// | `add_quotient(a, b, c)`, `add_reciprocal(b, c)` | `c + a / b`, `c + 1 / b`, likewise |
+/// | **comparison** | |
+/// | `less(a, b)` | a mask, `S::M`: whether `a < b`, which is false of NaN |
+/// | `select(mask, a, b)` | `a` where the mask holds, `b` elsewhere |
+/// | `min(a, b)`, `max(a, b)` | the lesser, the greater; `b` if either is NaN |
+/// | `abs(a)` | the magnitude |
+/// | **functions** | |
+/// | `sqrt(a)` | the square root |
+/// | `exp(a)`, `exp2(a)` | `e^a`, and `2^a` for `a` of at most 127 |
+/// | `tanh(a)`, `sigmoid(a)` | the hyperbolic tangent, `1 / (1 + e^-a)` |
+///
+/// Functions and quotients are within four units in the last place. Masks combine by `select`: `less(a, b)` and
+/// `less(c, d)` are both true where `select(less(a, b), select(less(c, d), one, zero), zero)` is 1. There is no
+/// logarithm. The other methods of [`Simd`] are for kernels: slices, neighbouring lanes and sums of all.
 ///
 /// ```
 /// use attention_kernels::{PairwiseTerm, Real, Simd};

@@ -4,24 +4,28 @@ use std::ops::Range;
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::check_len;
-use cpu_kernels::simd::Simd;
+use cpu_kernels::simd::{Level, Simd};
 use cpu_kernels::slices::add;
 
 use super::PairwiseTerm;
 use super::gradient::{Operand, TileGradients};
 use super::tile::PanelScores;
 use crate::heads::Heads;
-use crate::stream::{PackedRows, Panels, Phase, Sizes, TileScore, Wanted};
-use crate::{AttentionInputs, HeadIndex, Rows, Score};
+use crate::stream::{
+    Attention, AttentionGradients, AttentionOutputs, LogSumExp, PackedRows, Panels, Phase, Sizes,
+    TileScore, Wanted,
+};
+use crate::tiles::ROW_DECODE_QUERIES;
+use crate::{AttentionInputs, HeadIndex, Rows, Score, decode};
 
 /// `sum_u w[u] f(q[u], k[u])`
 pub(super) struct PairwiseScore<'a, E, T> {
-    term: &'a T,
-    queries: Rows<'a, E>,
-    keys: Rows<'a, E>,
+    pub term: &'a T,
+    pub queries: Rows<'a, E>,
+    pub keys: Rows<'a, E>,
     heads: Heads,
     /// `w`, ones if there is none.
-    weight: Vec<E>,
+    pub weight: Vec<E>,
     /// `w log2 e`
     scaled: Vec<E>,
     learns_weight: bool,
@@ -78,6 +82,7 @@ pub(super) struct Queries<E> {
 
 impl<E: Real, T: PairwiseTerm> TileScore<E> for PairwiseScore<'_, E, T> {
     const OPERATION: &'static str = "pairwise attention";
+    const DECODE_QUERIES: usize = ROW_DECODE_QUERIES;
 
     type Keys = Keys<E>;
     type Queries = Queries<E>;
@@ -191,5 +196,23 @@ impl<E: Real, T: PairwiseTerm> TileScore<E> for PairwiseScore<'_, E, T> {
 
     fn add_shared_gradient(&self, keys: &Keys<E>, shared: &mut [E]) {
         add(&keys.weight_sums, shared);
+    }
+
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [LogSumExp],
+    ) {
+        decode::forward(level, attention, context, lse);
+    }
+
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: AttentionGradients<E>,
+    ) {
+        decode::backward(level, attention, outputs, gradients);
     }
 }

@@ -79,7 +79,8 @@ pub enum KeyValueGradients<'a, E> {
     Deferred {
         /// The gradients of the scores, `[batch, heads, queries, keys]`. The gradients of the keys are made of them, by
         /// [`accumulate_deferred`](crate::accumulate_deferred) with the queries and, as factor, the scale of dot
-        /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys).
+        /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys); nothing
+        /// here makes those of keys of pairwise scores.
         scores: Option<&'a mut [E]>,
         /// The weights after dropout, `[batch, heads, queries, keys]`. The gradients of the values are made of them and
         /// the gradients of the contexts, by [`accumulate_deferred`](crate::accumulate_deferred).

@@ -45,8 +45,8 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let KeyValueGradients::Added { keys, values } = gradients.keys_and_values else {
         panic!(
-            "{}: deferred gradients expected of dot products or additive scores, 1 to {} queries, no size of 0, no \
-             function of the user's and, unless of dot products, no modifiers, got scores {:?}, values {:?} and {}",
+            "{}: deferred gradients expected of 1 to {} queries, no size of 0, no score_mod and, of additive scores, \
+             no modifiers, got scores {:?}, values {:?} and {}",
             T::OPERATION,
             T::DECODE_QUERIES,
             attention.score.sizes().pairs(),

@@ -86,8 +86,8 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// The name of the attention with this score in messages.
     const OPERATION: &'static str;
 
-    /// The most queries of decoding; without any, there are no kernels for it.
-    const DECODE_QUERIES: usize = 0;
+    /// The most queries of decoding.
+    const DECODE_QUERIES: usize;
 
     /// Packed keys and, backward, the sums of their gradients and of the shared one.
     type Keys: Default + Send + Sync;
@@ -160,21 +160,17 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
 
     /// The forward pass of a decoding step; sizes are checked, none is 0.
     fn decode_forward(
-        _level: Level,
-        _attention: &Attention<E, Self>,
-        _context: &mut [E],
-        _lse: &mut [LogSumExp],
-    ) {
-        unreachable!("{}: no query is few enough", Self::OPERATION);
-    }
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [LogSumExp],
+    );
 
     /// The backward pass of a decoding step; sizes are checked, none is 0.
     fn decode_backward(
-        _level: Level,
-        _attention: &Attention<E, Self>,
-        _outputs: &AttentionOutputs<E>,
-        _gradients: AttentionGradients<E>,
-    ) {
-        unreachable!("{}: no query is few enough", Self::OPERATION);
-    }
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: AttentionGradients<E>,
+    );
 }

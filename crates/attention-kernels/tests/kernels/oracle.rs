@@ -29,7 +29,7 @@ impl Plain<'_> {
         let modifiers = self.modifiers.map(<E as Real>::of);
         let weight = match self.score {
             Score::Additive { weight } => narrow::<E>(weight),
-            Score::Dot { .. } => Vec::new(),
+            _ => Vec::new(),
         };
         let bias = |bias: &'_ Option<crate::modifiers::Bias<E>>| {
             let bias = bias.as_ref()?;
@@ -46,10 +46,10 @@ impl Plain<'_> {
         let attention = Attention {
             pairs: &pairs,
             score: match self.score {
-                Score::Additive { .. } => Score::Additive { weight: &weight },
                 Score::Dot { scale } => Score::Dot {
                     scale: E::of(scale),
                 },
+                _ => Score::Additive { weight: &weight },
             },
             queries: &narrow(self.queries),
             keys: &narrow(self.keys),

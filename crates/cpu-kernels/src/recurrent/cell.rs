@@ -1,8 +1,7 @@
 //! A step, for a vector of hidden units: all that differs between recurrent layers.
 
 use crate::Real;
-use crate::activation::{Sigmoid, sigmoid, tanh};
-use crate::simd::Simd;
+use crate::simd::{Sigmoid, Simd};
 
 /// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden projection of n in a GRU,
 /// i, f, g and o in an LSTM.
@@ -50,9 +49,9 @@ impl Cell<3, 1> for Gru {
         hidden: [S::V; 3],
         [state]: [S::V; 1],
     ) -> ([S::V; 1], [S::V; VALUES]) {
-        let reset = sigmoid(simd, simd.add(inputs[0], hidden[0]));
+        let reset = simd.sigmoid(simd.add(inputs[0], hidden[0]));
         let update = Sigmoid::of(simd, simd.add(inputs[1], hidden[1]));
-        let new = tanh(simd, simd.mul_add(reset, hidden[2], inputs[2]));
+        let new = simd.tanh(simd.mul_add(reset, hidden[2], inputs[2]));
         let next = update.between(simd, new, state);
         ([next], [reset, update.value(simd), new, hidden[2]])
     }
@@ -88,12 +87,12 @@ impl Cell<4, 2> for Lstm {
         hidden: [S::V; 4],
         [_, cell]: [S::V; 2],
     ) -> ([S::V; 2], [S::V; VALUES]) {
-        let input = sigmoid(simd, simd.add(inputs[0], hidden[0]));
-        let forget = sigmoid(simd, simd.add(inputs[1], hidden[1]));
-        let new = tanh(simd, simd.add(inputs[2], hidden[2]));
-        let output = sigmoid(simd, simd.add(inputs[3], hidden[3]));
+        let input = simd.sigmoid(simd.add(inputs[0], hidden[0]));
+        let forget = simd.sigmoid(simd.add(inputs[1], hidden[1]));
+        let new = simd.tanh(simd.add(inputs[2], hidden[2]));
+        let output = simd.sigmoid(simd.add(inputs[3], hidden[3]));
         let cell = simd.mul_add(forget, cell, simd.mul(input, new));
-        let next = simd.mul(output, tanh(simd, cell));
+        let next = simd.mul(output, simd.tanh(cell));
         ([next, cell], [input, forget, new, output])
     }
 
@@ -104,7 +103,7 @@ impl Cell<4, 2> for Lstm {
         [[_, before], [_, cell]]: [[S::V; 2]; 2],
         [gradient, cell_gradient]: [S::V; 2],
     ) -> StepGradients<S::V, 4, 2> {
-        let tanh_of_cell = tanh(simd, cell);
+        let tanh_of_cell = simd.tanh(cell);
         let d_output = simd.mul(gradient, tanh_of_cell);
         let through = simd.mul(simd.mul(gradient, output), tanh_slope(simd, tanh_of_cell));
         let d_cell = simd.add(cell_gradient, through);

@@ -59,6 +59,7 @@ macro_rules! array_simd {
                     std::array::from_fn(|lane| sum[lane] + a[lane] / v[lane])
                 }
                 fn reciprocal_less_one(v: Self::V) -> Self::V { v.map(|x| 1.0 / x - 1.0) }
+                fn sqrt(v: Self::V) -> Self::V { v.map($float::sqrt) }
                 fn exp(v: Self::V) -> Self::V { v.map($crate::simd::exp::ArrayExp::array_exp) }
                 fn exp2(v: Self::V) -> Self::V { v.map($crate::simd::exp::ArrayExp::array_exp2) }
                 fn less(a: Self::V, b: Self::V) -> Self::M { std::array::from_fn(|lane| a[lane] < b[lane]) }

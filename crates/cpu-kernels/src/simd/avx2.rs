@@ -37,6 +37,7 @@ impl Simd<f32> for Avx2 {
         fn neg_mul_add(a: __m256, b: __m256, c: __m256) -> __m256 { _mm256_fnmadd_ps(a, b, c) }
         fn min(a: __m256, b: __m256) -> __m256 { _mm256_min_ps(a, b) }
         fn max(a: __m256, b: __m256) -> __m256 { _mm256_max_ps(a, b) }
+        fn sqrt(v: __m256) -> __m256 { _mm256_sqrt_ps(v) }
         fn less(a: __m256, b: __m256) -> __m256 { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
         fn select(mask: __m256, a: __m256, b: __m256) -> __m256 { _mm256_blendv_ps(b, a, mask) }
         fn sum(v: __m256) -> f32 {{

@@ -34,6 +34,7 @@ impl Simd<f32> for Avx512 {
         fn neg_mul_add(a: __m512, b: __m512, c: __m512) -> __m512 { _mm512_fnmadd_ps(a, b, c) }
         fn min(a: __m512, b: __m512) -> __m512 { _mm512_min_ps(a, b) }
         fn max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
+        fn sqrt(v: __m512) -> __m512 { _mm512_sqrt_ps(v) }
         fn less(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
         fn select(mask: __mmask16, a: __m512, b: __m512) -> __m512 { _mm512_mask_blend_ps(mask, b, a) }
         fn sum(v: __m512) -> f32 { _mm512_reduce_add_ps(v) }

@@ -11,6 +11,7 @@
 //!
 //! All `unsafe` code of the crate is in this module, which depends on no kernel.
 
+mod activation;
 mod array;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,6 +28,7 @@ mod neon;
 mod sealed;
 mod token;
 
+pub(crate) use activation::Sigmoid;
 pub use float::Float;
 pub use half::Half;
 pub use level::Level;
@@ -50,6 +52,7 @@ pub trait Simd<E: Float>: Token {
     /// The number of lanes.
     const LANES: usize;
     /// How many vectors a kernel may keep in registers, those it works with included.
+    #[doc(hidden)]
     const REGISTERS: usize;
 
     /// `x` in each lane.
@@ -68,18 +71,21 @@ pub trait Simd<E: Float>: Token {
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a * b`
     fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// The lesser of each lane.
+    /// The lesser of each lane; `b` where either is NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The greater of each lane.
+    /// The greater of each lane; `b` where either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// `1 / v`, within two units in the last place, for `v` and `1 / v` finite and normal.
     fn reciprocal(self, v: Self::V) -> Self::V;
     /// `sum + 1 / v`, with one rounding less than [`reciprocal`](Self::reciprocal) where the level allows.
     fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V;
-    /// `sum + a / v`
+    /// `sum + a / v`, for `v` and `1 / v` finite and normal.
     fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V;
     /// `1 / v - 1`, rounded once where the level allows.
+    #[doc(hidden)]
     fn reciprocal_less_one(self, v: Self::V) -> Self::V;
+    /// The square root, correctly rounded; NaN below 0.
+    fn sqrt(self, v: Self::V) -> Self::V;
     /// `e^v`, within two units in the last place; 0 below the smallest normal element, infinity above the largest.
     fn exp(self, v: Self::V) -> Self::V;
     /// `2^v` for `v` at most 127, within two units in the last place, and 1 at 0; 0 below -126.
@@ -93,7 +99,46 @@ pub trait Simd<E: Float>: Token {
     /// The largest lane; NaN lanes are passed over.
     fn largest(self, v: Self::V) -> E;
 
+    /// `0 - v`
+    #[inline(always)]
+    fn neg(self, v: Self::V) -> Self::V {
+        self.sub(self.zero(), v)
+    }
+
+    /// The magnitude of each lane.
+    #[inline(always)]
+    fn abs(self, v: Self::V) -> Self::V {
+        self.max(v, self.neg(v))
+    }
+
+    /// `a / v`, within four units in the last place, for `v` and `1 / v` finite and normal: divided by 0 or infinity, it
+    /// may be NaN.
+    #[inline(always)]
+    fn div(self, a: Self::V, v: Self::V) -> Self::V {
+        self.add_quotient(a, v, self.zero())
+    }
+
+    /// The hyperbolic tangent, within four units in the last place.
+    #[inline(always)]
+    fn tanh(self, v: Self::V) -> Self::V {
+        activation::tanh(self, v)
+    }
+
+    /// `1 / (1 + e^-v)`, within four units in the last place where it is normal.
+    #[inline(always)]
+    fn sigmoid(self, v: Self::V) -> Self::V {
+        Sigmoid::of(self, v).value(self)
+    }
+
+    /// `first`, `first + 1`, .. in neighbouring lanes.
+    #[inline(always)]
+    fn count_from(self, first: E) -> Self::V {
+        let count: [E; MAX_LANES] = std::array::from_fn(|lane| E::from_f64(lane as f64));
+        self.add(self.splat(first), self.load(&count))
+    }
+
     /// Transposes a square of [`LANES`](Self::LANES) rows: `to[x * to_stride + r] = from[r * from_stride + x]`.
+    #[doc(hidden)]
     #[inline(always)]
     fn transpose(self, from: &[E], from_stride: usize, to: &mut [E], to_stride: usize) {
         for x in 0..Self::LANES {

@@ -29,6 +29,7 @@ impl Simd<f32> for Neon {
         /// By comparison: NEON's own minimum returns NaN if either operand is.
         fn min(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcltq_f32(a, b), a, b) }
         fn max(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcgtq_f32(a, b), a, b) }
+        fn sqrt(v: float32x4_t) -> float32x4_t { vsqrtq_f32(v) }
         fn less(a: float32x4_t, b: float32x4_t) -> uint32x4_t { vcltq_f32(a, b) }
         fn select(mask: uint32x4_t, a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(mask, a, b) }
         fn sum(v: float32x4_t) -> f32 { vaddvq_f32(v) }

@@ -144,7 +144,14 @@ impl<E: Float> Job<E> for Rest<E> {
         check(simd.select(simd.less(va, vb), va, vb), &|a, b| {
             if a < b { a } else { b }
         });
+        check(simd.neg(va), &|a, _| E::ZERO - a);
+        check(simd.abs(va), &|a, _| a.abs());
+        check(simd.sqrt(va), &|a, _| E::from_f64(a.to_f64().sqrt()));
         check(simd.splat(a[1]), &|_, _| self.a[1]);
+        let mut count = vec![E::ZERO; S::LANES];
+        simd.store(simd.count_from(E::from_f64(3.0)), &mut count);
+        let expected = (0..S::LANES).map(|lane| E::from_f64(lane as f64 + 3.0));
+        assert!(count == expected.collect::<Vec<_>>());
         let finite: Vec<E> = a
             .iter()
             .map(|&x| if x.is_finite() { x } else { E::ONE })
@@ -218,6 +225,69 @@ fn powers_of_two_are_within_two_units_in_the_last_place() {
             [0.0, 1.0, 0.25]
         );
         assert!(map(level, &[f64::NAN], Exp2)[0].is_nan(), "{level:?}");
+    }
+}
+
+/// A function of one or two vectors in f64, by the operations of lanes.
+enum Function {
+    Tanh,
+    Sigmoid,
+    /// 1.75 divided by an element.
+    Quotient,
+}
+
+impl<E: Float> Unary<E> for Function {
+    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
+        match self {
+            Self::Tanh => simd.tanh(v),
+            Self::Sigmoid => simd.sigmoid(v),
+            Self::Quotient => simd.div(simd.splat(E::from_f64(1.75)), v),
+        }
+    }
+}
+
+fn functions_are_close<E: Float>(level: Level, unit: f64) {
+    // Not 0, by which nothing is divided.
+    let near = (-8700..8700).map(|i| (f64::from(i) + 0.5) * 0.01);
+    let small = (-300..=-1).map(|i| (f64::from(i) * 0.1).exp2());
+    let inputs: Vec<E> = near.chain(small).map(E::from_f64).collect();
+    let functions = [
+        (Function::Tanh, f64::tanh as fn(f64) -> f64),
+        (Function::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+        (Function::Quotient, |x| 1.75 / x),
+    ];
+    for (function, exact) in functions {
+        for (x, y) in inputs.iter().zip(map(level, &inputs, function)) {
+            let (x, y) = (x.to_f64(), y.to_f64());
+            let exact = exact(x);
+            let error = ((y - exact) / exact).abs() / unit;
+            assert!(
+                error < 4.0,
+                "{level:?}: {x} to {y}, not {exact}: {error} units"
+            );
+        }
+    }
+}
+
+#[test]
+fn functions_are_within_four_units_in_the_last_place() {
+    for level in Level::available() {
+        functions_are_close::<f32>(level, f64::from(f32::EPSILON));
+        functions_are_close::<f64>(level, f64::EPSILON);
+    }
+}
+
+#[test]
+fn functions_at_their_ends() {
+    let inputs = [f32::NEG_INFINITY, -1e30, 1e30, f32::INFINITY];
+    for level in Level::available() {
+        let tanh = map(level, &inputs, Function::Tanh);
+        assert_eq!(tanh, [-1.0, -1.0, 1.0, 1.0], "{level:?}");
+        let sigmoid = map(level, &inputs, Function::Sigmoid);
+        assert_eq!(sigmoid, [0.0, 0.0, 1.0, 1.0], "{level:?}");
+        for function in [Function::Tanh, Function::Sigmoid] {
+            assert!(map(level, &[f32::NAN], function)[0].is_nan(), "{level:?}");
+        }
     }
 }
 

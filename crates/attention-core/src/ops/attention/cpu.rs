@@ -87,7 +87,7 @@ pub(in crate::ops) fn train<B: CpuBackend>(
         let mut statistics = unwritten::<f64>(&statistics_shape);
         let lse = statistics.as_chunks_mut().0;
         let kernel = kernel::<B, E>(&inputs, seed.as_ref());
-        let weights = if inputs.weight.as_option().is_some() && kernel.is_decode() {
+        let weights = if matches!(kernel.score, Score::Additive { .. }) && kernel.is_decode() {
             let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
             let mut weights = unwritten::<E>(&shape);
             kernel.forward_saving(Level::current(), &mut context, lse, &mut weights);
@@ -154,8 +154,9 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
         relative_bias,
         sinks,
     ];
-    // Of keys and values the pairs are kept then, which their gradients are made of.
-    let is_deferred = asked.deferral == Deferral::Allowed && kernel.is_decode();
+    // Of keys and values the pairs are kept then, which their gradients are made of; not of a term of the user's own.
+    let is_deferred =
+        asked.deferral == Deferral::Allowed && kernel.is_decode() && inputs.pairwise.is_none();
     let pairs_shape = pairs_shape::<B>(queries, keys);
     let mut buffers: [Option<Buffer<E>>; 7] = std::array::from_fn(|n| {
         let tensor = tensors[n].filter(|_| asked.wanted[n])?;

@@ -80,7 +80,7 @@ pub(crate) struct Attended<B: Backend> {
     /// Numbers that the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in
     /// f64, on a GPU the greatest score and the reciprocal of the sum.
     pub(super) statistics: FloatTensor<B>,
-    /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by a kernel that reads them.
+    /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by additive scores.
     pub(super) weights: Option<FloatTensor<B>>,
     /// The seed of dropout, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,

@@ -96,6 +96,47 @@ fn uneven_examples_have_options_by_their_keys() {
     });
 }
 
+/// A function says which rows of the cache each row of the call attends to, in intervals or flags.
+#[test]
+fn uneven_examples_have_masks_of_their_rows() {
+    const ROWS: usize = 2;
+    type Attends = fn(usize, usize, usize) -> bool;
+    let functions: [Attends; 2] = [|b, i, j| j > (b + i) % 2, |b, i, j| j != (b + 2 * i) % 3];
+    device::each(|device| {
+        let heads = heads(device);
+        let (prompt, next) = (text(1, 4, device), text(2, ROWS, device));
+        for attends in functions {
+            let mut cache = KeyValueCache::new();
+            let new = NewRows::First(&LENS);
+            step(&heads, prompt.clone(), new, &mut cache, Mask::none().into());
+            let keys = LENS[0] + ROWS;
+            let mask = |keys| {
+                let shape = [BATCH, 1, ROWS, keys];
+                Mask::from_fn(shape, device, |b, _, i, j| attends(b, i, j))
+            };
+            refuses("axis `keys` expected 6 or 1, got 5", || {
+                let (mut cache, mask) = (cache.clone(), mask(keys - 1));
+                step(&heads, next.clone(), NewRows::All, &mut cache, mask.into())
+            });
+            let options = mask(keys).into();
+            let got = step(&heads, next.clone(), NewRows::All, &mut cache, options);
+            for (b, len) in LENS.into_iter().enumerate() {
+                let of_example =
+                    |rows: &Tensor<3>, len| rows.clone().narrow(0, b, 1).narrow(1, 0, len);
+                let own = of_example(&next, ROWS);
+                let keys = Tensor::cat(vec![of_example(&prompt, len), own.clone()], 1);
+                let keep = Array::from_fn(&[1, ROWS, len + ROWS], |at| {
+                    f64::from(at[2] <= len + at[1] && attends(b, at[1], at[2]))
+                });
+                let expected =
+                    heads.forward(own, keys.clone(), keys, Mask::keep(keep.bool::<3>(device)));
+                let got = Array::read(got.clone().narrow(0, b, 1));
+                assert_close(format!("example {b}"), &got, expected, 1e-5);
+            }
+        }
+    });
+}
+
 #[test]
 fn options_that_have_no_place_are_refused() {
     device::each(|device| {

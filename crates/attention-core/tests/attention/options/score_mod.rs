@@ -293,3 +293,23 @@ fn caches_that_move_keys_take_no_change_by_place() {
     step(&mut cache, Mask::none().into());
     assert_eq!(step(&mut cache, own()).dims(), [2, 1, 4]);
 }
+
+/// Elements of f64, weights asked for and composed scores go through the host, on a CPU too.
+#[test]
+fn too_many_scores_for_the_host_are_refused() {
+    let device = Device::flex();
+    let attend = |dtype| {
+        let rows = |number| Tensor::<4>::ones([1, 1, number, 1], (&device, dtype));
+        let options = AttentionOptions::default().with_score_mod(SoftCap(1.0));
+        dot_product_attention(rows(4097), rows(4097), rows(4097), options)
+    };
+    let message = panic_message(|| attend(DType::F64));
+    assert_says(
+        &message,
+        [
+            "at most 16777216 scores expected for a score_mod on the host, got 16785409",
+            "of f32 or half precision, of dot products, additive or pairwise scores",
+        ],
+    );
+    assert_eq!(attend(DType::F32).dims(), [1, 1, 4097, 1]);
+}

@@ -1,6 +1,5 @@
 //! The gradients of a step.
 
-use cpu_kernels::activation::tanh;
 use cpu_kernels::checks::{check_len, check_shape};
 use cpu_kernels::simd::gemm::{Product, Start};
 use cpu_kernels::simd::{Block, Job, Level, MAX_LANES, Simd};
@@ -210,7 +209,7 @@ impl<E: Real> Example<'_, E> {
             .chunks_exact_mut(S::LANES)
             .zip(weight.chunks_exact_mut(S::LANES));
         for ((row, factor), (query, weight)) in vectors.zip(weights).zip(sums) {
-            let tanh = tanh(simd, simd.load(row));
+            let tanh = simd.tanh(simd.load(row));
             let part = simd.mul(gradient, tanh);
             simd.store(simd.add(simd.load(weight), part), weight);
             let slope = simd.neg_mul_add(part, tanh, gradient);

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use cpu_kernels::Real;
-use cpu_kernels::activation::tanh;
 use cpu_kernels::checks::check_len;
 use cpu_kernels::simd::{Job, Level, Simd};
 use cpu_kernels::threads::for_each_with;
@@ -72,7 +71,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
                 let mut sum = simd.zero();
                 let weight = example.padded.weight.chunks_exact(S::LANES);
                 for (row, weight) in row.chunks_exact(S::LANES).zip(weight) {
-                    let tanh = tanh(simd, simd.load(row));
+                    let tanh = simd.tanh(simd.load(row));
                     sum = simd.mul_add(simd.load(weight), tanh, sum);
                 }
                 *score = simd.sum(sum);

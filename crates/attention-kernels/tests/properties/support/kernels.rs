@@ -11,7 +11,7 @@ use super::case::{Case, Kind};
 use super::exact::Found;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Stored};
-use super::terms::TanhOfSum;
+use super::terms::TanhOfDifference;
 
 /// The elements of a case in type `E`.
 pub(super) struct Inputs<'a, E> {
@@ -95,7 +95,7 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
     pub(super) fn pairwise(&self) -> AttentionInputs<'_, E> {
         AttentionInputs {
             score: Score::Pairwise {
-                kernel: &TanhOfSum,
+                kernel: &TanhOfDifference,
                 weight: Some(&self.weight),
             },
             ..self.dot_product()

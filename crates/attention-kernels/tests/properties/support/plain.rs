@@ -37,7 +37,16 @@ pub(super) fn solve(case: &Case) -> Exact {
         Kind::DotProduct => Score::Dot {
             scale: Rounded::of(case.scale),
         },
-        _ => Score::Additive { weight: &weight },
+        Kind::Pairwise => Score::Pairwise {
+            weight: &weight,
+            term: |query, key| {
+                let half = Rounded::of(0.5);
+                let unit = (query - half * key).tanh();
+                let slope = Rounded::ONE - unit * unit;
+                [unit, slope, -(half * slope)]
+            },
+        },
+        Kind::AdditiveScore | Kind::AdditiveAttention => Score::Additive { weight: &weight },
     };
     if case.kind == Kind::AdditiveScore {
         let inputs = [&queries[..], &keys[..]];

@@ -2,22 +2,23 @@
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::add;
 
 use super::attended::ScoredKeys;
-use super::{Decode, run_tasks};
+use super::{RowGradients, RowScore, run_tasks};
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::slices::{parts_of_wanted, softmax_gradient};
 use crate::stream::{
-    AttentionGradients, AttentionOutputs, BiasSums, KeyValueGradients, TileScore, Wanted,
+    Attention, AttentionGradients, AttentionOutputs, BiasSums, KeyValueGradients, Wanted,
     sink_weight,
 };
 
-/// Adds the wanted gradients of queries and biases, and adds or writes the wanted gradients of keys and values; sizes
-/// are checked.
-pub(in crate::dot) fn backward<E: Real>(
+/// Adds the wanted gradients of queries, biases and what is shared, and adds or writes the wanted gradients of keys and
+/// values; sizes are checked.
+pub(crate) fn backward<E: Real, T: RowScore<E>>(
     level: Level,
-    attention: &Decode<E>,
+    attention: &Attention<E, T>,
     outputs: &AttentionOutputs<E>,
     gradients: AttentionGradients<E>,
 ) {
@@ -33,6 +34,7 @@ pub(in crate::dot) fn backward<E: Real>(
         key: HeadIndex::nth(index, heads.key_heads),
         queries,
         keys_and_values,
+        shared: vec![E::ZERO; if wanted.shared { sizes.shared } else { 0 }],
         biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
     });
     let mut sums: Vec<_> = sums.collect();
@@ -45,9 +47,13 @@ pub(in crate::dot) fn backward<E: Real>(
         };
         E::dispatch(level, job);
     });
-    let mut modifiers = gradients.modifiers;
-    for Sums { key, biases, .. } in &sums {
+    let (mut modifiers, mut weight) = (gradients.modifiers, gradients.weight);
+    for sums in &sums {
+        let Sums { key, biases, .. } = sums;
         biases.add_to(*key, sizes, &attention.modifiers, &mut modifiers);
+        if let Some(weight) = &mut weight {
+            add(&sums.shared, weight);
+        }
     }
 }
 
@@ -57,27 +63,30 @@ struct Sums<'a, E> {
     /// `[group, queries, key_size]`
     queries: Option<&'a mut [E]>,
     keys_and_values: KeyValueGradients<'a, E>,
+    /// `[shared]`; empty if not wanted.
+    shared: Vec<E>,
     biases: BiasSums<E>,
 }
 
 /// Some key heads.
-struct Backward<'a, 'b, E> {
-    attention: &'a Decode<'a, E>,
+struct Backward<'a, 'b, E, T> {
+    attention: &'a Attention<'a, E, T>,
     outputs: &'a AttentionOutputs<'a, E>,
     wanted: Wanted,
     sums: &'a mut [Sums<'b, E>],
 }
 
-impl<E: Real> Job<E> for Backward<'_, '_, E> {
+impl<E: Real, T: RowScore<E>> Job<E> for Backward<'_, '_, E, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
         let (attention, outputs, wanted) = (self.attention, self.outputs, self.wanted);
         let score = attention.score;
-        let [_, _, num_queries, size] = score.queries.shape();
-        let [_, _, num_keys, _] = score.keys.shape();
-        let heads = score.heads;
+        let [all_queries, all_keys] = score.rows();
+        let [_, _, num_queries, size] = all_queries.shape();
+        let [_, _, num_keys, _] = all_keys.shape();
+        let heads = score.sizes().heads;
         let scale = attention.dropout_scale();
         let mut keys = ScoredKeys::default();
         let mut gradient = Vec::new();
@@ -122,21 +131,19 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     }
                 }
                 attended.apply_dropout();
-                if let Some(to_queries) = &mut sums.queries {
-                    let to_query = &mut to_queries[row * size..][..size];
-                    let keys = attended.rows(&score.keys, key);
-                    keys.weighted_sum(simd, &gradient, score.scale, to_query);
-                }
+                let queries = sums.queries.as_mut();
+                let mut to = RowGradients {
+                    query: queries.map(|to| &mut to[row * size..][..size]),
+                    keys: None,
+                    shared: &mut sums.shared,
+                };
                 let AttendedKeys { keys, weights, .. } = &*attended;
                 match &mut sums.keys_and_values {
                     KeyValueGradients::Added {
                         keys: to_keys,
                         values: to_values,
                     } => {
-                        if let Some(to) = to_keys {
-                            let rest = score.split.rest;
-                            add_multiples(simd, keys, &gradient, rest, scaled_query, to);
-                        }
+                        to.keys = to_keys.as_deref_mut();
                         if let Some(to) = to_values {
                             add_multiples(simd, keys, weights, scale, upstream, to);
                         }
@@ -157,6 +164,8 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                         }
                     }
                 }
+                let keys = attended.rows(&all_keys, key);
+                score.add_row_gradients(simd, scaled_query, keys, &gradient, to);
             }
         }
     }

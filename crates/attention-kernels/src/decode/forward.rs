@@ -6,14 +6,14 @@ use cpu_kernels::slices::equal_parts;
 use cpu_kernels::softmax::largest;
 
 use super::attended::ScoredKeys;
-use super::{Decode, run_tasks};
+use super::{RowScore, run_tasks};
 use crate::heads::HeadPair;
-use crate::stream::{LogSumExp, Normalizer, TileScore};
+use crate::stream::{Attention, LogSumExp, Normalizer};
 
 /// Writes context and log-sum-exp, of checked sizes.
-pub(in crate::dot) fn forward<E: Real>(
+pub(crate) fn forward<E: Real, T: RowScore<E>>(
     level: Level,
-    attention: &Decode<E>,
+    attention: &Attention<E, T>,
     context: &mut [E],
     lse: &mut [LogSumExp],
 ) {
@@ -41,12 +41,12 @@ struct Output<'a, E> {
 }
 
 /// Some heads.
-struct Forward<'a, 'b, E> {
-    attention: &'a Decode<'a, E>,
+struct Forward<'a, 'b, E, T> {
+    attention: &'a Attention<'a, E, T>,
     outputs: &'a mut [Output<'b, E>],
 }
 
-impl<E: Real> Job<E> for Forward<'_, '_, E> {
+impl<E: Real, T: RowScore<E>> Job<E> for Forward<'_, '_, E, T> {
     type Output = ();
 
     #[inline(always)]

@@ -3,10 +3,11 @@
 use cpu_kernels::Real;
 use cpu_kernels::simd::{Job, Simd};
 
-use super::Decode;
+use super::RowScore;
 use crate::gather::{AttendedKeys, Gathered};
 use crate::heads::HeadPair;
 use crate::soft_cap::soft_cap;
+use crate::stream::Attention;
 
 /// The keys that a query attends to, and their scores.
 #[derive(Default)]
@@ -14,7 +15,7 @@ pub(super) struct ScoredKeys<E> {
     pub attended: AttendedKeys<E>,
     /// Natural logits.
     pub scores: Vec<E>,
-    /// The query times the power of the scale.
+    /// The query times the score's factor.
     pub query: Vec<E>,
     /// The derivatives of the soft-cap; none without one.
     pub slopes: Vec<E>,
@@ -23,14 +24,14 @@ pub(super) struct ScoredKeys<E> {
 }
 
 /// The arguments of [`ScoredKeys::score`], which is compiled once for each instruction set.
-struct Scoring<'a, 'b, E> {
+struct Scoring<'a, 'b, E, T> {
     keys: &'a mut ScoredKeys<E>,
-    attention: &'a Decode<'b, E>,
+    attention: &'a Attention<'b, E, T>,
     head: HeadPair,
     query: usize,
 }
 
-impl<E: Real> Job<E> for Scoring<'_, '_, E> {
+impl<E: Real, T: RowScore<E>> Job<E> for Scoring<'_, '_, E, T> {
     type Output = ();
 
     #[inline(always)]
@@ -43,10 +44,10 @@ impl<E: Real> Job<E> for Scoring<'_, '_, E> {
 impl<E: Real> ScoredKeys<E> {
     /// Lists the keys that are not masked and their scores.
     #[inline(always)]
-    pub(super) fn score<S: Simd<E>>(
+    pub(super) fn score<S: Simd<E>, T: RowScore<E>>(
         &mut self,
         simd: S,
-        attention: &Decode<E>,
+        attention: &Attention<E, T>,
         head: HeadPair,
         query: usize,
     ) {
@@ -59,19 +60,20 @@ impl<E: Real> ScoredKeys<E> {
     }
 
     #[inline(always)]
-    fn score_inlined<S: Simd<E>>(
+    fn score_inlined<S: Simd<E>, T: RowScore<E>>(
         &mut self,
         simd: S,
-        attention: &Decode<E>,
+        attention: &Attention<E, T>,
         head: HeadPair,
         query: usize,
     ) {
         let score = attention.score;
-        let [_, _, num_keys, _] = score.keys.shape();
+        let [all_queries, all_keys] = score.rows();
+        let [_, _, num_keys, _] = all_keys.shape();
         let keys = &mut self.attended.keys;
         let mask = attention.mask.of_query(head.query, query, num_keys);
         let modifiers = &attention.modifiers;
-        let [_, _, num_queries, _] = score.queries.shape();
+        let [_, _, num_queries, _] = all_queries.shape();
         let biases = modifiers.biases(head.query, [query, num_queries], 0..num_keys);
         let mut scratch = self.biases.iter_mut();
         let biases = biases.map(|bias| bias.zip(scratch.next()).map(|(row, to)| row.read(to)));
@@ -90,18 +92,17 @@ impl<E: Real> ScoredKeys<E> {
         }
         self.scores.clear();
         self.scores.resize(keys.len(), E::ZERO);
-        let row = score.queries.row(head.query, query);
+        let row = all_queries.row(head.query, query);
         self.query.resize(row.len(), E::ZERO);
         row.copy_to(&mut self.query);
-        let power = score.split.power;
+        let [power, mut rest] = score.factors();
         self.query.iter_mut().for_each(|x| *x = *x * power);
         let rows = Gathered {
-            rows: score.keys,
+            rows: all_keys,
             at: head.key,
             indices: keys,
         };
-        rows.dots(simd, &self.query, &mut self.scores);
-        let mut rest = score.split.rest;
+        score.row_scores(simd, &self.query, rows, &mut self.scores);
         if let Some(cap) = modifiers.soft_cap {
             self.slopes.resize(keys.len(), E::ZERO);
             soft_cap(simd, cap, rest, &mut self.scores, &mut self.slopes);

@@ -1,4 +1,4 @@
-//! The dot product as a score of tiles.
+//! Scaled dot products, `score[i, j] = scale * (q[i] . k[j])`, as a score of tiles and of rows.
 //!
 //! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a
 //! product that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2
@@ -10,33 +10,34 @@ use cpu_kernels::simd::gemm::{Product, Start};
 use cpu_kernels::simd::{Block, Level, Simd};
 use cpu_kernels::{Buffer, Real};
 
-use super::decode;
 use crate::AttentionInputs;
+use crate::decode::{self, RowGradients, RowScore};
+use crate::gather::{Gathered, add_multiples};
 use crate::heads::Heads;
 use crate::slices::add_multiple;
 use crate::stream::{
     Attention, AttentionGradients, AttentionOutputs, FiniteRows, LogSumExp, PackedRows, Panels,
     Phase, Sizes, TileScore, Wanted, padded,
 };
-use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
+use crate::tiles::{KEY_STRIDE, ROW_DECODE_QUERIES};
 use crate::{HeadIndex, Rows};
 
 /// `scale * (q . k)`
 #[derive(Debug)]
 pub(crate) struct DotProductScore<'a, E> {
-    pub queries: Rows<'a, E>,
-    pub keys: Rows<'a, E>,
-    pub heads: Heads,
-    pub scale: E,
-    pub(super) split: SplitScale<E>,
+    queries: Rows<'a, E>,
+    keys: Rows<'a, E>,
+    heads: Heads,
+    scale: E,
+    split: SplitScale<E>,
 }
 
 /// The scale as a product. Of a scale of 0, both are 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SplitScale<E> {
+struct SplitScale<E> {
     /// A power of two at most 1 with the sign of the scale, which the queries are multiplied with.
-    pub power: E,
-    pub rest: E,
+    power: E,
+    rest: E,
 }
 
 /// Some keys of one head.
@@ -92,7 +93,7 @@ impl<E: Real> SplitScale<E> {
 
 impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     const OPERATION: &'static str = "dot product attention";
-    const DECODE_QUERIES: usize = DOT_PRODUCT_DECODE_QUERIES;
+    const DECODE_QUERIES: usize = ROW_DECODE_QUERIES;
 
     type Keys = Keys<E>;
     type Queries = Queries<E>;
@@ -245,6 +246,39 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         gradients: AttentionGradients<E>,
     ) {
         decode::backward(level, attention, outputs, gradients);
+    }
+}
+
+impl<E: Real> RowScore<E> for DotProductScore<'_, E> {
+    fn rows(&self) -> [Rows<'_, E>; 2] {
+        [self.queries, self.keys]
+    }
+
+    fn factors(&self) -> [E; 2] {
+        [self.split.power, self.split.rest]
+    }
+
+    #[inline(always)]
+    fn row_scores<S: Simd<E>>(&self, simd: S, query: &[E], keys: Gathered<E>, scores: &mut [E]) {
+        keys.dots(simd, query, scores);
+    }
+
+    #[inline(always)]
+    fn add_row_gradients<S: Simd<E>>(
+        &self,
+        simd: S,
+        query: &[E],
+        keys: Gathered<E>,
+        gradients: &[E],
+        to: RowGradients<E>,
+    ) {
+        if let Some(to) = to.keys {
+            let (indices, rest) = (keys.indices, self.split.rest);
+            add_multiples(simd, indices, gradients, rest, query, to);
+        }
+        if let Some(to) = to.query {
+            keys.weighted_sum(simd, gradients, self.scale, to);
+        }
     }
 }
 

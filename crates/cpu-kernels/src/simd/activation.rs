@@ -1,7 +1,6 @@
 //! Sigmoid and hyperbolic tangent.
 
-use crate::Real;
-use crate::simd::{MAX_LANES, Simd};
+use super::{Float, MAX_LANES, Simd};
 
 /// A sigmoid, `1 / (1 + e^-x)`, as its distance to the nearer of its ends.
 ///
@@ -15,8 +14,8 @@ pub(crate) struct Sigmoid<V, M> {
 impl<V: Copy, M: Copy> Sigmoid<V, M> {
     /// The sigmoid of `x`.
     #[inline(always)]
-    pub(crate) fn of<E: Real, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
-        let power = simd.exp(simd.min(x, simd.sub(simd.zero(), x)));
+    pub(crate) fn of<E: Float, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
+        let power = simd.exp(simd.min(x, simd.neg(x)));
         let larger = simd.reciprocal(simd.add(power, simd.splat(E::ONE)));
         Self {
             is_near_one: simd.less(simd.zero(), x),
@@ -26,31 +25,30 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
 
     /// Its value.
     #[inline(always)]
-    pub(crate) fn value<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
+    pub(crate) fn value<E: Float, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         let below_one = simd.sub(simd.splat(E::ONE), self.distance);
         simd.select(self.is_near_one, below_one, self.distance)
     }
 
     /// Its derivative, `y (1 - y)` where the sigmoid is `y`.
     #[inline(always)]
-    pub(crate) fn slope<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
+    pub(crate) fn slope<E: Float, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         simd.mul(self.distance, simd.sub(simd.splat(E::ONE), self.distance))
     }
 
     /// `y one + (1 - y) zero` where the sigmoid is `y`: from the nearer of both, so that what a gate keeps whole stays
     /// what it is.
     #[inline(always)]
-    pub(crate) fn between<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S, zero: V, one: V) -> V {
+    pub(crate) fn between<E: Float, S: Simd<E, V = V, M = M>>(
+        &self,
+        simd: S,
+        zero: V,
+        one: V,
+    ) -> V {
         let near = simd.select(self.is_near_one, one, zero);
         let far = simd.select(self.is_near_one, zero, one);
         simd.mul_add(self.distance, simd.sub(far, near), near)
     }
-}
-
-/// `1 / (1 + e^-x)`
-#[inline(always)]
-pub(crate) fn sigmoid<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
-    Sigmoid::of(simd, x).value(simd)
 }
 
 /// `tanh(x) = x + x^3 (C[0] + C[1] x^2 + ...)` for `|x| < 0.625`, a minimax fit as in Cephes' `tanhf`.
@@ -64,9 +62,9 @@ const TANH: [f64; 5] = [
 ];
 const SMALL: f64 = 0.625;
 
-/// The hyperbolic tangent, within some units in the last place.
+/// See [`Simd::tanh`].
 #[inline(always)]
-pub fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+pub(super) fn tanh<E: Float, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     if size_of::<E>() != size_of::<f32>() {
         let mut lanes = [E::ZERO; MAX_LANES];
         simd.store(x, &mut lanes);
@@ -77,14 +75,13 @@ pub fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     }
     let (zero, one) = (simd.zero(), simd.splat(E::ONE));
     let constant = |x| simd.splat(E::from_f64(x));
-    let negative = simd.sub(zero, x);
     let is_negative = simd.less(x, zero);
-    let magnitude = simd.select(is_negative, negative, x);
+    let magnitude = simd.abs(x);
     // 1 - 2 / (e^(2|x|) + 1)
     let double = simd.add(magnitude, magnitude);
     let power = simd.exp(simd.min(constant(80.0), double));
     let large = simd.neg_mul_add(constant(2.0), simd.reciprocal(simd.add(power, one)), one);
-    let large = simd.select(is_negative, simd.sub(zero, large), large);
+    let large = simd.select(is_negative, simd.neg(large), large);
 
     let square = simd.mul(x, x);
     let [first @ .., last] = TANH;

@@ -1,6 +1,0 @@
-//! Scaled dot products: `score[i, j] = scale * (q[i] . k[j])`.
-
-mod decode;
-mod stream;
-
-pub(crate) use stream::DotProductScore;
