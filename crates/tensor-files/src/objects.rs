@@ -13,7 +13,7 @@ use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
 
-/// The module of the classes of tensors of which each rank has a part.
+/// The module of classes of sharded tensors: each rank has a part.
 const DISTRIBUTED: &str = "torch.distributed";
 
 /// The deepest nesting that is looked through, which ends a dict that contains itself.

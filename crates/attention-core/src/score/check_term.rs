@@ -45,7 +45,7 @@ impl Error for TermError {}
 
 /// Checks that the three parts of a term agree: its value for lanes and its definition of tensors, and its derivatives
 /// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and large ones are tried, on each
-/// instruction set of the machine. At a kink, a derivative may be anything between those of its two sides.
+/// instruction set of the machine. At a kink, a derivative may be anything between the derivatives of its two sides.
 ///
 /// # Errors
 /// The part that the other two contradict.

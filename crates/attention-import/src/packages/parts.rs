@@ -193,7 +193,7 @@ impl Parts {
         WithOutput { attention, output }
     }
 
-    /// The rows of the layer behind the context, those of the two sizes.
+    /// The two blocks of rows, of the two sizes, of the layer behind the context.
     pub(super) fn output_parts(&self, letters: [char; 2]) -> [Tensor<2>; 2] {
         let weight = self.tensor(Role::Output);
         let [first, second] = letters.map(|letter| self.sizes.of(letter));
@@ -239,7 +239,7 @@ impl Parts {
         recurrent
     }
 
-    /// The gates of a layer in `order`, of which a file has one tensor or several.
+    /// The gates of a layer in `order`; a file has them in one tensor or in several.
     fn gates(&self, role: Role, layer: usize, order: &[usize]) -> Option<Tensor<2>> {
         let parts: Vec<_> = self.of(role, layer).collect();
         let [rows, _] = parts.first()?.dims();

@@ -268,7 +268,7 @@ fn load_embedding(
 }
 
 /// The head. Where its weight is the embedding, the file has it once, or twice the same, and so its bias, which has two
-/// names. Otherwise the bias is that of the own layer, and the other name is one that nothing reads.
+/// names. Otherwise the bias belongs to the own layer, and nothing reads the other name.
 fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,

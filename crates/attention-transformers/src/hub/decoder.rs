@@ -126,7 +126,7 @@ pub(super) struct Layout {
     /// The number that is added to the gains of normalizations.
     pub(super) offset: f64,
     pub(super) fused: Fused,
-    /// Whether weights are `[in, out]`, those of `Conv1D`.
+    /// Whether weights are `[in, out]`, as in `Conv1D`.
     pub(super) is_transposed: bool,
     /// The row of the first position, where positions are learned.
     pub(super) first_position: usize,

@@ -109,7 +109,7 @@ pub(super) fn own_head(
     file.linear(own, place).map(Some)
 }
 
-/// Whether a file has a tensor `copy` with other elements than those of `original`.
+/// Whether a file has a tensor `copy` whose elements differ from `original`'s.
 pub(super) fn is_own(
     file: &StateDict,
     [copy, original]: [&str; 2],
@@ -135,7 +135,7 @@ pub(super) fn check_stacks(
 }
 
 /// # Errors
-/// If there is a tensor `copy` with other elements than those of `original`, for a `reason` the same parameter.
+/// If there is a tensor `copy` whose elements differ from `original`'s; `reason` says why both are one parameter.
 pub(super) fn check_copy(
     file: &StateDict,
     [copy, original]: [&str; 2],

@@ -126,7 +126,7 @@ pub(super) const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
 /// - of layer `n`, after `h.n.`: `ln_1`, `ln_2`, `attn.c_attn` (queries, keys and values, side by side), `attn.c_proj`,
 ///   `mlp.c_fc`, `mlp.c_proj`, each with `weight` and `bias`
 ///
-/// The weights are those of `Conv1D`, `[in, out]`, as Burn has them. The buffers `attn.bias` and `attn.masked_bias`,
+/// The weights are `[in, out]`, as `Conv1D` and Burn have them. The buffers `attn.bias` and `attn.masked_bias`,
 /// which are masks, are left alone.
 ///
 /// # Errors
@@ -202,7 +202,7 @@ fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, String> {
 ///   `self_attention.query_key_value`, `self_attention.dense`, `mlp.dense_h_to_4h`, `mlp.dense_4h_to_h`, each with
 ///   `weight` and `bias`
 ///
-/// The rows of `query_key_value` are those of the heads, one after the other, each with its queries, keys and values.
+/// `query_key_value` has one head after the other, and of each head the rows of queries, keys and values.
 ///
 /// # Errors
 /// As [`hub`](super) says.

@@ -111,9 +111,9 @@ struct Family {
     config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, String>,
     /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
     has_input_bias: bool,
-    /// The factor on scores, if it is not that of the size of a head.
+    /// The factor on scores, if it is not `1 / sqrt(head_size)`.
     scale: fn(&Fields) -> Result<Option<f64>, String>,
-    /// Which of so many layers have a window.
+    /// Which layers have a window, from the fields and the number of layers.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
     /// A field and the value that it has where it is absent, rather than null.
     default: Option<(&'static str, usize)>,

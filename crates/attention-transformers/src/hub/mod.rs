@@ -18,7 +18,7 @@
 //! | OPT | `opt` | [`load_opt`] | learned | positions from the third row |
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
 //! | BERT, ELECTRA | `bert`, `electra` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
-//! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions after that of padding |
+//! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions begin after the padding's |
 //! | DistilBERT | `distilbert` | [`load_bert`] | learned | no types of tokens |
 //! | these without a head, as MiniLM, BGE and E5 | the same | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
 //! | sentence-transformers: LaBSE, GTR, MiniLM, .. | any, and `modules.json` | [`open_sentences`] | the model's | poolings, layers and normalizations after a model |
@@ -28,7 +28,7 @@
 //! [`open`] takes any of them, with its head or without one. Names that compiled and distributed modules
 //! put between others, `module.` and `_orig_mod.`, are left out wherever they stand.
 //!
-//! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
+//! Results equal `attn_implementation="eager"` in f32. Dropout follows the config, active where the device is
 //! one of autodiff.
 //!
 //! # Angles
@@ -48,8 +48,8 @@
 //!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
 //!   activation or `rope_type`, quantized parameters (`quantization_config`), cross-attention, a field of another
 //!   family that would change the numbers, ..
-//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
-//!   model or of more layers; known buffers are left alone
+//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as a tensor of
+//!   another model or of more layers; known buffers are left alone
 //! - an adapter of PEFT beside the model (`adapter_config.json`), which is not read
 //! - the shard that is missing, or lacks a tensor that the index places there
 //!

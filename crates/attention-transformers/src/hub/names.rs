@@ -19,8 +19,8 @@ impl Names {
     }
 }
 
-/// The name of a tensor without those of wrappers, and as it is today: normalizations of the first files have `gamma`
-/// and `beta`.
+/// The name of a tensor without the names of wrappers, and as it is today: normalizations of the first files have
+/// `gamma` and `beta`.
 pub(super) fn today(name: &str) -> String {
     let name = unwrapped(name);
     let parts = name.split('.').map(|part| match part {

@@ -45,7 +45,7 @@ pub(super) struct Angles {
 /// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
 /// keys. Texts may be longer than `max_position_embeddings`, as there.
 ///
-/// `theta` is that of fields that say nothing.
+/// `theta` is the base where the fields name none.
 pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, String> {
     let parameters = parameters(fields)?;
     for kind in LAYER_TYPES {

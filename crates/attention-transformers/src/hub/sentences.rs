@@ -23,7 +23,7 @@ use crate::text_encoder::{Pooling, normalized, vectors};
 /// The file that lists the modules.
 const MODULES: &str = "modules.json";
 
-/// The names within `sentence_.._config.json`, the file of the first module: today's, and those of older versions.
+/// The names within `sentence_.._config.json`, the file of the first module: today's, and the names of older versions.
 const TEXTS: &str = "bert roberta distilbert camembert albert xlm-roberta xlnet";
 
 /// The kinds of modules, by the last part of their `type`.
@@ -119,7 +119,7 @@ impl SentenceEncoder {
 ///   `Sigmoid`, `ReLU`, `GELU` or `SiLU`
 /// - [`max_tokens`](SentenceEncoder::max_tokens): `max_seq_length` in `sentence_bert_config.json`, or else
 ///   `model_max_length` in `tokenizer_config.json` (since version 6.2), and no more than the model has positions
-/// - [`prompt`](SentenceEncoder::prompt): that of `default_prompt_name` in `config_sentence_transformers.json`
+/// - [`prompt`](SentenceEncoder::prompt): the prompt `default_prompt_name` of `config_sentence_transformers.json`
 ///
 /// # Errors
 /// As [`hub`](super) says; a module of another kind, or one that reads or writes other features, is refused.

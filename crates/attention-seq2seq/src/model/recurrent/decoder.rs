@@ -142,7 +142,7 @@ impl<A: StatefulAttention> Decoder<A> {
         }
     }
 
-    /// The weights for steps of about so many tokens, as the parameters are now.
+    /// The weights for steps of about `tokens` tokens, as the parameters are now.
     pub(super) fn weights(&self, tokens: usize) -> DecoderWeights {
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();

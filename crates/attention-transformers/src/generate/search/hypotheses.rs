@@ -188,8 +188,8 @@ impl Hypotheses {
         live.map(|hypothesis| hypothesis.log_probability).collect()
     }
 
-    /// Goes on with these extensions, the best first, and with that of the [greedy](Self::greedy) output, if there is
-    /// one. Returns the parents of those that go on: none once the example is done. `weights` are each
+    /// Goes on with these extensions, the best first, and with the extension of the [greedy](Self::greedy) output, if
+    /// there is one. Returns the parents of those that go on: none once the example is done. `weights` are each
     /// hypothesis's at this step, if they count.
     pub(super) fn extend(
         &mut self,
