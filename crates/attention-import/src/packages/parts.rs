@@ -222,8 +222,8 @@ impl Parts {
     pub(super) fn recurrent(&self, kind: CellKind, order: &[usize]) -> Recurrent {
         let layers = self.tensors.iter().map(|(_, layer, _)| layer + 1);
         let [input_size, size] = ['I', 'H'].map(|letter| self.sizes.of(letter));
-        let config = RecurrentConfig::new(kind, input_size, size);
-        let config = config.with_layers(layers.max().unwrap_or(1));
+        let config =
+            RecurrentConfig::new(kind, input_size, size).with_layers(layers.max().unwrap_or(1));
         let mut recurrent = config.init(&self.device);
         for (index, layer) in recurrent.layers.iter_mut().enumerate() {
             let gates = |role| self.gates(role, index, order);

@@ -110,8 +110,8 @@ impl TrainOutput {
     pub(super) fn fault<M: Seq2SeqModel>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
         let norm = self.norm.as_ref().map(GradientNorm::read).transpose()?;
         if norm.is_some_and(|norm| !norm.is_finite()) {
-            let name = first_not_finite(&self.gradients, &trainee.model);
-            let name = name.unwrap_or_else(|| "all parameters together".to_string());
+            let name = first_not_finite(&self.gradients, &trainee.model)
+                .unwrap_or_else(|| "all parameters together".to_string());
             return Ok(Some(format!("the gradient of {name} is not finite")));
         }
         let loss = self.output.loss.clone();

@@ -175,8 +175,9 @@ fn longrope(
     let pairs = short.iter().enumerate();
     let frequency =
         |(at, factor): (usize, &f64)| theta.powf(-2.0 * at as f64 / rotated_size as f64) / factor;
-    let factor = parameters.optional_positive("factor")?;
-    let factor = factor.unwrap_or_else(|| growth(lengths));
+    let factor = parameters
+        .optional_positive("factor")?
+        .unwrap_or_else(|| growth(lengths));
     let by_factor = if factor > 1.0 {
         (1.0 + factor.ln() / (lengths[0] as f64).ln()).sqrt()
     } else {

@@ -268,8 +268,9 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
         let expected = format!("at most {most}, for {num_heads} heads");
         return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
     }
-    let distance = fields.optional_size(DISTANCE)?;
-    let distance = distance.unwrap_or(config.max_distance);
+    let distance = fields
+        .optional_size(DISTANCE)?
+        .unwrap_or(config.max_distance);
     // Half of those of the decoder, which are for one direction, have one distance each.
     if distance <= buckets / 2 {
         let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);

@@ -92,8 +92,9 @@ impl TranslateArgs {
             return translate_lines(&answerer, &writer, &mut cut_off);
         }
         let texts = self.texts.iter().map(|text| without_mark(text));
-        let lines = texts.map(|text| Line::of_text(text, &answerer));
-        let lines: Vec<Line> = lines.collect::<Result<_>>()?;
+        let lines: Vec<Line> = texts
+            .map(|text| Line::of_text(text, &answerer))
+            .collect::<Result<_>>()?;
         print(&answerer, &writer, &lines, |index| {
             cut_off.note(format_args!("the output of text {}", index + 1));
         })?;
@@ -142,8 +143,7 @@ fn print(
     let translator: &Translator = &answerer.translator;
     let mut numbered = lines.iter().enumerate();
     for lines in lines.chunks(translator.window_size()) {
-        let answers = among_threads(|| answerer.answers(lines))?;
-        let mut answers = answers.into_iter();
+        let mut answers = among_threads(|| answerer.answers(lines))?.into_iter();
         for (index, line) in numbered.by_ref().take(lines.len()) {
             let answers: Vec<Answer> = answers.next().unwrap_or_default();
             if answers.iter().any(|answer| !answer.ended) {

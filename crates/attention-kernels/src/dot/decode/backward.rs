@@ -28,13 +28,14 @@ pub(in crate::dot) fn backward<E: Real>(
     let slices = parts_of_wanted(gradients.queries, count)
         .into_iter()
         .zip(gradients.keys_and_values.split(count));
-    let sums = slices.enumerate();
-    let sums = sums.map(|(index, (queries, keys_and_values))| Sums {
-        key: HeadIndex::nth(index, heads.key_heads),
-        queries,
-        keys_and_values,
-        biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
-    });
+    let sums = slices
+        .enumerate()
+        .map(|(index, (queries, keys_and_values))| Sums {
+            key: HeadIndex::nth(index, heads.key_heads),
+            queries,
+            keys_and_values,
+            biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
+        });
     let mut sums: Vec<_> = sums.collect();
     run_tasks(attention, 1, &mut sums, |sums| {
         let job = Backward {

@@ -155,8 +155,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let model = self.model();
         let memory = encode(&model, source);
         let device = self.output.weight.device();
-        let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device);
-        let inputs = inputs.narrow(1, 0, steps);
+        let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device).narrow(1, 0, steps);
         let rows = model.embedding.forward(inputs, &Positions::consecutive(0));
         let decoder = &model.decoder;
         let output = decoder.forward_with_weights(rows, Mask::none(), &memory);
