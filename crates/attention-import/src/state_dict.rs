@@ -165,9 +165,8 @@ impl StateDict {
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
             Some(param) => {
-                let found = self
-                    .find(&bias.name, &[bias.rows.unwrap_or(to)])?
-                    .map(|stored| stored.narrow(bias.start, to));
+                let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
+                let found = found.map(|stored| stored.narrow(bias.start, to));
                 Some(self.load(param, &bias.name, &found, as_it_is)?)
             }
             None => {

@@ -20,9 +20,8 @@ fn variable(name: &str) -> String {
         return format!(".OPTIMIZER_SLOT/{name}");
     }
     let path = name.rsplit("_torch_params.").next().unwrap_or(name);
-    let path = path
-        .trim_end_matches("/.ATTRIBUTES/VARIABLE_VALUE")
-        .trim_end_matches(":0");
+    let path = path.trim_end_matches("/.ATTRIBUTES/VARIABLE_VALUE");
+    let path = path.trim_end_matches(":0");
     match path.strip_suffix("query_layer/kernel") {
         Some(head) => format!("{head}kernel"),
         None => path.to_string(),
@@ -53,9 +52,8 @@ impl StateDict {
         let prefix = variable(&self.prefix);
         let heads = |own: &'static str| names.iter().filter_map(move |name| name.strip_suffix(own));
         let score = || heads("attention_v").chain(heads("attention_g"));
-        let pairs = heads(MEMORY)
-            .flat_map(|memory| score().map(move |score| [memory, score]))
-            .filter(|pair| pair.iter().any(|head| head.starts_with(&prefix)));
+        let pairs = heads(MEMORY).flat_map(|memory| score().map(move |score| [memory, score]));
+        let pairs = pairs.filter(|pair| pair.iter().any(|head| head.starts_with(&prefix)));
         let nearness = |pair: [&str; 2]| common(pair[0].bytes(), pair[1].bytes());
         let mut pairs: Vec<_> = pairs.map(|pair| (nearness(pair), pair)).collect();
         pairs.sort_unstable();

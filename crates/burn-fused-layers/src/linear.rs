@@ -87,9 +87,8 @@ pub(crate) fn assert_layer<const D: usize>(
     bias: Option<&Tensor<1>>,
 ) {
     let of_bias = bias.map(|bias| Argument::floats("bias", bias));
-    let parameters = [Argument::floats("weight", weight)]
-        .into_iter()
-        .chain(of_bias);
+    let parameters = [Argument::floats("weight", weight)];
+    let parameters = parameters.into_iter().chain(of_bias);
     assert_together(operation, Argument::floats("input", input), parameters);
     let dims = input.dims();
     let [from, to] = weight.dims();

@@ -168,9 +168,8 @@ pub(crate) fn backward<E: Real>(
         .map(|sums| sums.as_mut().map(|sums| sums.split(1).into_iter()));
     let mut of_rows = gradients.rows.map(|rows| rows.chunks_mut(task_rows * size));
     let operands = inputs.rows.chunks(task_rows * size);
-    let operands = operands
-        .zip(gradient.chunks(task_rows * size))
-        .zip(statistics.chunks(2 * task_rows));
+    let operands = operands.zip(gradient.chunks(task_rows * size));
+    let operands = operands.zip(statistics.chunks(2 * task_rows));
     let jobs = operands.map(|((rows, gradient), statistics)| Backward {
         inputs: inputs.of(rows),
         statistics,

@@ -88,9 +88,8 @@ impl Walk<'_> {
     fn array(&mut self) -> Result<FoundTensor, String> {
         self.expect(Kind::List)?;
         let axes = self.expect(Kind::List)?.min(MAX_AXES as u64 + 1);
-        let shape = (0..axes)
-            .map(|_| self.expect(Kind::Scalar))
-            .collect::<Result<Vec<_>, _>>()?;
+        let shape = (0..axes).map(|_| self.expect(Kind::Scalar));
+        let shape = shape.collect::<Result<Vec<_>, _>>()?;
         let element_type = self.text()?;
         let len = self.expect(Kind::Bytes)?;
         let bytes = self.input.skip(len)?;

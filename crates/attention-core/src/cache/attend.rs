@@ -151,9 +151,8 @@ impl<S: ScoringFunction> Attention<S> {
         };
         check_uneven(options);
         if !self.scores_positions(&queries, &memory) {
-            let starts = ragged
-                .iter()
-                .map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
+            let starts = ragged.iter();
+            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
             let starts: Vec<i64> = starts.collect();
             let starts = Some(&starts[..]);
             return attend(queries, &memory, Call { starts, ..call });

@@ -199,9 +199,8 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
         }
         let expected = self.moved(widened(state.weights), widened(state.advance.clone()));
         let weights = widened(weights).reshape([batch, num_keys]);
-        let product = (expected * weights)
-            .clamp_min(self.floor)
-            .reshape([batch, 1, 1, num_keys]);
+        let product = (expected * weights).clamp_min(self.floor);
+        let product = product.reshape([batch, 1, 1, num_keys]);
         let weights = Normalizer::SumNormalized.weights(product, memory.mask());
         let output = step::pool(weights.clone(), weights.clone(), memory);
         let weights = step::flat(weights);

@@ -23,12 +23,15 @@ pub(super) trait Tanh {
     fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V;
 
     /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` says where the elements themselves are.
+    #[inline(always)]
     fn negative_tanh<'a, E: Real, S: Simd<E>>(
         simd: S,
         half_query: S::V,
         key: S::V,
-        units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V;
+        _units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        Self::negative_tanh_of_near(simd, half_query, key)
+    }
 }
 
 /// Where a vector of units of a query and a key is.
@@ -62,16 +65,6 @@ impl Tanh for Near {
         let half = simd.splat(E::from_f64(0.5));
         simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
     }
-
-    #[inline(always)]
-    fn negative_tanh<'a, E: Real, S: Simd<E>>(
-        simd: S,
-        half_query: S::V,
-        key: S::V,
-        _units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V {
-        Self::negative_tanh_of_near(simd, half_query, key)
-    }
 }
 
 impl Tanh for Bounded {
@@ -95,16 +88,6 @@ impl Tanh for Bounded {
         let near = simd.mul(near_key, are_near(simd, half_query, 0.5));
         let take = simd.less(simd.zero(), near);
         simd.select(take, simd.reciprocal_less_one(x), precise)
-    }
-
-    #[inline(always)]
-    fn negative_tanh<'a, E: Real, S: Simd<E>>(
-        simd: S,
-        half_query: S::V,
-        key: S::V,
-        _units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V {
-        Self::negative_tanh_of_near(simd, half_query, key)
     }
 }
 

@@ -268,8 +268,8 @@ mod tests {
             let [rows, columns, queries, keys] = shape;
             for length in [1, 12, 90] {
                 let text = "w".repeat(length);
-                let grid = HeatmapGrid::new(vec![0.5; shape.iter().product()], shape).unwrap();
-                let grid = grid
+                let grid = HeatmapGrid::new(vec![0.5; shape.iter().product()], shape)
+                    .unwrap()
                     .with_titles(vec![text.as_str(); columns])
                     .unwrap()
                     .with_query_labels(vec![text.as_str(); queries])

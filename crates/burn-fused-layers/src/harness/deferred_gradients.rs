@@ -158,9 +158,8 @@ impl GradientSlot {
         let mut deposits = self.lock();
         let sum = &mut deposits.as_mut().expect("it was opened").sum;
         let before = sum.take().filter(|(of, _)| *of == pass);
-        let before = before
-            .and_then(|(_, sum)| sum.downcast::<T>().ok())
-            .map(|sum| *sum);
+        let before = before.and_then(|(_, sum)| sum.downcast::<T>().ok());
+        let before = before.map(|sum| *sum);
         let now = before.clone().map_or(part.clone(), |sum| add(sum, part));
         *sum = Some((pass, Box::new(now.clone())));
         (before, now)

@@ -65,9 +65,8 @@ pub(super) fn compute<E: Real>(
 fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
     let panels = columns.div_ceil(PRODUCT_PANEL);
     let of_columns = (panels / (3 * threads)).clamp(1, OWN_PANELS);
-    let parts = (2 * threads)
-        .div_ceil(panels)
-        .min(rows.div_ceil(PRODUCT_TASK_ROWS));
+    let parts = (2 * threads).div_ceil(panels);
+    let parts = parts.min(rows.div_ceil(PRODUCT_TASK_ROWS));
     let of_rows = rows.div_ceil(parts).next_multiple_of(PRODUCT_ROWS);
     [of_rows, of_columns * PRODUCT_PANEL]
 }

@@ -113,9 +113,8 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let len = examples * steps * size;
     let mut of_gates = gates.chunks_mut(G * len);
     let mut of_hidden = hidden.unwrap_or_default().chunks_mut(G * len);
-    let mut of_initial = initial
-        .map(|initial| parts_of_states(initial, examples * size))
-        .map(Vec::into_iter);
+    let of_initial = initial.map(|initial| parts_of_states(initial, examples * size));
+    let mut of_initial = of_initial.map(Vec::into_iter);
     let tasks: Vec<_> = inputs
         .tasks()
         .enumerate()
