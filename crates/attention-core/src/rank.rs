@@ -74,7 +74,7 @@ pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Ten
     }
 }
 
-/// Queries, keys and values of one batch: where there is a single example beside more, a view of it for each of them.
+/// Queries, keys and values with the same number of examples: an input with a single example is expanded, as a view.
 pub(crate) fn of_one_batch<const D: usize>(inputs: [Tensor<D>; 3]) -> [Tensor<D>; 3] {
     let batches = inputs.each_ref().map(|input| input.dims()[0]);
     let batch = batches.into_iter().find(|batch| *batch != 1).unwrap_or(1);

@@ -38,7 +38,7 @@ impl Start {
         }
     }
 
-    /// The sum after a step of these weights; `sum` is the start if it `is_first`.
+    /// The sum of all weights after a step with `weights`; before the first step `sum` is the start.
     pub(super) fn sum(self, sum: Tensor<2>, weights: Tensor<2>, is_first: bool) -> Tensor<2> {
         match self {
             Self::Uniform | Self::First if is_first => weights,

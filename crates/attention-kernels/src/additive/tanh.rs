@@ -42,10 +42,10 @@ pub(super) struct Units<'a, E> {
     pub first: usize,
 }
 
-/// From the exponentials as they are, of near elements.
+/// From the exponentials of near elements, which need no bounds.
 pub(super) struct Near;
 
-/// From bounded exponentials; the same of near elements to the bit.
+/// From bounded exponentials; of near elements the same result to the bit.
 pub(super) struct Bounded;
 
 /// From the sum of the elements where that is the [`Evaluation`] of their magnitudes, and as [`Bounded`] elsewhere.

@@ -25,7 +25,7 @@ const HIGHEST_CLIP: f32 = 1e18;
 pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
     pub(super) optimizer: ModuleOptimizer,
-    /// The average of the weights, where the model is that, and its decay.
+    /// The average of the weights and its decay, where the model is this average.
     average: Option<(Trainee<M>, f64)>,
     /// The number of steps refused since the last that was made.
     refused: usize,

@@ -35,10 +35,10 @@
 //!
 //! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
 //! `linear`, `yarn` or `llama3`. Layers share tables, which grow with the texts, also beyond `max_position_embeddings`:
-//! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, by which keys
-//! in a cache would be wrong: models have `dynamic` up to `max_position_embeddings` and `longrope` up to
-//! `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends at this length, by
-//! [`FinishReason::PositionLimit`](crate::FinishReason::PositionLimit), and keeps the tokens so far.
+//! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, and keys in a
+//! cache would then be wrong. So texts of `dynamic` have at most `max_position_embeddings` tokens, and texts of
+//! `longrope` at most `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends
+//! at this length, by [`FinishReason::PositionLimit`](crate::FinishReason::PositionLimit), and keeps the tokens so far.
 //!
 //! # Errors
 //!

@@ -116,8 +116,8 @@ impl PairFile {
         }
     }
 
-    /// The columns of a dictionary that were found in the whole file, as a line for a person with its name. None of
-    /// another format.
+    /// A line for a person that names the file and the columns found in it, if it is a dictionary; `None` for another
+    /// format.
     ///
     /// # Errors
     /// [`Error::PairLine`] for a line that can be read in two ways.

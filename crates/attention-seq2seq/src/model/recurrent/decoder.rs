@@ -171,8 +171,8 @@ impl<A: StatefulAttention> Decoder<A> {
         Candidates::new(&self.output)
     }
 
-    /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`,
-    /// from the features of steps: the logits of all of them are never there at once.
+    /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`, from
+    /// the features of steps. The logits of all steps are never in memory at once.
     pub(crate) fn loss(
         &self,
         features: Vec<Features>,

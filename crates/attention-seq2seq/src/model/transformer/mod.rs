@@ -173,7 +173,7 @@ fn encode<C: ScoringFunction>(
 }
 
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
-    /// The logits of all tokens are never there at once, which matters where a vocabulary is large.
+    /// The logits of all tokens are never in memory at once, which matters where a vocabulary is large.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let rows = self.features(batch);
         let [examples, steps, size] = rows.dims();

@@ -1,4 +1,4 @@
-//! The layout of a pronunciation dictionary, which the file as a whole tells.
+//! The layout of a pronunciation dictionary, found by reading the whole file.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
