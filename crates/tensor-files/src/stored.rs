@@ -28,7 +28,7 @@ impl StoredTensor {
         }
     }
 
-    /// The tensor whose elements these bytes of the file are, row by row.
+    /// The tensor whose elements lie in these bytes of the file, row by row.
     pub(crate) fn in_order(
         element_type: ElementType,
         shape: Vec<u64>,

@@ -97,7 +97,7 @@ pub(super) fn rotary_of(
     Ok(Angles { rotary, limit })
 }
 
-/// The number of features of a head that turn, or else which factors there may be.
+/// The number of features of a head that turn; for a factor that does not fit, the error says which ones would.
 fn partial(fields: &Fields, head_size: usize, factor: f64) -> Result<usize, String> {
     if !PARTIAL.contains(&fields.text("model_type")?) {
         return Err("1, as the family has it".to_string());

@@ -274,7 +274,7 @@ impl SentenceModule {
         })
     }
 
-    /// The layer of vectors of `size` elements, which is then the number of its outputs.
+    /// The layer that takes vectors of `size` elements; `size` then becomes the number of its outputs.
     fn dense(&self, size: &mut usize, device: &Device) -> Result<SentenceDense, ImportError> {
         self.expect_vectors()?;
         let config = self.folder.join(CONFIG);
