@@ -13,7 +13,7 @@ use crate::check::Input;
 /// reach them.
 const DEVIATIONS: f64 = 8.0;
 
-/// The values of a case with dropout, each followed by a one-hot vector of its key; of another case as they are.
+/// The values of a case. With dropout each value is followed by a one-hot vector of its key.
 pub(crate) fn with_identity(case: &Case, values: Input) -> Input {
     if case.dropout == 0.0 {
         return values;

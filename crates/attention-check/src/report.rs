@@ -19,7 +19,7 @@ pub struct SelfCheck {
     pub case: &'static str,
     /// Results or gradients.
     pub direction: Direction,
-    /// The largest error, of the largest element of the same tensor; NaN if something is not finite that should be.
+    /// The largest error, relative to the tensor's largest element; NaN if one that should be finite is not.
     pub error: f64,
     /// The largest error that passes.
     pub tolerance: f64,

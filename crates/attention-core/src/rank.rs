@@ -74,8 +74,8 @@ pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Ten
     }
 }
 
-/// Queries, keys and values with four axes and of one batch: where there is a single example beside more, a view of it
-/// for each of them.
+/// Queries, keys and values with four axes and the same number of examples: an input with a single example is expanded,
+/// as a view.
 pub(crate) fn in_one_batch<const D: usize>(
     queries: Tensor<D>,
     keys: Tensor<D>,

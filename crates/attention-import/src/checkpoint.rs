@@ -64,9 +64,8 @@ impl Checkpoint {
             let place = match places.get(shard) {
                 Some(place) => *place,
                 None => {
-                    let file = TensorFile::open(folder.join(shard));
-                    let file =
-                        file.map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
+                    let file = TensorFile::open(folder.join(shard))
+                        .map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
                     let place = files.len();
                     // Those that the index does not list are there, too.
                     let of_file = file.names().iter();

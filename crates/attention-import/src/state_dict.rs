@@ -77,7 +77,7 @@ impl StateDict {
         })
     }
 
-    /// The same tensors by the names that `rename` makes of theirs, which two may not share.
+    /// The same tensors by the names that `rename` makes of their names; two may not get the same.
     pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
         let checkpoint = self.checkpoint.renamed(rename)?;
         Ok(Self { checkpoint, ..self })

@@ -14,7 +14,7 @@ pub(crate) struct AttendedKeys<E> {
     pub weights: Vec<E>,
     /// The factors by which dropout multiplies the weights.
     pub factors: Vec<E>,
-    /// The same of all keys between the first and the last.
+    /// The factors of all keys between the first and the last.
     row: Vec<E>,
 }
 

@@ -7,20 +7,20 @@ static NEAR_TANH: AtomicBool = AtomicBool::new(true);
 static BOUNDED_TANH: AtomicBool = AtomicBool::new(true);
 static QUOTIENTS: AtomicBool = AtomicBool::new(true);
 
-/// Whether near elements have an evaluation of their own. They do by default; without it, they are evaluated with the
-/// bounds of those farther out, which changes no bit.
+/// Whether near elements have an evaluation of their own, as they have by default. Without it they are bounded as
+/// elements farther out are, which changes no bit.
 pub fn set_near_tanh(has: bool) {
     NEAR_TANH.store(has, Ordering::Relaxed);
 }
 
-/// Whether elements that are not near have an evaluation by bounded exponentials. They do by default; without it, they
+/// Whether elements that are not near are evaluated from bounded exponentials, as they are by default. Without it they
 /// are evaluated from their sums.
 pub fn set_bounded_tanh(has: bool) {
     BOUNDED_TANH.store(has, Ordering::Relaxed);
 }
 
-/// Whether two hidden units share a division where the weights are small. They do by default; without it, each unit
-/// has its own, as where weights are large.
+/// Whether two hidden units share a division where the weights are small, as they do by default. Without it each unit
+/// has a division of its own, as where weights are large.
 pub fn set_quotients(has: bool) {
     QUOTIENTS.store(has, Ordering::Relaxed);
 }

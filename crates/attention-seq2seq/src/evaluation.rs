@@ -368,8 +368,9 @@ fn log_probabilities(
     sources: &[&[String]],
     outputs: &[Hypothesis],
 ) -> Result<Vec<Option<f64>>> {
-    let pairs = sources.iter().zip(outputs);
-    let pairs: Vec<_> = pairs
+    let pairs: Vec<_> = sources
+        .iter()
+        .zip(outputs)
         .map(|(source, output)| (*source, &output.tokens[..]))
         .collect();
     let scores = translator.score_all(&pairs)?.into_iter().zip(outputs);

@@ -1,4 +1,4 @@
-//! Enums whose variants are modules.
+//! Enums whose variants are modules, or the settings of modules.
 
 /// Implements `Module` for an enum of modules: each variant is the module that it holds.
 ///
@@ -56,4 +56,15 @@ macro_rules! module_of_variants {
     };
 }
 
+/// An expression for whichever of two models an enum with these variants holds.
+macro_rules! of_either {
+    ($either:expr, $model:ident => $result:expr) => {
+        match $either {
+            Self::Rnn($model) => $result,
+            Self::Transformer($model) => $result,
+        }
+    };
+}
+
 pub(crate) use module_of_variants;
+pub(crate) use of_either;

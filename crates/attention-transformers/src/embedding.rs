@@ -78,8 +78,8 @@ impl TokenEmbeddingConfig {
                     size.is_multiple_of(2),
                     "{NAME}: size expected to be even, for sines and cosines, got {size}"
                 );
-                let config = PositionalEncodingConfig::new(size);
-                let config = config.with_max_sequence_size(max_positions);
+                let config =
+                    PositionalEncodingConfig::new(size).with_max_sequence_size(max_positions);
                 Some(PositionEmbedding::Sinusoidal(config.init(device)))
             }
             PositionEmbeddingConfig::Unbounded => {
@@ -187,7 +187,7 @@ impl TokenEmbedding {
         self.angle_limit.or_else(of_table)
     }
 
-    /// The rows of texts that go on after the tokens in `cache`. Padding need not be a valid token.
+    /// The rows of texts that begin, or go on after the tokens in `cache`. Padding need not be a valid token.
     ///
     /// # Panics
     /// If a text is longer than the angles of the layers allow, and as [`forward`](Self::forward).
@@ -196,8 +196,10 @@ impl TokenEmbedding {
         tokens: Tensor<2, Int>,
         types: Option<Tensor<2, Int>>,
         rows: NewRows,
-        cache: &KeyValueCache,
+        cache: Option<&KeyValueCache>,
     ) -> Tensor<3> {
+        let none = KeyValueCache::new();
+        let cache = cache.unwrap_or(&none);
         let [batch, num_rows] = tokens.dims();
         let ranges = rows.ranges([batch, num_rows]);
         if let Some(limit) = self.angle_limit {

@@ -2,7 +2,7 @@
 
 use attention_core::padding::{last_tokens, mask_of_tokens};
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, KeyValueCache, NewRows, ScoringFunction};
+use attention_core::{DotProductScore, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
@@ -239,7 +239,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     pub fn encode(&self, tokens: Tensor<2, Int>, rows: NewRows) -> DecoderMemory {
         let shape @ [batch, num_rows] = tokens.dims();
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
-        let embedded = embedding.of_texts(tokens, None, rows, &KeyValueCache::new());
+        let embedded = embedding.of_texts(tokens, None, rows, None);
         let mask = mask_of_tokens(rows, shape, &embedded.device());
         let encoded = match batch * num_rows {
             0 => embedded,
@@ -281,8 +281,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         memory: &DecoderMemory,
     ) -> Tensor<3> {
         let shape @ [batch, num_rows] = tokens.dims();
-        let embedding = &self.embedding;
-        let embedded = embedding.of_texts(tokens, None, rows, &KeyValueCache::new());
+        let embedded = self.embedding.of_texts(tokens, None, rows, None);
         if batch * num_rows == 0 {
             return embedded;
         }
@@ -349,8 +348,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         let EncoderDecoderState { memory, cache } = state;
         cache.check(NAME, self.decoder.layers.len());
         // All layers have seen the same tokens.
-        let none = KeyValueCache::new();
-        let seen = cache.layers.first().unwrap_or(&none);
+        let seen = cache.layers.first();
         let embedded = self.embedding.of_texts(tokens, None, rows, seen);
         let features = self.decoder.forward_cached(embedded, rows, memory, cache);
         self.scaled(features)

@@ -3,7 +3,7 @@
 use attention_core::functional::AttentionOptions;
 use attention_core::padding::{Padding, last_tokens};
 use attention_core::score::DotProductScoreConfig;
-use attention_core::{DotProductScore, KeyValueCache, Mask, NewRows, ScoringFunction};
+use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -156,8 +156,7 @@ impl<S: ScoringFunction> LanguageModel<S> {
     /// # Panics
     /// As [`forward`](Self::forward).
     pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
-        let none = KeyValueCache::new();
-        let embedded = self.embedding.of_texts(tokens, None, rows, &none);
+        let embedded = self.embedding.of_texts(tokens, None, rows, None);
         let [batch, num_rows, _] = embedded.dims();
         let padding = Padding::of_new(rows, &embedded);
         let mask = match rows {
@@ -211,8 +210,7 @@ impl<S: ScoringFunction> LanguageModel<S> {
     ) -> Tensor<3> {
         cache.check("LanguageModel", self.stack.layers.len());
         // All layers have seen the same tokens.
-        let none = KeyValueCache::new();
-        let seen = cache.layers.first().unwrap_or(&none);
+        let seen = cache.layers.first();
         let embedded = self.embedding.of_texts(tokens, None, rows, seen);
         self.stack.forward_cached(embedded, rows, cache)
     }

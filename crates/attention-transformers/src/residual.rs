@@ -37,8 +37,8 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// The rows after a sublayer. If one of rows and output is f32 and the other in half precision, so is their sum
-    /// f32.
+    /// The rows after a sublayer. If either the rows or the output are f32 and the other is in half precision, their
+    /// sum is f32.
     ///
     /// # Shapes
     /// - rows, what the sublayer gets and returns, and result `[batch, rows, size]`

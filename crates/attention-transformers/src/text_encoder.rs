@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use attention_core::padding::{first_tokens, last_tokens, mask_of_tokens};
-use attention_core::{KeyValueCache, Mask, NewRows, ScoringFunction};
+use attention_core::{Mask, NewRows, ScoringFunction};
 use burn::module::Module;
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_fused_layers::harness::wide::{in_wide, wide};
@@ -190,7 +190,7 @@ pub(crate) fn features<S: ScoringFunction>(
     mask: Mask,
 ) -> Tensor<3> {
     let shape @ [batch, num_rows] = tokens.dims();
-    let embedded = embedding.of_texts(tokens, types, rows, &KeyValueCache::new());
+    let embedded = embedding.of_texts(tokens, types, rows, None);
     if batch * num_rows == 0 {
         return embedded;
     }

@@ -42,7 +42,7 @@ impl Operations {
         }
     }
 
-    /// Every one, with those of the crates below.
+    /// Every operation, with the operations of the crates below.
     pub fn all(&'static self) -> Vec<Operation> {
         let own = (0..self.names().count()).map(|index| Operation { of: self, index });
         let below = self.below.map(Self::all).unwrap_or_default();

@@ -29,7 +29,7 @@ const KEPT_SPARE: usize = 3;
 /// Elements beyond a round number that are not rounded up: what aligning the first one to a cache line needs.
 const ODD: usize = 16;
 
-/// Elements of a result, or of what a kernel needs meanwhile. When it is dropped, a later one may have its memory.
+/// Elements of a result, or scratch memory of a kernel. A later buffer may reuse the memory of one that was dropped.
 ///
 /// For each type of elements, kept and live memory together never exceed the peak of live memory. A buffer may be an
 /// eighth longer than its elements need, and half as long again if it was kept.
@@ -38,7 +38,7 @@ pub struct Buffer<E> {
     /// At least `len`.
     elements: Vec<E>,
     len: usize,
-    /// Where the elements go in the end; else they are the allocator's.
+    /// Takes the elements back when the buffer is dropped; without it the allocator gets them.
     keep: Option<fn(Vec<E>)>,
 }
 

@@ -1,5 +1,5 @@
-//! A linear layer to classes with its loss, some rows at a time: the logits of all rows are never there at once, nor
-//! are their probabilities.
+//! A linear layer to classes with its loss, some rows at a time: neither the logits nor the probabilities of all rows
+//! are ever in memory at once.
 //!
 //! The loss is a sum, so that the gradients of logits follow from the logits alone. They are made in the place of
 //! these, and multiplied into the gradients of input and weight before the next rows come.

@@ -53,8 +53,7 @@ impl AttendArgs {
         let sources = texts.map(|text| translator.source_tokens(text));
         let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
         let head = self.head();
-        let attended = sources.iter();
-        let attended = attended.map(|source| translator.attend(source, head));
+        let attended = sources.iter().map(|source| translator.attend(source, head));
         let attended: Vec<Attended> = attended.collect::<Result<_>>()?;
         let drawn: Vec<Drawn> = attended.iter().map(draw).collect::<Result<_>>()?;
         let saved = match &self.output {

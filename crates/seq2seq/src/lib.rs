@@ -1,7 +1,7 @@
 //! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 //!
-//! This is the program as a function, and its command line, of which `examples/shell_files.rs` makes completions and
-//! manual pages. The library for other programs is [`attention_seq2seq`].
+//! This is the program as a function, and its command line; `examples/shell_files.rs` makes completions and manual
+//! pages of it. The library for other programs is [`attention_seq2seq`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -107,7 +107,7 @@ impl Notes {
     }
 }
 
-/// Where the program ends early, too, as when nobody reads its output any more.
+/// Prints the number of further notes, also where the program ends early because nobody reads its output any more.
 impl Drop for Notes {
     fn drop(&mut self) {
         if self.count > self.most {

@@ -55,7 +55,7 @@ impl Archive {
         Ok(Self { zip, root })
     }
 
-    /// Whether there is an entry of this name, the shortest folder of which is then the root.
+    /// Whether there is an entry of this name; its shortest folder is then the root.
     pub(crate) fn find_root(&mut self, name: &str) -> Result<bool, String> {
         let roots = self.names_with_end(name).into_iter();
         let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));

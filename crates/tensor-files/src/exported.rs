@@ -15,8 +15,8 @@ pub(crate) const CONFIG: &str = "data/weights/model_weights_config.json";
 
 /// The parameters and buffers by their names.
 pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
-    let config = serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?);
-    let config: Value = config.unwrap_or_default();
+    let config: Value =
+        serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?).unwrap_or_default();
     let table = config["config"].as_object();
     let table =
         table.ok_or_else(|| format!("expected `{CONFIG}` with a table `config` in JSON"))?;

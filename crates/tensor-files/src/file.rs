@@ -69,8 +69,8 @@ impl TensorFile {
     /// # Errors
     /// If there is none, or it cannot be read.
     pub fn find(&self, name: &str) -> Result<StoredTensor, Error> {
-        let found = (self.tensors.find)(name);
-        let found = found.unwrap_or_else(|| Err("no tensor has this name".to_string()));
+        let found =
+            (self.tensors.find)(name).unwrap_or_else(|| Err("no tensor has this name".to_string()));
         let mut tensor = found.map_err(Error)?;
         tensor.file = self.id;
         Ok(tensor)

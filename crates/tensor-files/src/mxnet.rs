@@ -35,7 +35,7 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     Ok(Tensors::of(arrays.into_iter().collect()))
 }
 
-/// The next array. It is an error here where nothing behind it could be found.
+/// The next array. One whose end is not known is an error of the whole file.
 fn array(input: &mut Input<BufReader<&File>>) -> Result<FoundTensor, String> {
     let (start, storage) = (input.number(4)?, input.number(4)?);
     if !ARRAYS.contains(&start) || storage != 0 {

@@ -13,16 +13,16 @@ use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
 
-/// The module of the classes of tensors of which each rank has a part.
+/// The module of classes of sharded tensors: each rank has a part.
 const DISTRIBUTED: &str = "torch.distributed";
 
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
-/// The most values that are looked at: what is shared is looked at again under each name.
+/// The most values that are visited: a shared value is visited again under each name.
 const MAX_VISITS: usize = 1 << 23;
 
-/// The tables of a `torch.nn.Module`, whose state dict is what they hold.
+/// The tables of a `torch.nn.Module`; their content is its state dict.
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
 /// A storage of a pickle, by its persistent id.
@@ -348,7 +348,7 @@ fn unreadable(got: &str) -> String {
     )
 }
 
-/// Bytes of an element of a storage's class, of those that cannot be read, too.
+/// Bytes of an element of a storage's class, also of a class that cannot be read.
 pub(crate) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
     if let Ok(dtype) = ElementType::of(class) {
         return Some(dtype.size());

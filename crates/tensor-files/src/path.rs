@@ -1,9 +1,9 @@
-//! Names of what lies in maps or groups that lie in each other.
+//! Names of values in nested maps or groups.
 
-/// The most bytes of all names: what is shared has a name for each place.
+/// The most bytes of all names: a shared value has a name for each place.
 const MAX_BYTES: usize = 1 << 26;
 
-/// The name of what is visited, of the names of all that it lies in.
+/// The name of the value that is visited, after the names of all maps or groups around it.
 #[derive(Default)]
 pub(crate) struct Path {
     pub(crate) name: String,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::input::Input;
 use crate::machine::Machine;
 
-/// A value: a small one as it is, another by its place among the objects, so that what is named twice is there once.
+/// A value: a small one as it is, another by its place among the objects, which holds a shared one once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),

@@ -28,7 +28,7 @@ impl StoredTensor {
         }
     }
 
-    /// The tensor whose elements these bytes of the file are, row by row.
+    /// The tensor whose elements lie in these bytes of the file, row by row.
     pub(crate) fn in_order(
         element_type: ElementType,
         shape: Vec<u64>,
@@ -65,7 +65,7 @@ impl StoredTensor {
     /// The `len` indices from `start` of the first axis. Nothing else will be read.
     ///
     /// # Panics
-    /// If the first axis has fewer, or there is none.
+    /// If the first axis has fewer indices, or the tensor has no axis.
     pub fn narrow(mut self, start: usize, len: usize) -> Self {
         self.layout = self.layout.narrow(start, len);
         self

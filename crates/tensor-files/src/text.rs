@@ -1,6 +1,6 @@
 //! Texts of a file in messages.
 
-/// The longest text of a file that an error tells.
+/// The most characters of a text that an error quotes.
 const SHOWN: usize = 100;
 
 /// A text of a file as a part of a line: escaped, and cut off where it is long.

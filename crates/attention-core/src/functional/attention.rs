@@ -94,7 +94,7 @@ pub fn dot_product_attention_steps<const D: usize>(
     steps(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// The score of a call; its scale is by default that of the queries' size.
+/// The score of a call; its scale follows by default from the queries' size.
 fn dot_product<const D: usize>(queries: &Tensor<D>, options: &AttentionOptions) -> FusedScore {
     let size = queries.dims()[D - 1];
     FusedScore::DotProduct {

@@ -16,6 +16,7 @@ impl fmt::Display for Mask {
             intervals,
             segments,
             flags,
+            ..
         } = self.parts();
         let mut parts = Vec::new();
         parts.extend(

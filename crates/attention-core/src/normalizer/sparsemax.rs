@@ -47,8 +47,7 @@ impl Support {
         let ones = shifted.ones_like();
         let mut support = Self::of(shifted.clone().lower_equal_elem(-1.0), &ones);
         for _ in 0..steps(shifted.dims()[3], shifted.dtype()) {
-            let threshold = support.threshold(shifted.clone());
-            let threshold = threshold.expand(shifted.dims());
+            let threshold = support.threshold(shifted.clone()).expand(shifted.dims());
             support = Self::of(shifted.clone().lower_equal(threshold), &ones);
         }
         support

@@ -120,7 +120,7 @@ operations! {
 
     constants {
         /// The keys as the kernel of additive [`attention`](Self::attention) reads them, once for many calls.
-        /// Gradients go to the keys, not to this. Without a kernel they stay as they are.
+        /// Gradients go to the keys, not to the result. Without a kernel the result is the keys as they are.
         fn pack_additive_keys(PackAdditiveKeysInputs) definition pack_additive_keys::composed,
             paths [] by PackAdditiveKeysInputs::operation;
             cpu pack_additive_keys::cpu;

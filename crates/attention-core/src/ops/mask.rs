@@ -57,7 +57,7 @@ pub enum DeviceMask<B: Backend> {
 }
 
 impl<B: Backend> ResolvedMask<B> {
-    /// A mask of what there is, `[start, end]` and flags, on a device.
+    /// A mask on a device, of the intervals `[start, end]`, the flags or both.
     pub fn on_device(intervals: Option<[IntTensor<B>; 2]>, keep: Option<BoolTensor<B>>) -> Self {
         let mask = match (intervals, keep) {
             (None, None) => return Self::None,
@@ -82,7 +82,7 @@ impl<B: Backend> ResolvedMask<B> {
         }
     }
 
-    /// The same mask on a backend with the same integers and flags.
+    /// The same mask on a backend whose tensors of integers and flags are the same.
     pub(super) fn on<A: WithIndicesOf<B>>(self) -> ResolvedMask<A> {
         match self {
             Self::None => ResolvedMask::None,

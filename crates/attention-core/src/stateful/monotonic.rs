@@ -201,8 +201,8 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         })
     }
 
-    /// A step to the first key, from that of the step before on, whose probability is at least 1/2: its weight is 1,
-    /// and there are no gradients but those of the values. After soft steps, the weights so far are carried on.
+    /// A step to the first key whose probability is at least 1/2, searched from the key of the step before on: its
+    /// weight is 1, and only values have gradients. After soft steps, the weights so far are carried on.
     ///
     /// Shapes and panics as for [`StatefulAttention::step_with_weights`].
     pub fn step_hard(

@@ -1,4 +1,4 @@
-//! The weights that a first step takes for those of the step before.
+//! The weights that a first step takes as the weights of the step before.
 
 use burn::config::Config;
 use burn::tensor::Tensor;
@@ -8,8 +8,8 @@ use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 
 /// The weights that the first step of a [`LocationAttention`](super::LocationAttention) or a
-/// [`CoverageAttention`](super::CoverageAttention) takes for those of the step before and for their sum. The papers do
-/// not say, and a wrong first step shifts every later one.
+/// [`CoverageAttention`](super::CoverageAttention) takes as the weights of the step before and as the sum of all. The
+/// papers do not say, and a wrong first step shifts every later one.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum Start {
     /// Zeros: implementations of Tacotron 2, See et al. 2017.
@@ -38,7 +38,7 @@ impl Start {
         }
     }
 
-    /// The sum after a step of these weights; `sum` is the start if it `is_first`.
+    /// The sum of all weights after a step with `weights`; before the first step `sum` is the start.
     pub(super) fn sum(self, sum: Tensor<2>, weights: Tensor<2>, is_first: bool) -> Tensor<2> {
         match self {
             Self::Uniform | Self::First if is_first => weights,

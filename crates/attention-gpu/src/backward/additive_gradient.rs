@@ -64,7 +64,7 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
         to: &mut [f32],
         to_rows: RowsAt,
         to_weight: &mut [f32],
-        weight_row: usize,
+        weight_rows: RowsAt,
         stage: &mut Stage,
     ) {
         let tiling = comptime!(self.tiling);
@@ -99,7 +99,7 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
                     self.is_first,
                     count,
                 );
-                let index = (weight_row + group) * size + column;
+                let index = weight_rows.first + group * size + column;
                 if self.is_first {
                     to_weight[index] = sums[count];
                 } else {

@@ -3,17 +3,19 @@
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
+use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
+use cubecl::client::Client;
 use cubecl::prelude::*;
 
-use crate::backward::score_gradients::{Upstream, score_gradients};
+use crate::backward::score_gradients::{ScoreGradients, Upstream, UpstreamLaunch};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
 use crate::forward::splits::Splits;
 use crate::host::mask::MASKED;
 use crate::host::tensors::{cube_count, element_type};
-use crate::tile::operands::{Operands, Sizes};
-use crate::tile::score_tile::{Stage, needs_direct_tanh};
-use crate::tile::{KeyTile, QueryTile, uniform};
+use crate::tile::operands::{Operands, OperandsLaunch, Sizes};
+use crate::tile::tiling::Tiling;
+use crate::tile::{CubePlace, KeyTile, QueryTile};
 
 /// Examples and heads of a bias; each is for one or for all of the scores.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -30,14 +32,23 @@ impl BiasGroups {
         sizes.batch / self.batch * (sizes.heads / self.heads)
     }
 
-    /// The example of a member.
-    pub(crate) fn batch_of(&self, batch: usize, member: usize, sizes: Sizes) -> usize {
-        batch + member / (sizes.heads / self.heads)
+    /// A tile of queries of a member.
+    pub(crate) fn query_tile(
+        &self,
+        place: CubePlace,
+        member: usize,
+        tile: usize,
+        sizes: Sizes,
+        #[comptime] tiling: Tiling,
+    ) -> QueryTile {
+        let heads = sizes.heads / self.heads;
+        let batch = place.batch + member / heads;
+        QueryTile::new(batch, place.head + member % heads, tile, sizes, tiling)
     }
 
-    /// The head of a member.
-    pub(crate) fn head_of(&self, head: usize, member: usize, sizes: Sizes) -> usize {
-        head + member % (sizes.heads / self.heads)
+    /// Index of a bias's example and head in a result that has them once for each split.
+    pub(crate) fn row_of_split(&self, place: CubePlace) -> usize {
+        (place.split * self.batch + place.batch) * self.heads + place.head
     }
 }
 
@@ -57,56 +68,36 @@ fn backward_bias<F: Float>(
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
     let members = groups.members(sizes);
-    let split = CUBE_POS / (groups.batch * groups.heads * query_tiles * key_tiles);
-    if split * split_members >= members {
+    let place = CubePlace::new(groups.batch, groups.heads, query_tiles * key_tiles);
+    if place.split * split_members >= members {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let first_key = CUBE_POS % key_tiles * comptime!(tiling.key_tile());
-    let tile = CUBE_POS / key_tiles % query_tiles;
-    let of_head = CUBE_POS / key_tiles / query_tiles % groups.heads;
-    let of_batch = CUBE_POS / key_tiles / query_tiles / groups.heads % groups.batch;
+    let first_key = place.tile % key_tiles * comptime!(tiling.key_tile());
+    let tile = place.tile / key_tiles;
 
-    let mut stage = Stage::new(tiling);
-    let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
+    let mut scores = ScoreGradients::new(tiling);
     let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
     #[unroll]
     for pair in 0..comptime!(tiling.pairs()) {
         sums[pair] = 0.0f32;
     }
-    for member in split * split_members..min(members, (split + 1) * split_members) {
-        let batch = groups.batch_of(of_batch, member, sizes);
-        let head = groups.head_of(of_head, member, sizes);
-        let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+    for member in place.split * split_members..min(members, (place.split + 1) * split_members) {
+        let query_tile = groups.query_tile(place, member, tile, sizes, tiling);
+        let batch = query_tile.batch;
         let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
-        let start = uniform(operands.mask.tile_start(batch, tile), &mut flag);
-        let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
-        if start < first_key + key_tile.valid && end > first_key {
-            let query_rows = query_tile.queries::<F>(operands);
-            let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
-            score_gradients::<F>(
-                &mut weights,
-                &mut gradients,
-                &mut slopes,
-                &mut stage,
-                operands,
-                upstream,
-                query_tile,
-                key_tile,
-                is_direct,
-            );
+        if scores.is_attended::<F>(operands, batch, tile, key_tile) {
+            let is_direct = scores.needs_direct_tanh::<F>(operands, query_tile);
+            scores.compute::<F>(operands, upstream, query_tile, key_tile, is_direct);
             #[unroll]
             for pair in 0..comptime!(tiling.pairs()) {
-                let gradient = gradients[pair];
+                let gradient = scores.gradients[pair];
                 sums[pair] += select(gradient == MASKED, 0.0f32, gradient);
             }
         }
     }
 
-    let rows = ((split * groups.batch + of_batch) * groups.heads + of_head) * sizes.queries;
+    let rows = groups.row_of_split(place) * sizes.queries;
     #[unroll]
     for row in 0..tiling.rows {
         let group = unit / tiling.key_groups * tiling.rows;
@@ -122,6 +113,20 @@ fn backward_bias<F: Float>(
     }
 }
 
+/// How a kernel is launched that sums the gradients of a bias.
+type BiasKernel<F> = fn(
+    &Client,
+    CubeCount,
+    CubeDim,
+    AddressType,
+    OperandsLaunch<F>,
+    UpstreamLaunch<F>,
+    BufferArg,
+    BiasGroupsLaunch,
+    usize,
+    ElemType,
+);
+
 impl Backward {
     /// Adds the gradient of a bias of pairs, in f32, if it is wanted. The pass over keys makes the gradient of a bias
     /// of keys.
@@ -133,20 +138,34 @@ impl Backward {
         if !self.wanted.bias || inputs.modifiers.has_key_bias() {
             return;
         }
-        let [batch, heads, queries, keys] = bias.shape().dims();
-        let [of_batch, of_heads, _, _] = inputs.queries.shape().dims();
+        let [_, _, queries, keys] = bias.shape().dims();
         let tiling = inputs.tiling();
-        let client = &inputs.queries.client;
         let tiles = queries.div_ceil(tiling.query_tile()) * keys.div_ceil(tiling.key_tile());
+        gradients.bias = Some(self.gradient_of_bias(bias, tiles, 1, backward_bias::launch));
+    }
+
+    /// The gradient of a bias, in f32, by a kernel that has `tiles` cubes for each example and head of the bias. A cube
+    /// goes through `steps` steps of each member, or a split of all these steps.
+    pub(crate) fn gradient_of_bias<F: Float>(
+        &self,
+        bias: &CubeTensor,
+        tiles: usize,
+        steps: usize,
+        launch: BiasKernel<F>,
+    ) -> CubeTensor {
+        let inputs = &self.inputs;
+        let [batch, heads, _, _] = bias.shape().dims();
+        let [of_batch, of_heads, _, _] = inputs.queries.shape().dims();
+        let client = &inputs.queries.client;
         let cubes = batch * heads * tiles;
-        let members = of_batch / batch * (of_heads / heads);
-        let elements = batch * heads * queries * keys;
-        let splits = Splits::new(cubes, members, elements);
+        let steps = of_batch / batch * (of_heads / heads) * steps;
+        let elements = bias.shape().num_elements();
+        let splits = Splits::new(cubes, steps, elements);
         let to_bias = inputs.empty([splits.count, elements]);
-        backward_bias::launch(
+        launch(
             client,
             cube_count(client, cubes * splits.count),
-            CubeDim::new_1d(tiling.units() as u32),
+            CubeDim::new_1d(inputs.tiling().units() as u32),
             inputs.address_type(&[&self.gradient, &to_bias]),
             inputs.operands(),
             self.upstream(),
@@ -155,7 +174,6 @@ impl Backward {
             splits.tiles,
             element_type(inputs.queries.dtype()),
         );
-        let sum = sum_of_rows(to_bias);
-        gradients.bias = Some(CubeBackend::float_reshape(sum, bias.shape()));
+        CubeBackend::float_reshape(sum_of_rows(to_bias), bias.shape())
     }
 }

@@ -7,15 +7,14 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use crate::backward::additive_gradient::AdditiveTile;
-use crate::backward::score_gradients::{GradientOf, Upstream, score_gradients};
+use crate::backward::score_gradients::{GradientOf, ScoreGradients, Upstream};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
 use crate::forward::splits::Splits;
 use crate::host::mask::MASKED;
 use crate::host::tensors::{cube_count, element_type};
 use crate::tile::operands::{Operands, ScoreKind};
 use crate::tile::rows::{Rows, RowsAt};
-use crate::tile::score_tile::{Stage, needs_direct_tanh};
-use crate::tile::{KeyTile, QueryTile, add_transposed_products, shared_index, uniform};
+use crate::tile::{CubePlace, KeyTile, QueryTile, add_transposed_products, share, write_zeros};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_keys<F: Float>(
@@ -36,69 +35,35 @@ fn backward_keys<F: Float>(
     let sizes = operands.sizes;
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let split = CUBE_POS / (sizes.batch * sizes.key_heads * key_tiles);
-    if split * split_tiles >= query_tiles {
+    let place = CubePlace::new(sizes.batch, sizes.key_heads, key_tiles);
+    if place.split * split_tiles >= query_tiles {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let first_key = CUBE_POS % key_tiles * comptime!(tiling.key_tile());
-    let key_head = CUBE_POS / key_tiles % sizes.key_heads;
-    let batch = CUBE_POS / key_tiles / sizes.key_heads % sizes.batch;
-    let key_tile = KeyTile::new(batch, key_head, first_key, sizes, tiling);
-    let to_row = split * sizes.batch * sizes.key_heads * sizes.keys + key_tile.row;
-    let to_key_rows = RowsAt {
-        first: to_row * sizes.size,
-        valid: key_tile.valid,
-        size: sizes.size,
-    };
-    let to_value_rows = RowsAt {
-        first: to_row * sizes.value_size,
-        valid: key_tile.valid,
-        size: sizes.value_size,
-    };
+    let first_key = place.tile * comptime!(tiling.key_tile());
+    let key_tile = KeyTile::new(place.batch, place.head, first_key, sizes, tiling);
+    let to_row = key_tile.row_of_split(place.split, sizes);
+    let to_key_rows = RowsAt::new(to_row, key_tile.valid, sizes.size);
+    let to_value_rows = RowsAt::new(to_row, key_tile.valid, sizes.value_size);
 
-    let mut stage = Stage::new(tiling);
+    let mut scores = ScoreGradients::new(tiling);
     let mut pairs = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
-    let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
     let group = sizes.heads / sizes.key_heads;
-    let end_tile = min(query_tiles, (split + 1) * split_tiles);
+    let end_tile = min(query_tiles, (place.split + 1) * split_tiles);
     // As in the forward pass, no flag.
     let mut tiles_done = 0u32.runtime();
     for n in 0..group {
-        let head = key_head * group + n;
+        let head = place.head * group + n;
         let mut of_bias = 0.0f32;
-        for tile in split * split_tiles..end_tile {
-            let start = uniform(operands.mask.tile_start(batch, tile), &mut flag);
-            let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
-            if start < first_key + key_tile.valid && end > first_key {
+        for tile in place.split * split_tiles..end_tile {
+            if scores.is_attended::<F>(operands, place.batch, tile, key_tile) {
                 let is_first = tiles_done == 0u32;
-                let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-                let query_rows = query_tile.queries::<F>(operands);
-                // As the forward pass chose: its statistics are of the same scores.
-                let is_direct =
-                    needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
-                score_gradients::<F>(
-                    &mut weights,
-                    &mut gradients,
-                    &mut slopes,
-                    &mut stage,
-                    operands,
-                    upstream,
-                    query_tile,
-                    key_tile,
-                    is_direct,
-                );
+                let query_tile = QueryTile::new(place.batch, head, tile, sizes, tiling);
+                let is_direct = scores.needs_direct_tanh::<F>(operands, query_tile);
+                scores.compute::<F>(operands, upstream, query_tile, key_tile, is_direct);
                 match comptime!(upstream.of) {
                     GradientOf::Context => {
-                        sync_cube();
-                        #[unroll]
-                        for pair in 0..comptime!(tiling.pairs()) {
-                            pairs[shared_index(pair, tiling)] = weights[pair];
-                        }
-                        sync_cube();
+                        share(&mut pairs, &scores.weights, tiling);
                         add_transposed_products::<F>(
                             to_values,
                             to_value_rows,
@@ -111,17 +76,10 @@ fn backward_keys<F: Float>(
                     }
                     GradientOf::Scores => {}
                 }
-                let modifiers = &operands.modifiers;
-                let count = comptime!(tiling.pairs());
                 if comptime!(!sums_bias) {
-                    modifiers.uncap_gradients(&mut gradients, &slopes, count);
+                    scores.uncap::<F>(operands);
                 }
-                sync_cube();
-                #[unroll]
-                for pair in 0..comptime!(tiling.pairs()) {
-                    pairs[shared_index(pair, tiling)] = gradients[pair];
-                }
-                sync_cube();
+                share(&mut pairs, &scores.gradients, tiling);
                 if comptime!(sums_bias) {
                     if unit < key_tile.valid {
                         for row in 0..query_tile.valid {
@@ -130,14 +88,9 @@ fn backward_keys<F: Float>(
                         }
                     }
                     // A bias is added after the cap.
-                    if comptime!(modifiers.soft_cap.is_some()) {
-                        modifiers.uncap_gradients(&mut gradients, &slopes, count);
-                        sync_cube();
-                        #[unroll]
-                        for pair in 0..comptime!(tiling.pairs()) {
-                            pairs[shared_index(pair, tiling)] = gradients[pair];
-                        }
-                        sync_cube();
+                    if comptime!(operands.modifiers.soft_cap.is_some()) {
+                        scores.uncap::<F>(operands);
+                        share(&mut pairs, &scores.gradients, tiling);
                     }
                 }
                 match comptime!(operands.kind) {
@@ -145,7 +98,7 @@ fn backward_keys<F: Float>(
                         to_keys,
                         to_key_rows,
                         &pairs,
-                        query_rows,
+                        query_tile.queries::<F>(operands),
                         sizes.scale,
                         is_first,
                         tiling,
@@ -154,7 +107,7 @@ fn backward_keys<F: Float>(
                         let tile = AdditiveTile::<F>::new(
                             operands, query_tile, key_tile, &pairs, is_direct, is_first,
                         );
-                        tile.add_to_keys(to_keys, to_key_rows, &mut stage);
+                        tile.add_to_keys(to_keys, to_key_rows, &mut scores.stage);
                     }
                 }
                 tiles_done += 1u32;
@@ -162,7 +115,7 @@ fn backward_keys<F: Float>(
         }
         if comptime!(sums_bias) {
             if unit < key_tile.valid {
-                let row = (split * sizes.batch + batch) * sizes.heads + head;
+                let row = (place.split * sizes.batch + place.batch) * sizes.heads + head;
                 to_bias[row * sizes.keys + first_key + unit] = of_bias;
             }
         }
@@ -170,19 +123,9 @@ fn backward_keys<F: Float>(
 
     if tiles_done == 0u32 {
         // No query.
-        let mut index = unit;
-        while index < key_tile.valid * sizes.size {
-            to_keys[to_key_rows.first + index] = 0.0f32;
-            index += comptime!(tiling.units());
-        }
+        write_zeros(to_keys, to_key_rows, 0usize, tiling);
         match comptime!(upstream.of) {
-            GradientOf::Context => {
-                let mut index = unit;
-                while index < key_tile.valid * sizes.value_size {
-                    to_values[to_value_rows.first + index] = 0.0f32;
-                    index += comptime!(tiling.units());
-                }
-            }
+            GradientOf::Context => write_zeros(to_values, to_value_rows, 0usize, tiling),
             GradientOf::Scores => {}
         }
     }

@@ -27,19 +27,19 @@ use crate::tile::tiling::Tiling;
 /// takes a pass of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whether the gradient of the queries.
+    /// Whether to compute the gradient of the queries.
     pub queries: bool,
-    /// Whether the gradient of the keys.
+    /// Whether to compute the gradient of the keys.
     pub keys: bool,
-    /// Whether the gradient of the values, if there are any.
+    /// Whether to compute the gradient of the values, if there are any.
     pub values: bool,
-    /// Whether the gradient of the score's weight, if there is one.
+    /// Whether to compute the gradient of the score's weight, if there is one.
     pub weight: bool,
-    /// Whether the gradient of the bias, if there is one.
+    /// Whether to compute the gradient of the bias, if there is one.
     pub bias: bool,
-    /// Whether the gradient of the relative bias, if there is one.
+    /// Whether to compute the gradient of the relative bias, if there is one.
     pub relative_bias: bool,
-    /// Whether the gradient of the sinks, if there are any.
+    /// Whether to compute the gradient of the sinks, if there are any.
     pub sinks: bool,
 }
 

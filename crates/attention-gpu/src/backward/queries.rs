@@ -7,14 +7,13 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use crate::backward::additive_gradient::AdditiveTile;
-use crate::backward::score_gradients::{Upstream, score_gradients};
+use crate::backward::score_gradients::{ScoreGradients, Upstream};
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
 use crate::forward::splits::Splits;
 use crate::host::tensors::{cube_count, element_type};
 use crate::tile::operands::{Operands, ScoreKind};
 use crate::tile::rows::RowsAt;
-use crate::tile::score_tile::{Stage, needs_direct_tanh};
-use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, shared_index};
+use crate::tile::{CubePlace, KeyRange, KeyTile, QueryTile, add_products, share, write_zeros};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_queries<F: Float>(
@@ -31,68 +30,39 @@ fn backward_queries<F: Float>(
     let tiling = comptime!(operands.tiling);
     let sizes = operands.sizes;
     let tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let split = CUBE_POS / (sizes.batch * sizes.heads * tiles);
-    if split * split_keys >= sizes.keys {
+    let place = CubePlace::new(sizes.batch, sizes.heads, tiles);
+    if place.split * split_keys >= sizes.keys {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let tile = CUBE_POS % tiles;
-    let head = CUBE_POS / tiles % sizes.heads;
-    let batch = CUBE_POS / tiles / sizes.heads % sizes.batch;
-    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-    let query_rows = query_tile.queries::<F>(operands);
-    let to_row = split * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
-    let to_rows = RowsAt {
-        first: to_row * sizes.size,
-        valid: query_tile.valid,
-        size: sizes.size,
-    };
-    let weight_row = CUBE_POS * comptime!(tiling.gradient_groups());
+    let query_tile = QueryTile::new(place.batch, place.head, place.tile, sizes, tiling);
+    let to_row = query_tile.row_of_split(place.split, sizes);
+    let to_rows = RowsAt::new(to_row, query_tile.valid, sizes.size);
+    let groups = comptime!(tiling.gradient_groups());
+    let weight_rows = RowsAt::new(CUBE_POS * groups, groups, sizes.size);
 
-    let mut stage = Stage::new(tiling);
+    let mut scores = ScoreGradients::new(tiling);
     let mut pairs = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
     let mut ones = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile()));
-    let mut flag = Shared::<[u32]>::new_slice(1usize);
     if unit < comptime!(tiling.query_tile()) {
         ones[unit] = 1.0f32;
     }
-    let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
-
-    let range = KeyRange::new::<F>(operands, batch, tile, split, split_keys, &mut flag);
+    let is_direct = scores.needs_direct_tanh::<F>(operands, query_tile);
+    let range = KeyRange::new::<F>(operands, place, split_keys, &mut scores.flag);
     let mut first_key = range.start;
-    let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
     while first_key < range.end {
         // As in the forward pass, no flag.
         let is_first = first_key == range.start;
-        let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
-        let key_rows = key_tile.keys::<F>(operands);
-        score_gradients::<F>(
-            &mut weights,
-            &mut gradients,
-            &mut slopes,
-            &mut stage,
-            operands,
-            upstream,
-            query_tile,
-            key_tile,
-            is_direct,
-        );
-        let modifiers = &operands.modifiers;
-        modifiers.uncap_gradients(&mut gradients, &slopes, comptime!(tiling.pairs()));
-        sync_cube();
-        #[unroll]
-        for pair in 0..comptime!(tiling.pairs()) {
-            pairs[shared_index(pair, tiling)] = gradients[pair];
-        }
-        sync_cube();
+        let key_tile = KeyTile::new(place.batch, query_tile.key_head, first_key, sizes, tiling);
+        scores.compute::<F>(operands, upstream, query_tile, key_tile, is_direct);
+        scores.uncap::<F>(operands);
+        share(&mut pairs, &scores.gradients, tiling);
         match comptime!(operands.kind) {
             ScoreKind::Dot => add_products::<F>(
                 to_queries,
                 to_rows,
                 &pairs,
-                key_rows,
+                key_tile.keys::<F>(operands),
                 sizes.scale,
                 &ones,
                 is_first,
@@ -102,7 +72,13 @@ fn backward_queries<F: Float>(
                 let tile = AdditiveTile::<F>::new(
                     operands, query_tile, key_tile, &pairs, is_direct, is_first,
                 );
-                tile.add_to_queries(to_queries, to_rows, to_weight, weight_row, &mut stage);
+                tile.add_to_queries(
+                    to_queries,
+                    to_rows,
+                    to_weight,
+                    weight_rows,
+                    &mut scores.stage,
+                );
             }
         }
         first_key += comptime!(tiling.key_tile());
@@ -110,11 +86,7 @@ fn backward_queries<F: Float>(
 
     if first_key == range.start {
         // No key.
-        let mut index = unit;
-        while index < query_tile.valid * sizes.size {
-            to_queries[to_rows.first + index] = 0.0f32;
-            index += comptime!(tiling.units());
-        }
+        write_zeros(to_queries, to_rows, 0usize, tiling);
     }
     match comptime!(operands.kind) {
         ScoreKind::Dot => {}
@@ -125,11 +97,7 @@ fn backward_queries<F: Float>(
             } else {
                 query_tile.valid.div_ceil(comptime!(tiling.gradient_rows()))
             };
-            let mut index = groups * sizes.size + unit;
-            while index < comptime!(tiling.gradient_groups()) * sizes.size {
-                to_weight[weight_row * sizes.size + index] = 0.0f32;
-                index += comptime!(tiling.units());
-            }
+            write_zeros(to_weight, weight_rows, groups * sizes.size, tiling);
         }
     }
 }

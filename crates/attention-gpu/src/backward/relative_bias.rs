@@ -3,20 +3,16 @@
 //! or a split of these.
 
 use burn_backend::TensorMetadata;
-use burn_backend::ops::FloatTensorOps;
-use burn_cubecl::{CubeBackend, cubecl};
+use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::backward::bias::{BiasGroups, BiasGroupsLaunch};
-use crate::backward::score_gradients::{Upstream, score_gradients};
-use crate::backward::{AttentionGradients, Backward, sum_of_rows};
-use crate::forward::splits::Splits;
+use crate::backward::bias::BiasGroups;
+use crate::backward::score_gradients::{ScoreGradients, Upstream};
+use crate::backward::{AttentionGradients, Backward};
 use crate::host::mask::MASKED;
-use crate::host::tensors::{cube_count, element_type};
 use crate::tile::operands::Operands;
-use crate::tile::score_tile::{Stage, needs_direct_tanh};
 use crate::tile::tiling::{Tiling, unrolled};
-use crate::tile::{KeyTile, QueryTile, shared_index, uniform};
+use crate::tile::{CubePlace, KeyTile, share};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_relative_bias<F: Float>(
@@ -36,29 +32,21 @@ fn backward_relative_bias<F: Float>(
     let blocks = distances.div_ceil(comptime!(tiling.distances()));
     // Tiles of all members.
     let tiles = groups.members(sizes) * query_tiles;
-    let split = CUBE_POS / (groups.batch * groups.heads * blocks);
-    if split * split_tiles >= tiles {
+    let place = CubePlace::new(groups.batch, groups.heads, blocks);
+    if place.split * split_tiles >= tiles {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let first_distance = CUBE_POS % blocks * comptime!(tiling.distances());
-    let of_head = CUBE_POS / blocks % groups.heads;
-    let of_batch = CUBE_POS / blocks / groups.heads % groups.batch;
+    let first_distance = place.tile * comptime!(tiling.distances());
 
-    let mut stage = Stage::new(tiling);
+    let mut scores = ScoreGradients::new(tiling);
     let mut pairs = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
-    let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
-    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
     // Each unit sums one distance.
     let mut sum = 0.0f32;
-    for n in split * split_tiles..min(tiles, (split + 1) * split_tiles) {
-        let member = n / query_tiles;
+    for n in place.split * split_tiles..min(tiles, (place.split + 1) * split_tiles) {
         let tile = n % query_tiles;
-        let batch = groups.batch_of(of_batch, member, sizes);
-        let head = groups.head_of(of_head, member, sizes);
-        let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+        let query_tile = groups.query_tile(place, n / query_tiles, tile, sizes, tiling);
+        let batch = query_tile.batch;
         // The key at the first distance from the first query is `after - before`. Below 0, that many columns before the
         // first key are missing.
         let after = first_distance + query_tile.first;
@@ -67,29 +55,10 @@ fn backward_relative_bias<F: Float>(
         let missing = max(after, before) - after;
         if first_key < sizes.keys && missing < comptime!(tiling.key_tile()) {
             let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
-            let start = uniform(operands.mask.tile_start(batch, tile), &mut flag);
-            let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
-            if start < first_key + key_tile.valid && end > first_key {
-                let query_rows = query_tile.queries::<F>(operands);
-                let is_direct =
-                    needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
-                score_gradients::<F>(
-                    &mut weights,
-                    &mut gradients,
-                    &mut slopes,
-                    &mut stage,
-                    operands,
-                    upstream,
-                    query_tile,
-                    key_tile,
-                    is_direct,
-                );
-                sync_cube();
-                #[unroll]
-                for pair in 0..comptime!(tiling.pairs()) {
-                    pairs[shared_index(pair, tiling)] = gradients[pair];
-                }
-                sync_cube();
+            if scores.is_attended::<F>(operands, batch, tile, key_tile) {
+                let is_direct = scores.needs_direct_tanh::<F>(operands, query_tile);
+                scores.compute::<F>(operands, upstream, query_tile, key_tile, is_direct);
+                share(&mut pairs, &scores.gradients, tiling);
                 if unit < comptime!(tiling.distances()) {
                     sum += sum_of_diagonal(&pairs, unit, missing, tiling);
                 }
@@ -99,8 +68,7 @@ fn backward_relative_bias<F: Float>(
 
     let distance = first_distance + unit;
     if unit < comptime!(tiling.distances()) && distance < distances {
-        let row = (split * groups.batch + of_batch) * groups.heads + of_head;
-        to_bias[row * distances + distance] = sum;
+        to_bias[groups.row_of_split(place) * distances + distance] = sum;
     }
 }
 
@@ -140,29 +108,12 @@ impl Backward {
         if !self.wanted.relative_bias {
             return;
         }
-        let [batch, heads, _, distances] = bias.shape().dims();
-        let [of_batch, of_heads, queries, _] = inputs.queries.shape().dims();
         let tiling = inputs.tiling();
-        let client = &inputs.queries.client;
-        let cubes = batch * heads * distances.div_ceil(tiling.distances());
-        let members = of_batch / batch * (of_heads / heads);
-        let elements = batch * heads * distances;
-        let tiles = members * queries.div_ceil(tiling.query_tile());
-        let splits = Splits::new(cubes, tiles, elements);
-        let to_bias = inputs.empty([splits.count, elements]);
-        backward_relative_bias::launch(
-            client,
-            cube_count(client, cubes * splits.count),
-            CubeDim::new_1d(tiling.units() as u32),
-            inputs.address_type(&[&self.gradient, &to_bias]),
-            inputs.operands(),
-            self.upstream(),
-            to_bias.clone().into_buffer_arg(),
-            BiasGroupsLaunch::new(batch, heads),
-            splits.tiles,
-            element_type(inputs.queries.dtype()),
-        );
-        let sum = sum_of_rows(to_bias);
-        gradients.relative_bias = Some(CubeBackend::float_reshape(sum, bias.shape()));
+        let [_, _, _, distances] = bias.shape().dims();
+        let [_, _, queries, _] = inputs.queries.shape().dims();
+        let cubes = distances.div_ceil(tiling.distances());
+        let tiles = queries.div_ceil(tiling.query_tile());
+        let launch = backward_relative_bias::launch;
+        gradients.relative_bias = Some(self.gradient_of_bias(bias, cubes, tiles, launch));
     }
 }

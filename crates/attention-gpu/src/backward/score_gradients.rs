@@ -11,8 +11,9 @@ use crate::host::mask::MASKED;
 use crate::tile::math::exp;
 use crate::tile::operands::{Operands, ScoreKind};
 use crate::tile::rows::Rows;
-use crate::tile::score_tile::{Stage, add_scores};
-use crate::tile::{KeyTile, QueryTile, mask_scores};
+use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
+use crate::tile::tiling::Tiling;
+use crate::tile::{KeyTile, QueryTile, mask_scores, uniform};
 
 /// Result whose gradient a backward pass starts from.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -59,90 +60,154 @@ impl<F: Float> Upstream<F> {
     }
 }
 
-/// Computes, for the pairs of this unit, the weights after dropout and the gradients of the scores; [`MASKED`] where
-/// masked. If scores are capped, these are the gradients of capped scores, and `slopes` the derivative of the cap.
+/// Gradients of the scores of one tile after another, each unit its pairs.
+#[derive(CubeType)]
+pub(crate) struct ScoreGradients {
+    /// Weights after dropout; [`MASKED`] where masked.
+    pub(crate) weights: Array<f32>,
+    /// Gradients of the scores, of capped ones if they are capped; [`MASKED`] where masked.
+    pub(crate) gradients: Array<f32>,
+    /// The derivative of the cap.
+    slopes: Array<f32>,
+    pub(crate) stage: Stage,
+    /// A number for all units.
+    pub(crate) flag: Shared<[u32]>,
+}
+
 #[cube]
-pub(crate) fn score_gradients<F: Float>(
-    weights: &mut Array<f32>,
-    gradients: &mut Array<f32>,
-    slopes: &mut Array<f32>,
-    stage: &mut Stage,
-    operands: &Operands<F>,
-    upstream: &Upstream<F>,
-    query_tile: QueryTile,
-    key_tile: KeyTile,
-    is_direct: bool,
-) {
-    let tiling = comptime!(operands.tiling);
-    let sizes = operands.sizes;
-    let unit = UNIT_POS as usize;
-    #[unroll]
-    for pair in 0..comptime!(tiling.pairs()) {
-        weights[pair] = 0.0f32;
-        gradients[pair] = 0.0f32;
-    }
-    match comptime!(upstream.of) {
-        GradientOf::Context => {
-            add_scores::<F>(
-                weights,
-                stage,
-                query_tile.queries::<F>(operands),
-                key_tile.keys::<F>(operands),
-                &operands.weight,
-                is_direct,
-                operands.kind,
-                tiling,
-            );
-            let no_weight = ComptimeOption::new_None();
-            add_scores::<F>(
-                gradients,
-                stage,
-                Rows::<F>::new(&upstream.gradient, query_tile.rows(sizes.value_size)),
-                key_tile.values::<F>(operands),
-                &no_weight,
-                false,
-                ScoreKind::Dot,
-                tiling,
-            );
+impl ScoreGradients {
+    pub(crate) fn new(#[comptime] tiling: Tiling) -> ScoreGradients {
+        ScoreGradients {
+            weights: Array::new(comptime!(tiling.pairs())),
+            gradients: Array::new(comptime!(tiling.pairs())),
+            slopes: Array::new(comptime!(tiling.pairs())),
+            stage: Stage::new(tiling),
+            flag: Shared::new_slice(1usize),
         }
-        GradientOf::Scores => {}
     }
-    let modifiers = &operands.modifiers;
-    modifiers.cap_scores(weights, slopes, sizes.scale, comptime!(tiling.pairs()));
-    mask_scores::<F>(weights, query_tile, key_tile, operands);
-    #[unroll]
-    for row in 0..tiling.rows {
-        let tile_row = unit / tiling.key_groups * tiling.rows + row;
-        // Beyond the queries all is masked.
-        let tile_row = min(tile_row, query_tile.valid - 1);
+
+    /// Whether a query of `tile` attends to a key of `key_tile`. Has barriers.
+    pub(crate) fn is_attended<F: Float>(
+        &mut self,
+        operands: &Operands<F>,
+        batch: usize,
+        tile: usize,
+        key_tile: KeyTile,
+    ) -> bool {
+        let (mask, keys) = (&operands.mask, operands.sizes.keys);
+        let start = uniform(mask.tile_start(batch, tile), &mut self.flag);
+        let end = uniform(mask.tile_end(batch, tile, keys), &mut self.flag);
+        start < key_tile.first + key_tile.valid && end > key_tile.first
+    }
+
+    /// Whether the scores of a tile of queries take `tanh` of each sum, as the forward pass chose: its statistics are
+    /// of the same scores. Has barriers.
+    pub(crate) fn needs_direct_tanh<F: Float>(
+        &mut self,
+        operands: &Operands<F>,
+        query_tile: QueryTile,
+    ) -> bool {
+        needs_direct_tanh::<F>(
+            query_tile.queries::<F>(operands),
+            &mut self.flag,
+            operands.kind,
+            comptime!(operands.tiling),
+        )
+    }
+
+    /// From gradients of capped scores to gradients of the scores.
+    pub(crate) fn uncap<F: Float>(&mut self, operands: &Operands<F>) {
+        let modifiers = &operands.modifiers;
+        let count = comptime!(operands.tiling.pairs());
+        modifiers.uncap_gradients(&mut self.gradients, &self.slopes, count);
+    }
+
+    /// Computes the weights and the gradients of a tile. Has barriers.
+    pub(crate) fn compute<F: Float>(
+        &mut self,
+        operands: &Operands<F>,
+        upstream: &Upstream<F>,
+        query_tile: QueryTile,
+        key_tile: KeyTile,
+        is_direct: bool,
+    ) {
+        let tiling = comptime!(operands.tiling);
+        let sizes = operands.sizes;
+        let unit = UNIT_POS as usize;
         #[unroll]
-        for key in 0..tiling.keys {
-            let column = key_tile.first + key * tiling.key_groups + unit % tiling.key_groups;
-            let pair = comptime!(row * tiling.keys + key);
-            if weights[pair] <= MASKED {
-                // It may be minus infinity.
-                weights[pair] = MASKED;
-                gradients[pair] = MASKED;
-            } else {
-                match comptime!(upstream.of) {
-                    GradientOf::Context => {
-                        let row = query_tile.row + tile_row;
-                        let weight =
-                            exp(weights[pair] - upstream.maximum(row)) * upstream.reciprocal(row);
-                        let at = WeightIndex {
-                            batch: query_tile.batch as u32,
-                            head: query_tile.head as u32,
-                            query: (query_tile.first + tile_row) as u32,
-                            key: column as u32,
-                        };
-                        let factor = operands.dropout.factor(&at);
-                        let difference = fma(factor, gradients[pair], -upstream.delta(row));
-                        gradients[pair] = weight * difference;
-                        weights[pair] = weight * factor;
-                    }
-                    GradientOf::Scores => {
-                        let index = (query_tile.row + tile_row) * sizes.keys + column;
-                        gradients[pair] = f32::cast_from(upstream.gradient[index]);
+        for pair in 0..comptime!(tiling.pairs()) {
+            self.weights[pair] = 0.0f32;
+            self.gradients[pair] = 0.0f32;
+        }
+        match comptime!(upstream.of) {
+            GradientOf::Context => {
+                add_scores::<F>(
+                    &mut self.weights,
+                    &mut self.stage,
+                    query_tile.queries::<F>(operands),
+                    key_tile.keys::<F>(operands),
+                    &operands.weight,
+                    is_direct,
+                    operands.kind,
+                    tiling,
+                );
+                let no_weight = ComptimeOption::new_None();
+                add_scores::<F>(
+                    &mut self.gradients,
+                    &mut self.stage,
+                    Rows::<F>::new(&upstream.gradient, query_tile.rows(sizes.value_size)),
+                    key_tile.values::<F>(operands),
+                    &no_weight,
+                    false,
+                    ScoreKind::Dot,
+                    tiling,
+                );
+            }
+            GradientOf::Scores => {}
+        }
+        let modifiers = &operands.modifiers;
+        modifiers.cap_scores(
+            &mut self.weights,
+            &mut self.slopes,
+            sizes.scale,
+            comptime!(tiling.pairs()),
+        );
+        mask_scores::<F>(&mut self.weights, query_tile, key_tile, operands);
+        #[unroll]
+        for row in 0..tiling.rows {
+            let tile_row = unit / tiling.key_groups * tiling.rows + row;
+            // Beyond the queries all is masked.
+            let tile_row = min(tile_row, query_tile.valid - 1);
+            #[unroll]
+            for key in 0..tiling.keys {
+                let column = key_tile.first + key * tiling.key_groups + unit % tiling.key_groups;
+                let pair = comptime!(row * tiling.keys + key);
+                if self.weights[pair] <= MASKED {
+                    // It may be minus infinity.
+                    self.weights[pair] = MASKED;
+                    self.gradients[pair] = MASKED;
+                } else {
+                    match comptime!(upstream.of) {
+                        GradientOf::Context => {
+                            let row = query_tile.row + tile_row;
+                            let weight = exp(self.weights[pair] - upstream.maximum(row))
+                                * upstream.reciprocal(row);
+                            let at = WeightIndex {
+                                batch: query_tile.batch as u32,
+                                head: query_tile.head as u32,
+                                query: (query_tile.first + tile_row) as u32,
+                                key: column as u32,
+                            };
+                            let factor = operands.dropout.factor(&at);
+                            let difference =
+                                fma(factor, self.gradients[pair], -upstream.delta(row));
+                            self.gradients[pair] = weight * difference;
+                            self.weights[pair] = weight * factor;
+                        }
+                        GradientOf::Scores => {
+                            let index = (query_tile.row + tile_row) * sizes.keys + column;
+                            self.gradients[pair] = f32::cast_from(upstream.gradient[index]);
+                        }
                     }
                 }
             }

@@ -25,7 +25,9 @@ use crate::tile::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use crate::tile::operands::Operands;
 use crate::tile::rows::RowsAt;
 use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
-use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, mask_scores, shared_index};
+use crate::tile::{
+    CubePlace, KeyRange, KeyTile, QueryTile, add_products, mask_scores, shared_index,
+};
 
 #[cube(launch, address_type = "dynamic")]
 pub(crate) fn forward<F: Float>(
@@ -45,21 +47,14 @@ pub(crate) fn forward<F: Float>(
     let tiling = comptime!(operands.tiling);
     let sizes = operands.sizes;
     let tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let split = CUBE_POS / (sizes.batch * sizes.heads * tiles);
-    if split * split_keys >= sizes.keys {
+    let place = CubePlace::new(sizes.batch, sizes.heads, tiles);
+    if place.split * split_keys >= sizes.keys {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let tile = CUBE_POS % tiles;
-    let head = CUBE_POS / tiles % sizes.heads;
-    let batch = CUBE_POS / tiles / sizes.heads % sizes.batch;
-    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-    let to_row = split * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
-    let context_rows = RowsAt {
-        first: to_row * sizes.value_size,
-        valid: query_tile.valid,
-        size: sizes.value_size,
-    };
+    let query_tile = QueryTile::new(place.batch, place.head, place.tile, sizes, tiling);
+    let to_row = query_tile.row_of_split(place.split, sizes);
+    let context_rows = RowsAt::new(to_row, query_tile.valid, sizes.value_size);
     let query_rows = query_tile.queries::<F>(operands);
 
     let mut stage = Stage::new(tiling);
@@ -83,8 +78,8 @@ pub(crate) fn forward<F: Float>(
     match sinks {
         ComptimeOption::Some(sinks) => {
             // A key of the first split, without a value.
-            if split == 0 {
-                let sink = sinks[head];
+            if place.split == 0 {
+                let sink = sinks[place.head];
                 maximum = greater(sink, maximum);
                 if lane == 0 {
                     sum = exp(sink - maximum);
@@ -94,12 +89,12 @@ pub(crate) fn forward<F: Float>(
         ComptimeOption::None => {}
     }
 
-    let range = KeyRange::new::<F>(operands, batch, tile, split, split_keys, &mut flag);
+    let range = KeyRange::new::<F>(operands, place, split_keys, &mut flag);
     let mut first_key = range.start;
     while first_key < range.end {
         // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
         let is_first = first_key == range.start;
-        let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
+        let key_tile = KeyTile::new(place.batch, query_tile.key_head, first_key, sizes, tiling);
         let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
         add_scores::<F>(
             &mut sums,
@@ -158,8 +153,8 @@ pub(crate) fn forward<F: Float>(
                 error += error_of_sum(sum, weight, next);
                 sum = next;
                 let at = WeightIndex {
-                    batch: batch as u32,
-                    head: head as u32,
+                    batch: place.batch as u32,
+                    head: place.head as u32,
                     query: (query_tile.first + row) as u32,
                     key: (first_key + key) as u32,
                 };

@@ -11,7 +11,7 @@ use crate::host::mask::MASKED;
 use crate::host::tensors::{cube_count, element_type};
 use crate::tile::operands::Operands;
 use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
-use crate::tile::{KeyTile, QueryTile, mask_scores};
+use crate::tile::{CubePlace, KeyTile, QueryTile, mask_scores};
 
 #[cube(launch, address_type = "dynamic")]
 fn all_scores<F: Float>(operands: &Operands<F>, to: &mut [f32], #[define(F)] _dtype: ElemType) {
@@ -19,16 +19,15 @@ fn all_scores<F: Float>(operands: &Operands<F>, to: &mut [f32], #[define(F)] _dt
     let sizes = operands.sizes;
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
-    if CUBE_POS >= sizes.batch * sizes.heads * query_tiles * key_tiles {
+    let place = CubePlace::new(sizes.batch, sizes.heads, query_tiles * key_tiles);
+    if place.split > 0 {
         terminate!();
     }
     let unit = UNIT_POS as usize;
-    let first_key = CUBE_POS % key_tiles * comptime!(tiling.key_tile());
-    let tile = CUBE_POS / key_tiles % query_tiles;
-    let head = CUBE_POS / key_tiles / query_tiles % sizes.heads;
-    let batch = CUBE_POS / key_tiles / query_tiles / sizes.heads;
-    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-    let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
+    let first_key = place.tile % key_tiles * comptime!(tiling.key_tile());
+    let tile = place.tile / key_tiles;
+    let query_tile = QueryTile::new(place.batch, place.head, tile, sizes, tiling);
+    let key_tile = KeyTile::new(place.batch, query_tile.key_head, first_key, sizes, tiling);
 
     let mut stage = Stage::new(tiling);
     let mut flag = Shared::<[u32]>::new_slice(1usize);

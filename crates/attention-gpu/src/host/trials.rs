@@ -34,7 +34,7 @@ impl Tuner {
     /// The fastest candidate for the calls of a key on a device, which tries them by `trial` where it does not know.
     /// `None` if nothing was measured, or the trial failed.
     ///
-    /// Where it could measure none, CubeCL may name a candidate that refused.
+    /// Where no candidate could be measured, CubeCL may name one that refused.
     pub(crate) fn fastest<T, C>(
         &self,
         (client, device): (&Client, &CubeDevice),

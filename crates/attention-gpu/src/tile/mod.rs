@@ -17,6 +17,28 @@ use crate::tile::operands::{Operands, Sizes};
 use crate::tile::rows::{Rows, RowsAt};
 use crate::tile::tiling::{Tiling, UNROLLED, unrolled};
 
+/// Place of a cube, whose position counts `[splits, batch, heads, tiles]`.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(crate) struct CubePlace {
+    pub(crate) split: usize,
+    pub(crate) batch: usize,
+    pub(crate) head: usize,
+    pub(crate) tile: usize,
+}
+
+#[cube]
+impl CubePlace {
+    pub(crate) fn new(batch: usize, heads: usize, tiles: usize) -> CubePlace {
+        CubePlace {
+            split: CUBE_POS / (batch * heads * tiles),
+            batch: CUBE_POS / tiles / heads % batch,
+            head: CUBE_POS / tiles % heads,
+            tile: CUBE_POS % tiles,
+        }
+    }
+}
+
 /// Queries of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
@@ -55,11 +77,12 @@ impl QueryTile {
 
     /// Their rows in a tensor with `size` elements for each.
     pub(crate) fn rows(&self, size: usize) -> RowsAt {
-        RowsAt {
-            first: self.row * size,
-            valid: self.valid,
-            size,
-        }
+        RowsAt::new(self.row, self.valid, size)
+    }
+
+    /// Index of the first one in a result that has all queries once for each split.
+    pub(crate) fn row_of_split(&self, split: usize, sizes: Sizes) -> usize {
+        split * sizes.batch * sizes.heads * sizes.queries + self.row
     }
 
     pub(crate) fn queries<'a, F: Float>(&self, operands: &'a Operands<F>) -> Rows<'a, F> {
@@ -97,11 +120,12 @@ impl KeyTile {
 
     /// Their rows in a tensor with `size` elements for each.
     pub(crate) fn rows(&self, size: usize) -> RowsAt {
-        RowsAt {
-            first: self.row * size,
-            valid: self.valid,
-            size,
-        }
+        RowsAt::new(self.row, self.valid, size)
+    }
+
+    /// Index of the first one in a result that has all keys once for each split.
+    pub(crate) fn row_of_split(&self, split: usize, sizes: Sizes) -> usize {
+        split * sizes.batch * sizes.key_heads * sizes.keys + self.row
     }
 
     pub(crate) fn keys<'a, F: Float>(&self, operands: &'a Operands<F>) -> Rows<'a, F> {
@@ -127,19 +151,20 @@ impl KeyRange {
     /// keys. Has barriers.
     pub(crate) fn new<F: Float>(
         operands: &Operands<F>,
-        batch: usize,
-        tile: usize,
-        split: usize,
+        place: CubePlace,
         split_keys: usize,
         slot: &mut Shared<[u32]>,
     ) -> KeyRange {
         let key_tile = comptime!(operands.tiling.key_tile());
         let mask = &operands.mask;
-        let end = uniform(mask.tile_end(batch, tile, operands.sizes.keys), slot);
-        let start = uniform(mask.tile_start(batch, tile), slot);
+        let end = uniform(
+            mask.tile_end(place.batch, place.tile, operands.sizes.keys),
+            slot,
+        );
+        let start = uniform(mask.tile_start(place.batch, place.tile), slot);
         KeyRange {
-            start: max(start - start % key_tile, split * split_keys),
-            end: min(end, (split + 1) * split_keys),
+            start: max(start - start % key_tile, place.split * split_keys),
+            end: min(end, (place.split + 1) * split_keys),
         }
     }
 }
@@ -188,6 +213,17 @@ pub(crate) fn mask_scores<F: Float>(
             }
         }
     }
+}
+
+/// Writes the pairs of all units to a tile in shared memory. Has barriers before and after.
+#[cube]
+pub(crate) fn share(tile: &mut Shared<[f32]>, pairs: &Array<f32>, #[comptime] tiling: Tiling) {
+    sync_cube();
+    #[unroll]
+    for pair in 0..comptime!(tiling.pairs()) {
+        tile[shared_index(pair, tiling)] = pairs[pair];
+    }
+    sync_cube();
 }
 
 /// Index of a pair of this unit in a tile in shared memory.
@@ -321,6 +357,16 @@ pub(crate) fn add_transposed_products<F: Float>(
             );
             column += tiling.key_groups;
         }
+    }
+}
+
+/// Writes 0 to the rows of a tile from element `first` on, by all units.
+#[cube]
+pub(crate) fn write_zeros(to: &mut [f32], rows: RowsAt, first: usize, #[comptime] tiling: Tiling) {
+    let mut index = first + UNIT_POS as usize;
+    while index < rows.valid * rows.size {
+        to[rows.first + index] = 0.0f32;
+        index += comptime!(tiling.units());
     }
 }
 

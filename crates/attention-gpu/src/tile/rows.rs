@@ -15,6 +15,18 @@ pub(crate) struct RowsAt {
     pub(crate) size: usize,
 }
 
+#[cube]
+impl RowsAt {
+    /// `valid` rows of `size` elements, from one whose index is `row`.
+    pub(crate) fn new(row: usize, valid: usize, size: usize) -> RowsAt {
+        RowsAt {
+            first: row * size,
+            valid,
+            size,
+        }
+    }
+}
+
 /// Rows of a tile, to read.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]

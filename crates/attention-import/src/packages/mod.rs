@@ -86,9 +86,9 @@ const fn package<A>(
     }
 }
 
-/// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` one inside the tanh, of which there may be
-/// several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates of
-/// a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
+/// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` is a bias inside the tanh, where there may
+/// be several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates
+/// of a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip] // a list
 enum Role {

@@ -193,7 +193,7 @@ impl Parts {
         WithOutput { attention, output }
     }
 
-    /// The rows of the layer behind the context, those of the two sizes.
+    /// The two blocks of rows, of the two sizes, of the layer behind the context.
     pub(super) fn output_parts(&self, letters: [char; 2]) -> [Tensor<2>; 2] {
         let weight = self.tensor(Role::Output);
         let [first, second] = letters.map(|letter| self.sizes.of(letter));
@@ -222,8 +222,8 @@ impl Parts {
     pub(super) fn recurrent(&self, kind: CellKind, order: &[usize]) -> Recurrent {
         let layers = self.tensors.iter().map(|(_, layer, _)| layer + 1);
         let [input_size, size] = ['I', 'H'].map(|letter| self.sizes.of(letter));
-        let config = RecurrentConfig::new(kind, input_size, size);
-        let config = config.with_layers(layers.max().unwrap_or(1));
+        let config =
+            RecurrentConfig::new(kind, input_size, size).with_layers(layers.max().unwrap_or(1));
         let mut recurrent = config.init(&self.device);
         for (index, layer) in recurrent.layers.iter_mut().enumerate() {
             let gates = |role| self.gates(role, index, order);
@@ -239,7 +239,7 @@ impl Parts {
         recurrent
     }
 
-    /// The gates of a layer in `order`, of which a file has one tensor or several.
+    /// The gates of a layer in `order`; a file has them in one tensor or in several.
     fn gates(&self, role: Role, layer: usize, order: &[usize]) -> Option<Tensor<2>> {
         let parts: Vec<_> = self.of(role, layer).collect();
         let [rows, _] = parts.first()?.dims();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(super) struct Sizes(BTreeMap<char, usize>);
 
 impl Sizes {
-    /// Sizes of which no more is known than a number of heads, if that.
+    /// Sizes, where at most a number of heads is known.
     pub(super) fn of_heads(num_heads: Option<usize>) -> Self {
         Self(num_heads.map(|number| ('N', number)).into_iter().collect())
     }

@@ -100,7 +100,7 @@ impl<E: Real> UnitWeights<E> {
     }
 }
 
-/// Whether the norm is [large](LARGE_NORM), of weights up to `largest`. One that is not finite is not.
+/// Whether the norm is [large](LARGE_NORM), of weights up to `largest`. A norm that is not finite is not large.
 fn are_large<E: Real>(weight: &[E], largest: E) -> bool {
     let largest = largest.to_f64();
     // Seldom true of weights that are as they were initialised.

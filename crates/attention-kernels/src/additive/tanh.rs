@@ -23,12 +23,15 @@ pub(super) trait Tanh {
     fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V;
 
     /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` says where the elements themselves are.
+    #[inline(always)]
     fn negative_tanh<'a, E: Real, S: Simd<E>>(
         simd: S,
         half_query: S::V,
         key: S::V,
-        units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V;
+        _units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        Self::negative_tanh_of_near(simd, half_query, key)
+    }
 }
 
 /// Where a vector of units of a query and a key is.
@@ -39,10 +42,10 @@ pub(super) struct Units<'a, E> {
     pub first: usize,
 }
 
-/// From the exponentials as they are, of near elements.
+/// From the exponentials of near elements, which need no bounds.
 pub(super) struct Near;
 
-/// From bounded exponentials; the same of near elements to the bit.
+/// From bounded exponentials; of near elements the same result to the bit.
 pub(super) struct Bounded;
 
 /// From the sum of the elements where that is the [`Evaluation`] of their magnitudes, and as [`Bounded`] elsewhere.
@@ -61,16 +64,6 @@ impl Tanh for Near {
     fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
         let half = simd.splat(E::from_f64(0.5));
         simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
-    }
-
-    #[inline(always)]
-    fn negative_tanh<'a, E: Real, S: Simd<E>>(
-        simd: S,
-        half_query: S::V,
-        key: S::V,
-        _units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V {
-        Self::negative_tanh_of_near(simd, half_query, key)
     }
 }
 
@@ -95,16 +88,6 @@ impl Tanh for Bounded {
         let near = simd.mul(near_key, are_near(simd, half_query, 0.5));
         let take = simd.less(simd.zero(), near);
         simd.select(take, simd.reciprocal_less_one(x), precise)
-    }
-
-    #[inline(always)]
-    fn negative_tanh<'a, E: Real, S: Simd<E>>(
-        simd: S,
-        half_query: S::V,
-        key: S::V,
-        _units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V {
-        Self::negative_tanh_of_near(simd, half_query, key)
     }
 }
 

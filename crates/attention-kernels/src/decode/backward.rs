@@ -29,8 +29,8 @@ pub(crate) fn backward<E: Real, T: RowScore<E>>(
     let slices = parts_of_wanted(gradients.queries, count)
         .into_iter()
         .zip(gradients.keys_and_values.split(count));
-    let sums = slices.enumerate();
-    let sums = sums.map(|(index, (queries, keys_and_values))| Sums {
+    let of_heads = slices.enumerate();
+    let sums = of_heads.map(|(index, (queries, keys_and_values))| Sums {
         key: HeadIndex::nth(index, heads.key_heads),
         queries,
         keys_and_values,

@@ -63,10 +63,12 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let [.., value_size] = attention.values.shape();
     let chunks = chunks(&sizes);
-    let query_gradient = gradients.queries;
-    let mut query_gradient = query_gradient.map(|to| PartialSums::new(to, chunks.len()));
-    let query_gradients = query_gradient.as_mut();
-    let mut query_gradients = query_gradients.map(|sums| sums.split(heads.key_count()).into_iter());
+    let mut query_gradient = gradients
+        .queries
+        .map(|to| PartialSums::new(to, chunks.len()));
+    let mut query_gradients = query_gradient
+        .as_mut()
+        .map(|sums| sums.split(heads.key_count()).into_iter());
     let scratches = Pool::default();
     let count = heads.key_count() * chunks.len();
     let mut tasks = Vec::with_capacity(count);

@@ -84,7 +84,7 @@ impl<E: Real> PackedRows<E> {
 }
 
 /// Rows transposed into panels: element `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the
-/// panel width of the level. What the last panel lacks in rows is left undefined.
+/// panel width of the level. Rows that the last panel lacks are left undefined.
 #[derive(Debug, Default)]
 pub(crate) struct Panels<E> {
     data: Buffer<E>,

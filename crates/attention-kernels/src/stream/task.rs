@@ -293,8 +293,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         );
     }
 
-    /// Adds what the weights of a tile give the values from the `first` of the packed ones on; `attended` are the keys
-    /// that each query attends to whose gradient is not finite.
+    /// Adds the products of a tile's weights and the context gradients to the gradients of the values, from the packed
+    /// value `first` on; `attended` has the keys of each query whose context gradient is not finite.
     #[inline(always)]
     fn sum_value_gradient<S: Simd<E>>(
         &mut self,

@@ -268,9 +268,10 @@ mod tests {
             let [rows, columns, queries, keys] = shape;
             for length in [1, 12, 90] {
                 let text = "w".repeat(length);
-                let grid = HeatmapGrid::new(vec![0.5; shape.iter().product()], shape).unwrap();
-                let grid = grid.with_titles(vec![text.as_str(); columns]).unwrap();
-                let grid = grid
+                let grid = HeatmapGrid::new(vec![0.5; shape.iter().product()], shape)
+                    .unwrap()
+                    .with_titles(vec![text.as_str(); columns])
+                    .unwrap()
                     .with_query_labels(vec![text.as_str(); queries])
                     .unwrap();
                 let grid = grid.with_key_labels(vec![text.as_str(); keys]).unwrap();

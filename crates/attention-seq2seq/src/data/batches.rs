@@ -51,8 +51,8 @@ impl Batches {
         for pool in order.chunks_mut(Self::POOL.saturating_mul(self.batch_size)) {
             pool.sort_by_key(|&index| self.examples.lens(index as usize));
         }
-        let batches = order.chunks(self.batch_size).map(<[u32]>::to_vec);
-        let mut batches: Vec<Vec<u32>> = batches.collect();
+        let mut batches: Vec<Vec<u32>> =
+            order.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
         batches.shuffle(random);
         batches
     }

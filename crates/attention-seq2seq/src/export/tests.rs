@@ -118,8 +118,9 @@ fn attentions_of_d2l_and_pytorch_are_those_that_are_imported() {
     for kind in [AttentionKind::Additive, AttentionKind::Sparse] {
         let model = recurrent(kind, &config);
         let file = file_of(&model);
-        let loaded = d2l::pytorch::ADDITIVE.load(file.path(), prefix, &device);
-        let loaded = loaded.unwrap();
+        let loaded = d2l::pytorch::ADDITIVE
+            .load(file.path(), prefix, &device)
+            .unwrap();
         assert_same(&loaded, &model.decoder.attention);
     }
     let model = recurrent(AttentionKind::Heads, &config);

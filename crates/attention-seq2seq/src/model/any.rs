@@ -9,7 +9,7 @@ use super::{AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqMode
 use crate::attention::{AnyAttention, AnyScore};
 use crate::data::batch::{Batch, Source};
 use crate::error::{Error, Result};
-use crate::variants::module_of_variants;
+use crate::variants::{module_of_variants, of_either};
 
 /// Either of the models that [`ModelKind`] names. Its parameters have the names of that model's own.
 #[derive(Clone, Debug)]
@@ -80,10 +80,7 @@ impl AnyModel {
 
     /// Whether the end of a source is one of the keys.
     pub(crate) fn attends_to_end(&self) -> bool {
-        match self {
-            Self::Rnn(_) => false,
-            Self::Transformer(_) => true,
-        }
+        matches!(self, Self::Transformer(_))
     }
 
     /// The number of layers that attend to the source, and the number of heads of each. A recurrent model has one
@@ -108,8 +105,7 @@ impl AnyModel {
 
 /// The elements of weights, one tensor after the other.
 fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
-    let weights = weights.into_iter();
-    let weights = weights.map(|it| it.try_into_vec_as::<f32>());
+    let weights = weights.into_iter().map(|it| it.try_into_vec_as::<f32>());
     weights
         .flat_map(|it| it.expect("weights are floats"))
         .collect()
@@ -117,17 +113,11 @@ fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
 
 impl Seq2SeqModel for AnyModel {
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
-        match self {
-            Self::Rnn(model) => model.loss(batch, label_smoothing),
-            Self::Transformer(model) => model.loss(batch, label_smoothing),
-        }
+        of_either!(self, model => model.loss(batch, label_smoothing))
     }
 
     fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
-        match self {
-            Self::Rnn(model) => model.weights_of(source, tokens, ended),
-            Self::Transformer(model) => model.weights_of(source, tokens, ended),
-        }
+        of_either!(self, model => model.weights_of(source, tokens, ended))
     }
 
     fn decoding<'a>(
@@ -136,9 +126,6 @@ impl Seq2SeqModel for AnyModel {
         max_len: usize,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        match self {
-            Self::Rnn(model) => model.decoding(source, max_len, with_weights),
-            Self::Transformer(model) => model.decoding(source, max_len, with_weights),
-        }
+        of_either!(self, model => model.decoding(source, max_len, with_weights))
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Seq2SeqConfig, TransformerConfig};
 use crate::error::Result;
+use crate::variants::of_either;
 
 /// The name of a model that the program trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,33 +46,21 @@ impl ModelConfig {
 
     /// The number of source tokens.
     pub fn source_vocab_size(&self) -> usize {
-        match self {
-            Self::Rnn(config) => config.source_vocab_size,
-            Self::Transformer(config) => config.source_vocab_size,
-        }
+        of_either!(self, config => config.source_vocab_size)
     }
 
     /// The number of target tokens.
     pub fn target_vocab_size(&self) -> usize {
-        match self {
-            Self::Rnn(config) => config.target_vocab_size,
-            Self::Transformer(config) => config.target_vocab_size,
-        }
+        of_either!(self, config => config.target_vocab_size)
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        match self {
-            Self::Rnn(config) => config.check(),
-            Self::Transformer(config) => config.check(),
-        }
+        of_either!(self, config => config.check())
     }
 
     /// The number of parameters without the attention score's.
     pub(crate) fn parameters(&self) -> f64 {
-        match self {
-            Self::Rnn(config) => config.parameters(),
-            Self::Transformer(config) => config.parameters(),
-        }
+        of_either!(self, config => config.parameters())
     }
 }
 
@@ -121,8 +110,9 @@ mod tests {
         let saved = r#"{"kind": "rnn", "source_vocab_size": 13, "target_vocab_size": 11, "embedding_size": 32,
             "hidden_size": 128, "layers": 1, "bidirectional": true, "dropout": 0.2, "cell": "Lstm"}"#;
         let read: ModelConfig = serde_json::from_str(saved).unwrap();
-        let config = Seq2SeqConfig::new(13, 11).with_dropout(0.2);
-        let config = config.with_cell(burn_fused_layers::recurrent::CellKind::Lstm);
+        let config = Seq2SeqConfig::new(13, 11)
+            .with_dropout(0.2)
+            .with_cell(burn_fused_layers::recurrent::CellKind::Lstm);
         assert_eq!(read, ModelConfig::Rnn(config));
     }
 

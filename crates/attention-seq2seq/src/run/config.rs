@@ -127,7 +127,7 @@ impl RunConfig {
     /// A model of these settings, with new random parameters.
     ///
     /// # Panics
-    /// Where [`check`](Self::check) reports an error in the settings of the model or the attention.
+    /// If [`check`](Self::check) reports an error in the settings of the model or the attention.
     pub fn init_model(&self, device: &Device) -> AnyModel {
         match &self.model {
             ModelConfig::Rnn(model) => {

@@ -239,8 +239,7 @@ impl RunDir {
 
     /// The vocabularies in a manifest.
     pub(crate) fn vocabs_of(&self, manifest: &Manifest, model: &ModelConfig) -> Result<Vocabs> {
-        let vocabs = manifest.vocabs.clone();
-        let vocabs = vocabs.ok_or_else(|| self.no_settings())?;
+        let vocabs = manifest.vocabs.clone().ok_or_else(|| self.no_settings())?;
         for (side, found, expected) in [
             ("source", vocabs.source.len(), model.source_vocab_size()),
             ("target", vocabs.target.len(), model.target_vocab_size()),
@@ -329,9 +328,9 @@ impl RunDir {
     /// The content of the file of the model after an epoch.
     pub(crate) fn read_model(&self, manifest: &Manifest, epoch: usize) -> Result<Vec<u8>> {
         let path = Part::Model.file(&self.path, epoch);
-        let checkpoint = manifest.checkpoint(epoch);
-        let checkpoint =
-            checkpoint.ok_or_else(|| Error::unusable(&path, format!("{NAME} does not name it")))?;
+        let checkpoint = manifest
+            .checkpoint(epoch)
+            .ok_or_else(|| Error::unusable(&path, format!("{NAME} does not name it")))?;
         read_part(&path, &checkpoint.model)
     }
 

@@ -105,7 +105,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((open.dev(), open.ino()) == (found.dev(), found.ino()))
 }
 
-/// As far as a system without numbers of files tells.
+/// Whether there is a file at `path`: the system has no number by which to know the open one.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     std::fs::metadata(path).map(|_| true)

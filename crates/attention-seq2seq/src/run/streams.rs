@@ -59,7 +59,7 @@ impl RunDir {
         Ok(settings)
     }
 
-    /// Removes the streams that the folder keeps, but for those of these data.
+    /// Removes the streams that the folder keeps, but for the streams of these data.
     pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
         let mut kept = Vec::new();
         data.clone()

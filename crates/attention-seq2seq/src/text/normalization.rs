@@ -25,7 +25,7 @@ pub enum Normalization {
 }
 
 impl Normalization {
-    /// No normal form, which settings have that were saved before there were any.
+    /// No normal form: the default of settings that were saved before there were normal forms.
     pub(crate) fn none() -> Self {
         Self::None
     }

@@ -16,7 +16,7 @@ const EPSILON: f32 = 1e-8;
 ///
 /// On flex and ndarray a step in f32 is one pass over gradients and both moments, shared by the threads of the current
 /// rayon pool, and a subtraction from the parameters; the operations that Burn's `Adam` is composed of are a dozen
-/// passes of one thread. Parameters, state and records are those of Burn's, bit for bit. Anywhere else it is Burn's.
+/// passes of one thread. Parameters, state and records equal Burn's, bit for bit. On other backends it is Burn's.
 ///
 /// A parameter in half precision has moments and steps in f32, rounded once: in f16 the epsilon would be 0, and so the
 /// square of a gradient below 2e-4. A step below half of a parameter's own rounding is lost.
@@ -41,7 +41,7 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// The optimizer of a parameter; `into()` makes it that of a module.
+    /// The optimizer of a parameter; `into()` makes it the optimizer of a module.
     pub fn new() -> Self {
         let config = AdamConfig::new()
             .with_beta_1(BETA_1)

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// A thousand steps toward weights one rounding away, each of which half precision would lose.
+    /// A thousand steps toward weights one rounding away; half precision would lose each of them.
     #[test]
     fn the_average_of_half_precision_arrives() {
         let device = test_device().autodiff();

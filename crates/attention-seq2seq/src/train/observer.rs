@@ -29,7 +29,7 @@ pub enum TrainEvent {
         /// The number of batches of this split.
         batches: usize,
         /// The means over the batches done, NaN before the first was read. On a GPU several are read at a time, so that
-        /// it computes on meanwhile: the means may be those of some batches before.
+        /// it computes on meanwhile: the means may lag some batches behind.
         figures: Figures,
     },
     /// A step was refused: its loss or gradients are not finite. It changed nothing.

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{CheckpointFiles, Epoch, Journal, Part, TrainConfig, TrainingClock};
 
-/// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
-/// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
+/// The number of steps refused in a row with which a training ends. A single batch can cause one refusal; ten in a row
+/// come from the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
 const MOST_REFUSED: usize = 10;
 
 /// The highest norm to which gradients are clipped, whatever the settings say: Adam keeps squares of gradients in f32.
@@ -25,7 +25,7 @@ const HIGHEST_CLIP: f32 = 1e18;
 pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
     pub(super) optimizer: ModuleOptimizer,
-    /// The average of the weights, where the model is that, and its decay.
+    /// The average of the weights and its decay, where the model is this average.
     average: Option<(Trainee<M>, f64)>,
     /// The number of steps refused since the last that was made.
     refused: usize,

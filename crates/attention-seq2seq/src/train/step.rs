@@ -36,7 +36,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
         }
     }
 
-    /// Clips the gradients of each step to a norm, that of all parameters together. Gradients whose norm is not finite
+    /// Clips the gradients of each step to a norm, taken over all parameters together. Gradients whose norm is not finite
     /// stay as they are: see [`TrainOutput::norm`].
     ///
     /// # Panics
@@ -102,16 +102,16 @@ impl TrainOutput {
     /// The reason to refuse the step, if there is one; `trainee` is what made it. Gradients are looked at only where
     /// their norm is not finite.
     ///
-    /// A loss that is not finite may have gradients that are: where a NaN met a maximum or a mask on its way back. They
-    /// are not those of anything.
+    /// A loss that is not finite may have finite gradients: where a NaN met a maximum or a mask on its way back. They
+    /// mean nothing.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
     pub(super) fn fault<M: Seq2SeqModel>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
         let norm = self.norm.as_ref().map(GradientNorm::read).transpose()?;
         if norm.is_some_and(|norm| !norm.is_finite()) {
-            let name = first_not_finite(&self.gradients, &trainee.model);
-            let name = name.unwrap_or_else(|| "all parameters together".to_string());
+            let name = first_not_finite(&self.gradients, &trainee.model)
+                .unwrap_or_else(|| "all parameters together".to_string());
             return Ok(Some(format!("the gradient of {name} is not finite")));
         }
         let loss = self.output.loss.clone();
@@ -148,7 +148,7 @@ impl StepOutput {
 }
 
 impl<M: Seq2SeqModel> Trainee<M> {
-    /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
+    /// A step of teacher forcing: the outputs are the most likely tokens after the target's.
     ///
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
@@ -200,7 +200,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
         self.valid_step_within(batch, width)
     }
 
-    /// [`valid_step`](Self::valid_step), with outputs of at most so many tokens.
+    /// [`valid_step`](Self::valid_step), with outputs of at most `width` tokens.
     pub(super) fn valid_step_within(&self, batch: Batch, width: usize) -> StepOutput {
         let LossOutput { loss, .. } = self.model.loss(&batch, 0.0);
         let [examples, _] = batch.target.dims();

@@ -19,7 +19,7 @@ use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
-/// The loss is that of [`Seq2SeqModel::loss`]: the mean cross-entropy over target tokens. The attention of a
+/// The loss is [`Seq2SeqModel::loss`]: the mean cross-entropy over target tokens. The attention of a
 /// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::stateful::StatefulAttention::penalty): the sum
 /// over examples, divided by the number of target tokens.
 ///
@@ -62,7 +62,7 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     pub valid: Examples,
     /// The settings.
     pub config: TrainConfig,
-    /// The folder for checkpoints and figures. Without `resume_from`, those of an earlier training there are removed.
+    /// The folder for checkpoints and figures. Without `resume_from`, files of an earlier training are removed.
     pub run: RunDir,
     /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On one CPU, with as many
     /// threads and the same settings and examples, it ends with the parameters that it would have had in one go, bit
@@ -86,7 +86,7 @@ pub enum TrainingEnd {
     Patience,
     /// The time of [`TrainConfig::max_minutes`] is over.
     Time,
-    /// It was interrupted within an epoch, of which nothing is kept.
+    /// It was interrupted within an epoch; nothing of that epoch is kept.
     Interrupted,
 }
 
@@ -114,14 +114,14 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         self.launch_on(&())
     }
 
-    /// [`launch`](Self::launch) on several processes, each of which calls it with the same model, examples and settings
-    /// on a device of its own. A batch has as many examples as in one process: each process learns from its share, and
-    /// all make the same step with the gradients of the whole batch, summed over the processes in one message. The
-    /// first alone validates, writes and tells its observer; the others read the checkpoint to go on from.
+    /// [`launch`](Self::launch) on several processes: each calls it with the same model, examples and settings, on a
+    /// device of its own. A batch has as many examples as in one process: each process learns from its share, and all
+    /// make the same step with the gradients of the whole batch, summed over the processes in one message. The first
+    /// alone validates, writes and tells its observer; the others read the checkpoint to go on from.
     ///
-    /// Losses and parameters are those of one process but for rounding, without dropout: elements are dropped at random
-    /// in each share. Parameters are the same in all processes, to the bit, which is checked after each epoch. Another
-    /// number of processes may go on with a run.
+    /// Without dropout, losses and parameters equal one process's but for rounding; with it, each share drops elements
+    /// of its own at random. Parameters are the same in all processes, to the bit, which is checked after each epoch.
+    /// Another number of processes may go on with a run.
     ///
     /// # Errors
     /// As [`launch`](Self::launch); [`Error::RankDiffers`] if a process has other settings, examples or parameters than

@@ -29,7 +29,7 @@ impl Translator {
     /// `ended` tells whether its end was written, too.
     ///
     /// # Errors
-    /// As [`attend`](Self::attend), of an output of so many tokens; [`Error::Config`] without source tokens;
+    /// As [`attend`](Self::attend) for an output of this length; [`Error::Config`] without source tokens;
     /// [`Error::UnknownToken`] for a target token that is not in the vocabulary.
     pub fn attend_to(
         &self,
@@ -45,7 +45,7 @@ impl Translator {
         Ok(attended(member, keys, output, weights))
     }
 
-    /// The one model, the keys of a source and its batch, if the weights of so many steps fit into memory.
+    /// The one model, the keys of a source and its batch, if the weights of all steps fit into memory.
     pub(super) fn attending(
         &self,
         source: &[String],

@@ -34,7 +34,7 @@ impl Translator {
     }
 
     /// Hands the translation of each source to `take`, with the source's index. They come batch by batch, in an order
-    /// of their own: only those of one batch are in memory.
+    /// of their own: memory holds the translations of one batch.
     pub(super) fn for_each_translation(
         &self,
         sources: &[&[String]],

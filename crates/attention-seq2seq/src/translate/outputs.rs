@@ -24,7 +24,7 @@ pub struct ScoredHypothesis {
     pub text: String,
     /// The target tokens, without special ones.
     pub tokens: Vec<String>,
-    /// The sum of the natural logarithms of the tokens' probabilities, with that of the end if it has ended.
+    /// The sum of the natural logarithms of the tokens' probabilities, `<eos>` included if the output has ended.
     pub log_probability: f64,
     /// The score that orders outputs: the log-probability, where no penalty is set.
     pub score: f64,
@@ -35,7 +35,7 @@ pub struct ScoredHypothesis {
 /// The probability of a given output, by [`Translator::score`](crate::Translator::score).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenScores {
-    /// The log-probability of each target token after those before it, and last that of the end.
+    /// The log-probability of each target token, and last of `<eos>`, after the tokens before it.
     pub tokens: Vec<f64>,
     /// Their sum.
     pub log_probability: f64,

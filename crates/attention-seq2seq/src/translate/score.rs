@@ -38,8 +38,9 @@ impl Translator {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
         check_sources(&sources)?;
         let sources = self.encoded(&sources);
-        let targets = pairs.iter();
-        let targets = targets.map(|(_, target)| self.vocabs.target.try_encode(target));
+        let targets = pairs
+            .iter()
+            .map(|(_, target)| self.vocabs.target.try_encode(target));
         let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
         let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
         let mut scores = vec![None; pairs.len()];

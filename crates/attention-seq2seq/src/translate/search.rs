@@ -38,11 +38,11 @@ const BEAM_OF_MASS: usize = 10;
 /// ```
 #[derive(Config, Debug, PartialEq)]
 pub struct SearchConfig {
-    /// The number of hypotheses that a step keeps of each source; by default that of the best outputs, and 10 with a
+    /// The number of hypotheses that a step keeps of each source; by default the number of best outputs, and 10 with a
     /// mass.
     #[config(default = "None")]
     pub beam: Option<usize>,
-    /// The most outputs of each source; by default 1, and with a mass as many as the beam.
+    /// The most outputs of each source; by default 1, and with a mass the width of the beam.
     #[config(default = "None")]
     pub n_best: Option<usize>,
     /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at
@@ -158,7 +158,7 @@ impl Translator {
     /// output, and has the probability of all.
     ///
     /// # Errors
-    /// Those of [`source_tokens`](Self::source_tokens), for the first text that has one, and those of
+    /// The error of [`source_tokens`](Self::source_tokens) for the first text that has one, or an error of
     /// [`n_best_tokens`](Self::n_best_tokens).
     pub fn n_best<T: AsRef<str>>(
         &self,

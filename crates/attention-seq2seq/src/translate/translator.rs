@@ -62,7 +62,7 @@ pub(super) struct Member {
     /// Its ids of the tokens, where it is a further model of an ensemble.
     pub(super) ids: Option<MemberIds>,
 }
-/// The parameters in a checkpoint, by the names that those of a `Trainee` have.
+/// The parameters in a checkpoint, by the names of a `Trainee`'s fields.
 #[derive(Module, Debug)]
 struct Saved {
     model: AnyModel,
@@ -155,17 +155,17 @@ impl Translator {
         &self.vocabs
     }
 
-    /// The number of tokens after which an output is cut off: that of the settings, if no other was set.
+    /// The number of tokens after which an output is cut off: the one of the settings, if no other was set.
     pub fn max_len(&self) -> usize {
         self.max_len
     }
 
-    /// Sets the number of tokens after which an output is cut off. By default the settings have that of the longest
-    /// target that the model learned, a quarter more, and two: longer sources may need more.
+    /// Sets the number of tokens after which an output is cut off. The settings have by default
+    /// 5/4 of the longest target that the model learned, plus two: longer sources may need more.
     ///
     /// # Errors
-    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of so many tokens do not fit into the memory
-    /// that is free.
+    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of this length do not fit into the memory that
+    /// is free.
     pub fn with_max_len(self, max_len: usize) -> Result<Self> {
         check_max_len(max_len)?;
         let translator = Self { max_len, ..self };
@@ -202,7 +202,7 @@ impl Translator {
         self.sources_up_to(self.most_sources.saturating_mul(BATCHES_OF_WINDOW))
     }
 
-    /// The number of sources whose outputs fit into memory together, at most so many.
+    /// The number of sources whose outputs fit into memory together, at most `most`.
     fn sources_up_to(&self, most: usize) -> usize {
         (BATCH_TOKENS / self.max_len.max(1)).clamp(1, most)
     }

@@ -12,7 +12,7 @@ use super::search::{
 };
 use super::{CausalModel, check_min_tokens, check_prompts, check_repetition};
 
-/// The state of several texts, of which a search keeps some. A clone goes on by itself.
+/// The state of several texts; a search keeps some of them. A clone goes on by itself.
 pub trait SelectTexts: Clone {
     /// The texts `indices`, in that order; one may be left out, or come several times.
     ///
@@ -54,7 +54,7 @@ pub trait SelectTexts: Clone {
 pub struct BeamConfig {
     /// The number of beginnings that a step keeps of each text.
     pub beams: usize,
-    /// The number of tokens after which a text ends, those of its prompt not counted.
+    /// The number of tokens after which a text ends, its prompt not counted.
     pub max_tokens: usize,
     /// The least number of tokens with which a text ends, its stop token counted. (`min_new_tokens` of `transformers`
     /// is one less: it does not count the stop token.)

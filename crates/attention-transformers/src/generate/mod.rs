@@ -295,8 +295,8 @@ fn check_repetition(name: &str, penalty: f64) {
     );
 }
 
-/// The logits of the token that follows each text, `[batch, vocab_size]`, by a model of which `next` takes the `new`
-/// tokens; and what comes with them.
+/// The logits of the token that follows each text, `[batch, vocab_size]`, and what else `next` returns; `next` runs a
+/// model on the `new` tokens.
 fn next_logits<W>(
     new: &[impl AsRef<[u32]>],
     device: &Device,

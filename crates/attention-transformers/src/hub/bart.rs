@@ -214,8 +214,8 @@ fn load(
     is_tied: bool,
 ) -> Result<EncoderDecoder<DotProductScore>, String> {
     let base = base(file);
-    let names = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"];
-    let names = names.map(|name| format!("{base}{name}"));
+    let names = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"]
+        .map(|name| format!("{base}{name}"));
     let [shared, of_encoder, of_decoder] = names.each_ref().map(String::as_str);
     let all = [shared, of_encoder, of_decoder, HEAD];
     let all = &all[..if is_tied { 4 } else { 3 }];

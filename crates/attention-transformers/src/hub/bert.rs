@@ -194,8 +194,8 @@ fn found(fields: &Fields) -> Result<Found, String> {
     };
     let activation = activation(fields, "hidden_act", false)?;
     let feed_forward_size = fields.size("intermediate_size")?;
-    let layer = layer_config(fields, feed_forward_size, activation, norm.clone())?;
-    let layer = layer.with_norm_order(NormOrder::Post);
+    let layer = layer_config(fields, feed_forward_size, activation, norm.clone())?
+        .with_norm_order(NormOrder::Post);
     let rows = fields.size("max_position_embeddings")?;
     let padding_token = match fields.value("pad_token_id") {
         _ if !family.begins_after_padding => None,
@@ -260,15 +260,16 @@ fn load_embedding(
         &positions,
         found.padding_token.unwrap_or(0),
     )?;
-    let types = embedding.types;
-    let types = types.map(|types| file.embedding(types, &name("token_type_embeddings")));
+    let types = embedding
+        .types
+        .map(|types| file.embedding(types, &name("token_type_embeddings")));
     embedding.types = types.transpose()?;
     file.optional_norm(&mut embedding.norm, &name("LayerNorm"))?;
     Ok(embedding)
 }
 
 /// The head. Where its weight is the embedding, the file has it once, or twice the same, and so its bias, which has two
-/// names. Otherwise the bias is that of the own layer, and the other name is one that nothing reads.
+/// names. Otherwise the bias belongs to the own layer, and nothing reads the other name.
 fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,

@@ -89,16 +89,13 @@ pub(super) fn layer_config(
         .with_attention_dropout(fields.dropout("attention_dropout")?))
 }
 
-/// The reason for which rows may not attend to those after themselves.
-pub(super) const IS_CAUSAL: &str = "since rows attend to those up to themselves";
-
 /// The configuration of a model of these layers, whose head is the embedding by default if `is_tied` says so.
 pub(super) fn model_config(
     fields: &Fields,
     layer: TransformerLayerConfig,
     is_tied: bool,
 ) -> Result<LanguageModelConfig, String> {
-    fields.expect_flag("is_causal", IS_CAUSAL)?;
+    fields.expect_flag("is_causal", "since rows attend to those up to themselves")?;
     let vocab_size = fields.size("vocab_size")?;
     let embedding = TokenEmbeddingConfig::new(vocab_size, layer.num_hiddens);
     let num_layers = fields.num_layers("num_hidden_layers")?;
@@ -126,7 +123,7 @@ pub(super) struct Layout {
     /// The number that is added to the gains of normalizations.
     pub(super) offset: f64,
     pub(super) fused: Fused,
-    /// Whether weights are `[in, out]`, those of `Conv1D`.
+    /// Whether weights are `[in, out]`, as in `Conv1D`.
     pub(super) is_transposed: bool,
     /// The row of the first position, where positions are learned.
     pub(super) first_position: usize,
@@ -320,8 +317,9 @@ pub(super) fn load_attention<S: ScoringFunction>(
             *linear = file.linear(linear.clone(), place)?;
         }
     }
-    let output = attention.output;
-    let output = output.map(|output| file.linear(output, place("o_proj")));
+    let output = attention
+        .output
+        .map(|output| file.linear(output, place("o_proj")));
     attention.output = output.transpose()?;
     Ok(attention)
 }
@@ -353,8 +351,9 @@ fn load_feed_forward(
         return Ok(network);
     }
     let [from, to] = shape(&network.output.weight);
-    let found = file.find(&weight.name, &[to, from])?;
-    let found = found.map(|stored| stored.transpose());
+    let found = file
+        .find(&weight.name, &[to, from])?
+        .map(|stored| stored.transpose());
     let load = |data, device: &_, dtype| Tensor::from_data(data, (device, wide(dtype)));
     network.output.weight = file.load(network.output.weight, &weight.name, &found, load)?;
     Ok(network)

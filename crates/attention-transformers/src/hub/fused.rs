@@ -40,18 +40,18 @@ pub(super) fn load_part(
     let [size, outputs] = shape(&linear.weight);
     let of_head = outputs / heads;
     let [weight, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
-    let found = file.find(&weight, &[3 * outputs, size])?;
-    let found = found.map(|stored| stored.transpose());
+    let found = file
+        .find(&weight, &[3 * outputs, size])?
+        .map(|stored| stored.transpose());
     let weight = file.load(linear.weight, &weight, &found, |data, device, dtype| {
-        let fused = Tensor::<2>::from_data(data, (device, dtype));
-        let fused = fused.reshape([size, heads, 3, of_head]);
+        let fused =
+            Tensor::<2>::from_data(data, (device, dtype)).reshape([size, heads, 3, of_head]);
         fused.narrow(2, at, 1).reshape([size, outputs])
     })?;
     let load_bias = |param: Param<Tensor<1>>| {
         let found = file.find(&bias, &[3 * outputs])?;
         file.load(param, &bias, &found, |data, device, dtype| {
-            let fused = Tensor::<1>::from_data(data, (device, dtype));
-            let fused = fused.reshape([heads, 3, of_head]);
+            let fused = Tensor::<1>::from_data(data, (device, dtype)).reshape([heads, 3, of_head]);
             fused.narrow(1, at, 1).reshape([outputs])
         })
     };

@@ -59,8 +59,9 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
             let reason = "the family has no soft-cap on scores";
             fields.refuse("attn_logit_softcapping", reason)?;
             let epsilon = fields.positive("rms_norm_eps")?;
-            let pattern = fields.optional_size("sliding_window_pattern")?;
-            let pattern = pattern.unwrap_or(PATTERN);
+            let pattern = fields
+                .optional_size("sliding_window_pattern")?
+                .unwrap_or(PATTERN);
             let num_layers = config.stack.num_layers;
             let has_window = has_window(fields, num_layers, |at| (at + 1) % pattern != 0)?;
             let score = QkNormScoreConfig::new(heads.head_size)

@@ -104,12 +104,13 @@ pub(super) fn own_head(
     if !is_own(file, [&place[0].name, embedding], &shape)? {
         return Ok(None);
     }
-    let own = LinearConfig::new(size, vocab_size).with_bias(false);
-    let own = own.init(&tokens.weight.device());
+    let own = LinearConfig::new(size, vocab_size)
+        .with_bias(false)
+        .init(&tokens.weight.device());
     file.linear(own, place).map(Some)
 }
 
-/// Whether a file has a tensor `copy` with other elements than those of `original`.
+/// Whether a file has a tensor `copy` whose elements differ from `original`'s.
 pub(super) fn is_own(
     file: &StateDict,
     [copy, original]: [&str; 2],
@@ -135,7 +136,7 @@ pub(super) fn check_stacks(
 }
 
 /// # Errors
-/// If there is a tensor `copy` with other elements than those of `original`, for a `reason` the same parameter.
+/// If there is a tensor `copy` whose elements differ from `original`'s; `reason` says why both are one parameter.
 pub(super) fn check_copy(
     file: &StateDict,
     [copy, original]: [&str; 2],

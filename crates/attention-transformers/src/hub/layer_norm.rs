@@ -9,14 +9,12 @@ use attention_import::{ImportError, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation;
-use super::decoder::{IS_CAUSAL, LLAMA, Layout, load_decoder};
+use super::decoder::{LLAMA, Layout, load_decoder, model_config};
 use super::fields::Fields;
 use super::folder::load_model;
 use super::fused::Fused;
 use super::head::{FromDecoder, Loaded};
 use super::names::Names;
-use crate::embedding::TokenEmbeddingConfig;
-use crate::encoder::TransformerEncoderConfig;
 use crate::feed_forward::FeedForwardActivation;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::layer_config::TransformerLayerConfig;
@@ -126,7 +124,7 @@ pub(super) const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
 /// - of layer `n`, after `h.n.`: `ln_1`, `ln_2`, `attn.c_attn` (queries, keys and values, side by side), `attn.c_proj`,
 ///   `mlp.c_fc`, `mlp.c_proj`, each with `weight` and `bias`
 ///
-/// The weights are those of `Conv1D`, `[in, out]`, as Burn has them. The buffers `attn.bias` and `attn.masked_bias`,
+/// The weights are `[in, out]`, as `Conv1D` and Burn have them. The buffers `attn.bias` and `attn.masked_bias`,
 /// which are masks, are left alone.
 ///
 /// # Errors
@@ -140,11 +138,13 @@ fn init_gpt2(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProduc
     fields.refuse_flag("add_cross_attention", reason)?;
     let [num_heads, num_hiddens] = fields.heads_and_hiddens()?;
     let norm = norm(fields)?;
-    let feed_forward_size = fields.optional_size("intermediate_size")?;
-    let feed_forward_size = feed_forward_size.unwrap_or(4 * num_hiddens);
+    let feed_forward_size = fields
+        .optional_size("intermediate_size")?
+        .unwrap_or(4 * num_hiddens);
     let activation = activation(fields, "hidden_act", false)?;
     let layer = layer_config(fields, feed_forward_size, activation, norm)?;
-    let mut config = model_config(fields, layer, learned(fields)?)?;
+    let mut config = model_config(fields, layer, true)?;
+    config.embedding.positions = learned(fields)?;
     config.embedding.dropout = fields.dropout("embd_pdrop")?;
 
     let is_scaled = fields.flag("scale_attn_weights", true)?;
@@ -190,7 +190,9 @@ fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, String> {
     let feed_forward_size = fields.size("intermediate_size")?;
     let activation = activation(fields, "hidden_act", false)?;
     let layer = layer_config(fields, feed_forward_size, activation, NormConfig::layer())?;
-    model_config(fields, layer, learned(fields)?)
+    let mut config = model_config(fields, layer, true)?;
+    config.embedding.positions = learned(fields)?;
+    Ok(config)
 }
 
 /// Loads a BLOOM (`model_type` `bloom`) from a folder of Hugging Face's: ALiBi, layer normalization after the embedding
@@ -202,7 +204,7 @@ fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, String> {
 ///   `self_attention.query_key_value`, `self_attention.dense`, `mlp.dense_h_to_4h`, `mlp.dense_4h_to_h`, each with
 ///   `weight` and `bias`
 ///
-/// The rows of `query_key_value` are those of the heads, one after the other, each with its queries, keys and values.
+/// `query_key_value` has one head after the other, and of each head the rows of queries, keys and values.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -228,7 +230,7 @@ fn init_bloom(
     let norm = norm(fields)?;
     let activation = FeedForwardActivation::GeluTanh;
     let layer = layer_config(fields, 4 * num_hiddens, activation, norm.clone())?;
-    let mut config = model_config(fields, layer, PositionEmbeddingConfig::None)?;
+    let mut config = model_config(fields, layer, true)?;
     config.embedding.norm = Some(norm);
     let score = |_| {
         let score = DotProductScoreConfig::new().init();
@@ -281,17 +283,4 @@ pub(super) fn layer_config(
 fn learned(fields: &Fields) -> Result<PositionEmbeddingConfig, String> {
     let max_positions = fields.size("max_position_embeddings")?;
     Ok(PositionEmbeddingConfig::Learned { max_positions })
-}
-
-fn model_config(
-    fields: &Fields,
-    layer: TransformerLayerConfig,
-    positions: PositionEmbeddingConfig,
-) -> Result<LanguageModelConfig, String> {
-    fields.expect_flag("is_causal", IS_CAUSAL)?;
-    let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, layer.num_hiddens)
-        .with_positions(positions);
-    let stack = TransformerEncoderConfig::new(layer, fields.num_layers("num_hidden_layers")?);
-    let is_tied = fields.flag("tie_word_embeddings", true)?;
-    Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))
 }

@@ -111,9 +111,9 @@ struct Family {
     config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, String>,
     /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
     has_input_bias: bool,
-    /// The factor on scores, if it is not that of the size of a head.
+    /// The factor on scores, if it is not `1 / sqrt(head_size)`.
     scale: fn(&Fields) -> Result<Option<f64>, String>,
-    /// Which of so many layers have a window.
+    /// Which layers have a window, from the fields and the number of layers.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
     /// A field and the value that it has where it is absent, rather than null.
     default: Option<(&'static str, usize)>,
@@ -207,9 +207,9 @@ pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
         |fields| {
             let model_type = fields.text("model_type")?;
             let mut families = FAMILIES.iter();
-            let family = families.find(|of| of.model_types.contains(&model_type));
-            let family =
-                family.ok_or_else(|| fields.unknown("model_type", model_types, model_type))?;
+            let family = families
+                .find(|of| of.model_types.contains(&model_type))
+                .ok_or_else(|| fields.unknown("model_type", model_types, model_type))?;
             Ok((init(fields, family, device)?, &family.layout))
         },
         |(model, layout), file| load_decoder(model, file, layout, |score, _| Ok(score)),
@@ -259,8 +259,8 @@ pub(super) const GEMMA: Layout = Layout {
 pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, String> {
     let reason = "rows attend to those up to themselves";
     fields.refuse_flag("use_bidirectional_attention", reason)?;
-    let layer = layer_config(fields, heads, "hidden_activation")?;
-    let layer = layer.with_norm_order(NormOrder::Sandwich);
+    let layer =
+        layer_config(fields, heads, "hidden_activation")?.with_norm_order(NormOrder::Sandwich);
     let mut config = model_config(fields, layer, true)?;
     config.embedding.scaled = true;
     let soft_cap = fields.positive_or_null("final_logit_softcapping")?;

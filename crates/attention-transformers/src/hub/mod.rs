@@ -18,7 +18,7 @@
 //! | OPT | `opt` | [`load_opt`] | learned | positions from the third row |
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
 //! | BERT, ELECTRA | `bert`, `electra` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
-//! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions after that of padding |
+//! | RoBERTa, XLM-R, CamemBERT | `roberta`, `xlm-roberta`, `camembert` | [`load_bert`] | learned | positions begin after the padding's |
 //! | DistilBERT | `distilbert` | [`load_bert`] | learned | no types of tokens |
 //! | these without a head, as MiniLM, BGE and E5 | the same | [`load_bert_encoder`] | learned | for features and embeddings of sentences |
 //! | sentence-transformers: LaBSE, GTR, MiniLM, .. | any, and `modules.json` | [`open_sentences`] | the model's | poolings, layers and normalizations after a model |
@@ -28,17 +28,17 @@
 //! [`open`] takes any of them, with its head or without one. Names that compiled and distributed modules
 //! put between others, `module.` and `_orig_mod.`, are left out wherever they stand.
 //!
-//! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
+//! Results equal `attn_implementation="eager"` in f32. Dropout follows the config, active where the device is
 //! one of autodiff.
 //!
 //! # Angles
 //!
 //! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
 //! `linear`, `yarn` or `llama3`. Layers share tables, which grow with the texts, also beyond `max_position_embeddings`:
-//! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, by which keys
-//! in a cache would be wrong: models have `dynamic` up to `max_position_embeddings` and `longrope` up to
-//! `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends at this length, by
-//! [`FinishReason::PositionLimit`](crate::FinishReason::PositionLimit), and keeps the tokens so far.
+//! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, and keys in a
+//! cache would then be wrong. So texts of `dynamic` have at most `max_position_embeddings` tokens, and texts of
+//! `longrope` at most `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends
+//! at this length, by [`FinishReason::PositionLimit`](crate::FinishReason::PositionLimit), and keeps the tokens so far.
 //!
 //! # Errors
 //!
@@ -48,8 +48,8 @@
 //!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
 //!   activation or `rope_type`, quantized parameters (`quantization_config`), cross-attention, a field of another
 //!   family that would change the numbers, ..
-//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
-//!   model or of more layers; known buffers are left alone
+//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as a tensor of
+//!   another model or of more layers; known buffers are left alone
 //! - an adapter of PEFT beside the model (`adapter_config.json`), which is not read
 //! - the shard that is missing, or lacks a tensor that the index places there
 //!

@@ -44,6 +44,22 @@ pub enum OpenModel {
     Encoder(TextEncoder<DotProductScore>),
 }
 
+/// An expression for whichever model an [`OpenModel`] is, with a head or alone.
+macro_rules! on_each {
+    ($self:expr, $with_head:ident => $of_head:expr, $alone:ident => $of_alone:expr) => {
+        match $self {
+            Self::Rotary($with_head) => $of_head,
+            Self::RotaryEncoder($alone) => $of_alone,
+            Self::NormalizedRotary($with_head) => $of_head,
+            Self::NormalizedRotaryEncoder($alone) => $of_alone,
+            Self::Alibi($with_head) => $of_head,
+            Self::AlibiEncoder($alone) => $of_alone,
+            Self::Learned($with_head) => $of_head,
+            Self::Encoder($alone) => $of_alone,
+        }
+    };
+}
+
 impl OpenModel {
     /// The features of each token of a text, after the last normalization and before a head.
     ///
@@ -53,16 +69,10 @@ impl OpenModel {
     /// # Panics
     /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
     pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
-        match self {
-            Self::Rotary(model) => model.features(tokens, rows),
-            Self::RotaryEncoder(model) => model.features(tokens, None, rows),
-            Self::NormalizedRotary(model) => model.features(tokens, rows),
-            Self::NormalizedRotaryEncoder(model) => model.features(tokens, None, rows),
-            Self::Alibi(model) => model.features(tokens, rows),
-            Self::AlibiEncoder(model) => model.features(tokens, None, rows),
-            Self::Learned(model) => model.features(tokens, rows),
-            Self::Encoder(model) => model.features(tokens, None, rows),
-        }
+        on_each!(self,
+            with_head => with_head.features(tokens, rows),
+            alone => alone.features(tokens, None, rows)
+        )
     }
 
     /// One vector of length 1 for each text, as [`TextEncoder::embeddings`].
@@ -83,16 +93,7 @@ impl OpenModel {
 
     /// The embedding of tokens.
     pub(super) fn embedding(&self) -> &TokenEmbedding {
-        match self {
-            Self::Rotary(model) => &model.embedding,
-            Self::RotaryEncoder(model) => &model.embedding,
-            Self::NormalizedRotary(model) => &model.embedding,
-            Self::NormalizedRotaryEncoder(model) => &model.embedding,
-            Self::Alibi(model) => &model.embedding,
-            Self::AlibiEncoder(model) => &model.embedding,
-            Self::Learned(model) => &model.embedding,
-            Self::Encoder(model) => &model.embedding,
-        }
+        on_each!(self, with_head => &with_head.embedding, alone => &alone.embedding)
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Angles {
 /// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
 /// keys. Texts may be longer than `max_position_embeddings`, as there.
 ///
-/// `theta` is that of fields that say nothing.
+/// `theta` is the base where the fields name none.
 pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, String> {
     let parameters = parameters(fields)?;
     for kind in LAYER_TYPES {
@@ -97,7 +97,7 @@ pub(super) fn rotary_of(
     Ok(Angles { rotary, limit })
 }
 
-/// The number of features of a head that turn, or else which factors there may be.
+/// The number of features of a head that turn; for a factor that does not fit, the error says which ones would.
 fn partial(fields: &Fields, head_size: usize, factor: f64) -> Result<usize, String> {
     if !PARTIAL.contains(&fields.text("model_type")?) {
         return Err("1, as the family has it".to_string());
@@ -175,8 +175,9 @@ fn longrope(
     let pairs = short.iter().enumerate();
     let frequency =
         |(at, factor): (usize, &f64)| theta.powf(-2.0 * at as f64 / rotated_size as f64) / factor;
-    let factor = parameters.optional_positive("factor")?;
-    let factor = factor.unwrap_or_else(|| growth(lengths));
+    let factor = parameters
+        .optional_positive("factor")?
+        .unwrap_or_else(|| growth(lengths));
     let by_factor = if factor > 1.0 {
         (1.0 + factor.ln() / (lengths[0] as f64).ln()).sqrt()
     } else {

@@ -23,7 +23,7 @@ use crate::text_encoder::{Pooling, normalized, vectors};
 /// The file that lists the modules.
 const MODULES: &str = "modules.json";
 
-/// The names within `sentence_.._config.json`, the file of the first module: today's, and those of older versions.
+/// The names within `sentence_.._config.json`, the file of the first module: today's, and the names of older versions.
 const TEXTS: &str = "bert roberta distilbert camembert albert xlm-roberta xlnet";
 
 /// The kinds of modules, by the last part of their `type`.
@@ -119,7 +119,7 @@ impl SentenceEncoder {
 ///   `Sigmoid`, `ReLU`, `GELU` or `SiLU`
 /// - [`max_tokens`](SentenceEncoder::max_tokens): `max_seq_length` in `sentence_bert_config.json`, or else
 ///   `model_max_length` in `tokenizer_config.json` (since version 6.2), and no more than the model has positions
-/// - [`prompt`](SentenceEncoder::prompt): that of `default_prompt_name` in `config_sentence_transformers.json`
+/// - [`prompt`](SentenceEncoder::prompt): the prompt `default_prompt_name` of `config_sentence_transformers.json`
 ///
 /// # Errors
 /// As [`hub`](super) says; a module of another kind, or one that reads or writes other features, is refused.
@@ -274,7 +274,7 @@ impl SentenceModule {
         })
     }
 
-    /// The layer of vectors of `size` elements, which is then the number of its outputs.
+    /// The layer that takes vectors of `size` elements; `size` then becomes the number of its outputs.
     fn dense(&self, size: &mut usize, device: &Device) -> Result<SentenceDense, ImportError> {
         self.expect_vectors()?;
         let config = self.folder.join(CONFIG);
@@ -286,10 +286,12 @@ impl SentenceModule {
                 return Err(fields.wrong("in_features", &expected, &inputs.to_string()));
             }
             *size = outputs;
-            let linear = LinearConfig::new(inputs, outputs);
-            let linear = linear.with_bias(fields.flag("bias", true)?).init(device);
-            let name = fields.optional_text("activation_function")?;
-            let name = name.unwrap_or("torch.nn.Tanh");
+            let linear = LinearConfig::new(inputs, outputs)
+                .with_bias(fields.flag("bias", true)?)
+                .init(device);
+            let name = fields
+                .optional_text("activation_function")?
+                .unwrap_or("torch.nn.Tanh");
             let of_torch = name.strip_prefix("torch.nn.").unwrap_or("");
             let own = of_torch.rsplit('.').next();
             let found = ACTIVATIONS.iter().find(|(name, _)| own == Some(name));

@@ -104,8 +104,8 @@ const DECODER: Layout = layout!(2);
 /// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
 /// after the last normalizations.
 ///
-/// On a device of half precision `wo` stays in f32, and so does what it is added to, up to the next normalization, as
-/// by `transformers`: its results may be beyond f16.
+/// On a device of half precision `wo` stays in f32, and so do the rows that its results are added to, up to the next
+/// normalization, as in `transformers`: its results may be beyond f16.
 ///
 /// # Errors
 /// As [`hub`](super) says.
@@ -268,8 +268,9 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
         let expected = format!("at most {most}, for {num_heads} heads");
         return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
     }
-    let distance = fields.optional_size(DISTANCE)?;
-    let distance = distance.unwrap_or(config.max_distance);
+    let distance = fields
+        .optional_size(DISTANCE)?
+        .unwrap_or(config.max_distance);
     // Half of those of the decoder, which are for one direction, have one distance each.
     if distance <= buckets / 2 {
         let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);

@@ -228,7 +228,7 @@ pub fn read_shared<B: Backend, C: CheckpointStrategy>(
     }
 }
 
-/// The gradient of a tensor with several readers, which may deposit theirs.
+/// The gradient of a tensor with several readers, which may deposit their gradients.
 #[derive(Debug)]
 struct SharedGradient;
 

@@ -44,7 +44,7 @@ impl<B: Backend> From<Option<FloatTensor<B>>> for OptionalTensor<B> {
 }
 
 impl OptionalTensor<Dispatch> {
-    /// A tensor of the user's, or none.
+    /// A user's tensor, or none.
     pub fn of<const D: usize>(tensor: Option<Tensor<D>>) -> Self {
         tensor.map(Tensor::into_dispatch).into()
     }

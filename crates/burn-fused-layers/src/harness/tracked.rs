@@ -53,7 +53,7 @@ pub trait TensorMap<B: Backend, A: Backend> {
         self.replace(tensor.into_option(), false).into()
     }
 
-    /// A tensor without a gradient that is always there.
+    /// A tensor that is always there and has no gradient.
     fn fixed(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A> {
         self.replace(Some(tensor), false).expect(STAYS)
     }

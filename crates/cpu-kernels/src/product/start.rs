@@ -14,7 +14,7 @@ pub enum ProductStart<'a, E> {
 }
 
 impl<'a, E> ProductStart<'a, E> {
-    /// The start of the product of some steps with some columns, from where these begin.
+    /// The start of a block of the product that begins at `first_step` and `first_column`.
     #[inline(always)]
     pub(super) fn of_block(self, first_step: usize, first_column: usize) -> Start<'a, E> {
         match self {

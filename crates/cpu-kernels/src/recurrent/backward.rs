@@ -23,8 +23,8 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub saved: &'a [E],
     /// Gradients of the states, in their shape, or empty.
     pub gradient: [&'a [E]; N],
-    /// Gradients of the states after the step that is computed last, added to those, `[examples, hidden_size]` each,
-    /// or empty.
+    /// Gradients of the states after the step that is computed last, `[examples, hidden_size]` each, or empty. They are
+    /// added to the `gradient` of this step.
     pub last_gradient: [&'a [E]; N],
     /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of their input projection.
     pub gates: &'a mut [E],

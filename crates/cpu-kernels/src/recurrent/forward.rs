@@ -59,8 +59,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     // Examples are far from each other, and each row is read once: it is fetched a row ahead.
                     let [next, next_step] = following([example, step], examples, layer.after(step));
                     let next = next * steps + next_step;
-                    let next_gates = self.gates.elements().as_ptr();
-                    let next_gates = next_gates.wrapping_add(next * G * size);
+                    let next_gates = self.gates.elements().as_ptr().wrapping_add(next * G * size);
                     let saved = self.gates.saved();
                     let saved_rows = if saved.is_empty() { 0 } else { VALUES - G };
                     let next_saved = saved.as_ptr().wrapping_add(next * saved_rows * size);

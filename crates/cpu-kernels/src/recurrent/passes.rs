@@ -36,8 +36,8 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let layer = inputs.layer(level, false, &mut buffers);
     let len = inputs.examples_of_task() * steps * size;
     let tasks = inputs.tasks().zip(parts_of_states(states, len));
-    let tasks = tasks.zip(gates.parts(len, [G, VALUES - G]));
     let tasks: Vec<_> = tasks
+        .zip(gates.parts(len, [G, VALUES - G]))
         .map(|(((initial, lens), states), gates)| Forward {
             layer: &layer,
             gates,

@@ -36,7 +36,7 @@ pub enum Start<'a, E> {
     Zero,
     /// The result as it is.
     Sum,
-    /// A row, the same for all rows of the result.
+    /// One row, which every row of the result starts with.
     Row(&'a [E]),
     /// The result as it is, each row times its factor.
     Scaled(&'a [E]),

@@ -178,7 +178,7 @@ pub trait Simd<E: Float>: Token {
     }
 }
 
-/// How far the last element of a square of `lanes` rows lies; more than any slice has if that overflows.
+/// The elements up to the last of a square of `lanes` rows; more than any slice has if the number overflows.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn square_len(lanes: usize, stride: usize) -> usize {

@@ -68,7 +68,7 @@ impl Batcher {
         (batcher, worker)
     }
 
-    /// The outputs of sources, which are translated with those of other requests for the same search.
+    /// The outputs of sources, which share batches with the sources of other requests for the same search.
     pub(super) async fn translate(
         &self,
         sources: Vec<Vec<String>>,

@@ -44,7 +44,7 @@ pub(super) enum Log {
     Quiet,
 }
 
-/// An event of a training in the log of JSON, beside those of [`TrainEvent`] that are there as they are. Figures that
+/// An event of a training in the log of JSON, beside the [`TrainEvent`]s, which are written as they are. Figures that
 /// are not finite are `null`.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

@@ -142,8 +142,7 @@ fn print(
     let translator: &Translator = &answerer.translator;
     let mut numbered = lines.iter().enumerate();
     for lines in lines.chunks(translator.window_size()) {
-        let answers = among_threads(|| answerer.answers(lines))?;
-        let mut answers = answers.into_iter();
+        let mut answers = among_threads(|| answerer.answers(lines))?.into_iter();
         for (index, line) in numbered.by_ref().take(lines.len()) {
             let answers: Vec<Answer> = answers.next().unwrap_or_default();
             if answers.iter().any(|answer| !answer.ended) {

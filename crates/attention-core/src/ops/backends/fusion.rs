@@ -66,8 +66,8 @@ fn train<B: FusionBackend + AttentionBackend>(
         results
     };
     let name = inputs.operation().name();
-    let results = queue::<B, AttentionInputs<B>>(name, inputs.clone(), Vec::new(), specs, run);
-    let mut results = results.into_iter();
+    let mut results =
+        queue::<B, AttentionInputs<B>>(name, inputs.clone(), Vec::new(), specs, run).into_iter();
     let mut next = || results.next();
     let (context, statistics) = next().zip(next()).expect("as many as were asked for");
     let saved = Attended {

@@ -25,7 +25,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (weights.clone(), weights)
 }
 
-/// The gradient of the scores, from the weights and theirs.
+/// The gradient of the scores, from the weights and the gradient of the weights.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     weights: FloatTensor<B>,
     gradient: FloatTensor<B>,

@@ -20,7 +20,7 @@ pub(in crate::ops) fn forward(
     (weights.clone(), weights)
 }
 
-/// The gradient of the scores, from the weights and theirs.
+/// The gradient of the scores, from the weights and the gradient of the weights.
 pub(in crate::ops) fn backward(
     weights: CubeTensor,
     gradient: CubeTensor,

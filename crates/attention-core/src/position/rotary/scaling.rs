@@ -17,7 +17,7 @@ pub enum RotaryScaling {
     ///
     /// Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation", section 3.
     Linear {
-        /// How many times longer contexts get.
+        /// The length of contexts, divided by their length in training.
         factor: f64,
     },
     /// `f_n` of the base `theta * factor^(d / (d - 2))`: the first pair keeps its angle, the last has it divided by
@@ -29,12 +29,12 @@ pub enum RotaryScaling {
     /// "NTK-aware" interpolation, bloc97 2023; Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large
     /// Language Models", section 3.1.
     Ntk {
-        /// How many times longer contexts get.
+        /// The length of contexts, divided by their length in training.
         factor: f64,
     },
-    /// Interpolated for the pairs that turn slowly, untouched for those that turn fast.
+    /// Pairs that turn slowly are interpolated; pairs that turn fast keep their angle.
     Yarn(YarnScalingConfig),
-    /// Interpolated for the pairs that turn slowly, by their wavelength. Hugging Face's `llama3`.
+    /// Pairs that turn slowly are interpolated, by their wavelength. Hugging Face's `llama3`.
     Llama3(Llama3ScalingConfig),
     /// Angles of one's own. LongRoPE is `f_n / long_factor_n`, with its attention factor.
     Custom {
@@ -56,7 +56,7 @@ pub enum RotaryScaling {
 /// Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large Language Models", sections 3.2 to 3.4.
 #[derive(Config, Debug, PartialEq)]
 pub struct YarnScalingConfig {
-    /// How many times longer contexts get.
+    /// The length of contexts, divided by their length in training.
     pub factor: f64,
     /// The length of a context in training. Hugging Face's `original_max_position_embeddings`.
     pub original_max_positions: usize,
@@ -89,7 +89,7 @@ pub struct YarnScalingConfig {
 /// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is from Meta's `apply_scaling`.
 #[derive(Config, Debug, PartialEq)]
 pub struct Llama3ScalingConfig {
-    /// How many times longer contexts get.
+    /// The length of contexts, divided by their length in training.
     pub factor: f64,
     /// The length of a context in training. Hugging Face's `original_max_position_embeddings`.
     pub original_max_positions: usize,

@@ -115,8 +115,9 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let (first, stride) = (group_weights.first, group_weights.stride);
         // In place of the weights, the gradients of the scores: ds = p (f dw - D), dw = dC . v.
         for row in 0..group.len() {
-            let upstream = context_gradient.row(group.head(row), group.query(row));
-            let upstream = upstream.read(wide);
+            let upstream = context_gradient
+                .row(group.head(row), group.query(row))
+                .read(wide);
             group_weights.list(&group, row, attended);
             if wanted.through_scores() {
                 gradient.resize(attended.keys.len(), E::ZERO);

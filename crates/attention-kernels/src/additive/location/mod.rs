@@ -9,7 +9,7 @@
 //!
 //! The sums over `c` and `t` are a matrix product whose left operand has the alignments from `j` on in row `j`: both of
 //! its strides are 1, and it is never written. The location differs in each step, and `e^(2 (key + location))` with it.
-//! So nothing is exponentiated beforehand, and tanh is that of the whole sum.
+//! So nothing is exponentiated beforehand, and tanh is taken of the whole sum.
 //!
 //! With `g = d loss / d score`, `t = tanh(..)` and `d[j,u] = g[j] weight[u] (1 - t^2)`, whose rows are recomputed some
 //! keys at a time:

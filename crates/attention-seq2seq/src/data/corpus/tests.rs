@@ -56,8 +56,7 @@ fn texts_are_the_pairs_that_they_stand_for() {
 #[test]
 fn rare_tokens_are_unknown_and_some_must_be_frequent() {
     let file = PairFile::from_bytes("pairs.tsv", "a a b\tx\na c\ty\n");
-    let corpus = Corpus::of_files(&file, Some(&file), &options(Tokenization::Spaces), 1);
-    let corpus = corpus.unwrap();
+    let corpus = Corpus::of_files(&file, Some(&file), &options(Tokenization::Spaces), 1).unwrap();
     let limits = |min_count, max_tokens| VocabLimits {
         min_count,
         max_tokens: Some(max_tokens),
@@ -125,8 +124,9 @@ fn a_chunk_has_whole_sources() {
 #[test]
 fn one_source_cannot_be_split() {
     let file = PairFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
-    let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
-    let error = error.unwrap_err().to_string();
+    let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1)
+        .unwrap_err()
+        .to_string();
     let expected = "at least two different sources, found one";
     assert!(error.contains(expected), "{error}");
 }

@@ -116,8 +116,8 @@ impl PairFile {
         }
     }
 
-    /// The columns of a dictionary that were found in the whole file, as a line for a person with its name. None of
-    /// another format.
+    /// A line for a person that names the file and the columns found in it, if it is a dictionary; `None` for another
+    /// format.
     ///
     /// # Errors
     /// [`Error::PairLine`] for a line that can be read in two ways.
@@ -267,8 +267,9 @@ impl PairFile {
         if let Some(layout) = self.layout.get() {
             return Ok(Some(layout));
         }
-        let texts = lines(&self.bytes).enumerate();
-        let texts = texts.filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
+        let texts = lines(&self.bytes)
+            .enumerate()
+            .filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
         let layout =
             dict::Layout::of(texts).map_err(|(index, error)| self.at_line(index, error))?;
         Ok(Some(self.layout.get_or_init(|| layout)))

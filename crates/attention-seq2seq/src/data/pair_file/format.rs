@@ -48,8 +48,8 @@ impl PairFormat {
         Self::told(path.as_ref()).unwrap_or_default()
     }
 
-    /// The format of another file, which is read for the same model: as its ending tells, if that is the ending of a
-    /// format, with the settings of this one where both are of one kind; else this one.
+    /// The format of another file that is read for the same model: the format that its name tells, if that is of
+    /// another kind; else this one with its settings.
     pub fn of_other(&self, path: impl AsRef<Path>) -> Self {
         let is_other = |told: &Self| std::mem::discriminant(told) != std::mem::discriminant(self);
         let told = Self::told(path.as_ref()).filter(is_other);

@@ -114,8 +114,9 @@ fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
     };
     assert_eq!(load("a b c\tX\nc\tX Y Z\n", &options).unwrap().len(), 2);
     for (line, side) in [("a b c d\tX\n", "source"), ("a\tX Y Z U\n", "target")] {
-        let error = load(format!("a\tb\n{line}"), &options);
-        let error = error.unwrap_err().to_string();
+        let error = load(format!("a\tb\n{line}"), &options)
+            .unwrap_err()
+            .to_string();
         let message =
             format!("pairs.tsv:2: expected a {side} of at most 3 tokens (--max-tokens), found 4");
         assert!(error.ends_with(&message), "{error}");
@@ -132,8 +133,9 @@ fn control_characters_are_refused_by_their_line() {
         ("\u{b}", "U+000B"),
         ("\u{c}", "U+000C"),
     ] {
-        let error = load(format!("a\tb\nc{control}d\te\n"), &options("1,2"));
-        let error = error.unwrap_err().to_string();
+        let error = load(format!("a\tb\nc{control}d\te\n"), &options("1,2"))
+            .unwrap_err()
+            .to_string();
         let message = format!(
             "pairs.tsv:2: expected text without control characters, found {name} in column 1"
         );

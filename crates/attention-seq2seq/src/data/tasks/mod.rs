@@ -68,8 +68,9 @@ impl Task {
     pub fn train_valid(self, train_count: usize, valid_count: usize, seed: u64) -> Pairs {
         let valid: Vec<Pair> = self.pairs(seed, VALID_STREAM).take(valid_count).collect();
         let held_out: HashSet<&Vec<String>> = valid.iter().map(|pair| &pair.source).collect();
-        let others = self.pairs(seed, TRAIN_STREAM);
-        let others = others.filter(|pair| !held_out.contains(&pair.source));
+        let others = self
+            .pairs(seed, TRAIN_STREAM)
+            .filter(|pair| !held_out.contains(&pair.source));
         Pairs {
             train: others.take(train_count).collect(),
             valid,

@@ -52,8 +52,7 @@ mod tests {
         let pairs = Task::Copy.generate(2_000, 5);
         let lengths = pairs.iter().map(|pair| pair.source.len());
         assert_eq!(lengths.collect::<HashSet<_>>(), (3..=20).collect());
-        let letters = pairs.iter().flat_map(|pair| &pair.source);
-        let letters: HashSet<&String> = letters.collect();
+        let letters: HashSet<&String> = pairs.iter().flat_map(|pair| &pair.source).collect();
         assert!(letters.len() == 26 && letters.iter().all(|letter| letter.len() == 1));
     }
 }

@@ -142,7 +142,7 @@ impl<A: StatefulAttention> Decoder<A> {
         }
     }
 
-    /// The weights for steps of about so many tokens, as the parameters are now.
+    /// The weights for steps of about `tokens` tokens, as the parameters are now.
     pub(super) fn weights(&self, tokens: usize) -> DecoderWeights {
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();
@@ -171,8 +171,8 @@ impl<A: StatefulAttention> Decoder<A> {
         Candidates::new(&self.output)
     }
 
-    /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`,
-    /// from the features of steps: the logits of all of them are never there at once.
+    /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`, from
+    /// the features of steps. The logits of all steps are never in memory at once.
     pub(crate) fn loss(
         &self,
         features: Vec<Features>,

@@ -16,7 +16,7 @@ pub(crate) struct SearchWeights {
 }
 
 impl SearchWeights {
-    /// The weights of `model` as its parameters are now, for steps of about so many tokens.
+    /// The weights of `model` as its parameters are now, for steps of about `tokens` tokens.
     pub(crate) fn new<A: StatefulAttention>(model: &Seq2Seq<A>, tokens: usize) -> Self {
         Self {
             decoder: model.decoder.weights(tokens),

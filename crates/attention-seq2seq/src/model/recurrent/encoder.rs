@@ -73,8 +73,7 @@ impl Encoder {
 /// The state of a layer, from its directions' states.
 fn side_by_side(directions: &[RecurrentState]) -> RecurrentState {
     let hidden = directions.iter().map(|state| state.hidden.clone());
-    let cells = directions.iter().map(|state| state.cell.clone());
-    let cells: Option<Vec<_>> = cells.collect();
+    let cells: Option<Vec<_>> = directions.iter().map(|state| state.cell.clone()).collect();
     RecurrentState {
         hidden: Tensor::cat(hidden.collect(), 1),
         cell: cells.map(|cells| Tensor::cat(cells, 1)),

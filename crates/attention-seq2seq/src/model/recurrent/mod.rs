@@ -117,12 +117,11 @@ impl<A: StatefulAttention> Seq2Seq<A> {
 }
 
 impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
-    /// The logits of all tokens are never there at once, which matters where a vocabulary is large.
+    /// The logits of all tokens are never in memory at once, which matters where a vocabulary is large.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
-        let targets = batch.target.clone().transpose();
-        let targets = targets.reshape([steps * examples]);
+        let targets = batch.target.clone().transpose().reshape([steps * examples]);
         let dtype = self.decoder.output.weight.dtype();
         let count = batch.target_tokens();
         let targets = class_targets(targets, count, dtype, label_smoothing);

@@ -114,8 +114,8 @@ impl TransformerConfig {
     ) -> Transformer<C> {
         let size = self.hidden_size;
         let embedding = |vocab_size| {
-            let config = TokenEmbeddingConfig::new(vocab_size, size);
-            let config = config.with_positions(PositionEmbeddingConfig::Unbounded);
+            let config = TokenEmbeddingConfig::new(vocab_size, size)
+                .with_positions(PositionEmbeddingConfig::Unbounded);
             config
                 .with_scaled(true)
                 .with_dropout(self.dropout)

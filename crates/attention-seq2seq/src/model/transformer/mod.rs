@@ -155,8 +155,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let model = self.model();
         let memory = encode(&model, source);
         let device = self.output.weight.device();
-        let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device);
-        let inputs = inputs.narrow(1, 0, steps);
+        let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device).narrow(1, 0, steps);
         let rows = model.embedding.forward(inputs, &Positions::consecutive(0));
         let decoder = &model.decoder;
         let output = decoder.forward_with_weights(rows, Mask::none(), &memory);
@@ -174,7 +173,7 @@ fn encode<C: ScoringFunction>(
 }
 
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
-    /// The logits of all tokens are never there at once, which matters where a vocabulary is large.
+    /// The logits of all tokens are never in memory at once, which matters where a vocabulary is large.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let rows = self.features(batch);
         let [examples, steps, size] = rows.dims();

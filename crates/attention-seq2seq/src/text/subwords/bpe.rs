@@ -51,8 +51,8 @@ impl Pieces {
 
     pub(super) fn split(&self, word: &str) -> Vec<String> {
         let pieces = self.0.tokenize(word);
-        let pieces = pieces.expect("a piece for what is unknown is among the pieces");
         let pieces = pieces
+            .expect("a piece for what is unknown is among the pieces")
             .into_iter()
             .map(|piece| match piece.value == UNKNOWN {
                 true => word[piece.offsets.0..piece.offsets.1].to_owned(),

@@ -12,7 +12,7 @@ use super::{Clipped, GradientNorm, Squares};
 /// elements together is still far below this.
 const LOWEST_PLAIN: f32 = 1e-10;
 
-/// Clips by a norm in `dtype`, which holds every element: those of half precision have no squares.
+/// Clips by a norm in `dtype`, which holds every element: half precision cannot hold the squares.
 pub(super) fn clip<M: Module>(
     mut gradients: GradientsParams,
     module: &M,

@@ -48,7 +48,7 @@ pub(super) fn clip_by_norm<M: Module>(
     composed::clip(gradients, module, norm, squares, dtype)
 }
 
-/// The squares of which a norm is the root, where it is composed of Burn's operations.
+/// The way to add up the squares of a norm that is composed of Burn's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Squares {
     /// Those of the gradients. The norm is not finite where the gradients are not, and also where one of 1e20 is: its

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// The processes of a training, all of which run the same program: [`with_launched`](super::with_launched) gives a
+/// The processes of a training, which all run the same program: [`with_launched`](super::with_launched) gives a
 /// launcher's, or implement your own. By default a process is alone, as `()` is.
 pub trait Communicator: Send + Sync {
     /// The number of this process, from 0. The first prints, validates and writes.

@@ -13,8 +13,8 @@ use crate::train::host::elements;
 use crate::train::{Interrupter, StepOutput};
 
 /// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with
-/// a process's share of the examples that of all examples together. A parameter has a gradient where it has one at any
-/// process.
+/// a process's share of the examples the gradients of all examples together. A parameter has a gradient where it has
+/// one at any process.
 ///
 /// All gradients are one message, in f32, whatever their type. Parameters are to be the same in all processes. Burn
 /// draws them at their first use: use them once before each process seeds its device differently.
@@ -59,7 +59,7 @@ fn sum_with<M: Module, const N: usize>(
 
 impl dyn Communicator + '_ {
     /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together, by
-    /// `backward` on this process's share. The output tokens are those of this process; it may have no share.
+    /// `backward` on this process's share. The output tokens are this process's, which may have no share.
     ///
     /// # Errors
     /// [`Error::Stopped`] at all processes, if one of them is to stop.

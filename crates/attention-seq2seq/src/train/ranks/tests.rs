@@ -54,7 +54,7 @@ impl Communicator for Thread {
     }
 }
 
-/// The results of `work` on so many ranks.
+/// The results of `work` on `size` ranks.
 fn on_ranks<T: Send>(size: usize, work: impl Fn(&Thread) -> T + Sync) -> Vec<T> {
     let all = Arc::new(Threads {
         barrier: Barrier::new(size),
@@ -308,7 +308,7 @@ fn numbers_of_any_size_are_gathered_and_summed() {
     assert_eq!(sums, [[3 * large, 3]; 3]);
 }
 
-/// Two layers, the first of which is there twice.
+/// Two layers; the first is there twice.
 fn layers(device: &Device) -> Vec<Linear> {
     let layer = || LinearConfig::new(1, 1).init(device);
     let shared: Linear = layer();

@@ -128,8 +128,8 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok((state, meter.finish()?))
     }
 
-    /// Makes several steps of which nothing is read before the last; `None` if one of them should have been refused, or
-    /// there is one alone. The state before stays in memory until then.
+    /// Makes several steps, and reads their results after the last; `None` if one of them should have been refused, or
+    /// if there is only one. The state before the steps stays in memory until then.
     fn make_unread<M: Seq2SeqModel>(
         &self,
         before: &State<M>,
@@ -155,7 +155,7 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok(Some((state, outputs.collect())))
     }
 
-    /// The step of the whole batch, of which this process computes its share.
+    /// The step of the whole batch; this process computes its share.
     fn compute<M: Seq2SeqModel>(
         &self,
         state: &State<M>,

@@ -57,7 +57,7 @@ fn config() -> TrainConfig {
     }
 }
 
-/// Epochs of these examples, with so many steps until one is waited for.
+/// Epochs of these examples, where every `window` steps one is waited for.
 fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
     let config = config();
     Loop {

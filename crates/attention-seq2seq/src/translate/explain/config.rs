@@ -7,8 +7,8 @@ use crate::translate::SearchConfig;
 pub struct ExplainConfig {
     /// The search for outputs.
     pub search: SearchConfig,
-    /// The target tokens with which every output begins, greedy search's too; none for those of the text
-    /// [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output. A
+    /// The target tokens with which every output begins, greedy search's too; if empty, the tokens of the
+    /// text [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output. A
     /// model whose data have a token `<eos>` refuses it there: it could be either.
     pub prefix: Vec<String>,
     /// The most alternatives of a step.

@@ -55,8 +55,8 @@ pub struct Explanation {
     pub attends_to_end: bool,
     /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
     pub outputs: Vec<ExplainedOutput>,
-    /// The index of the output of greedy search, which is that of [`translate`](Translator::translate) where no prefix
-    /// is set.
+    /// The index of the output of greedy search: the output of [`translate`](Translator::translate) where no prefix is
+    /// set.
     pub greedy: usize,
 }
 
@@ -97,7 +97,7 @@ impl Explanation {
 }
 
 impl From<ScoredHypothesis> for ExplainedOutput {
-    /// An output of which nothing else is known.
+    /// An output without weights, changes and alternatives.
     fn from(output: ScoredHypothesis) -> Self {
         Self {
             text: output.text,
@@ -147,8 +147,8 @@ impl Translator {
     /// Explains the best outputs of a source. Tokens that are not in the vocabulary are read as
     /// [`Vocab::UNK`](crate::Vocab::UNK).
     ///
-    /// Probabilities are those of [`score`](Self::score), over the tokens that an output can have. So are those of an
-    /// ensemble, which has no attention weights.
+    /// Probabilities are computed as by [`score`](Self::score), over the tokens that an output can have, for an ensemble
+    /// too, which has no attention weights.
     ///
     /// # Errors
     /// Those of [`check_explanation`](Self::check_explanation) and of [`n_best_tokens`](Self::n_best_tokens);
@@ -159,7 +159,7 @@ impl Translator {
     }
 
     /// As [`explain_tokens`](Self::explain_tokens), unless `should_stop` says that nobody waits for the explanation any
-    /// more: it is asked before each step of each decoding, of which there is one for every source token and output.
+    /// more: it is asked before each step of each decoding; every source token and output has a decoding.
     ///
     /// # Errors
     /// Those of [`explain_tokens`](Self::explain_tokens); [`Error::Stopped`](crate::Error::Stopped) once `should_stop`
@@ -194,7 +194,7 @@ impl Translator {
         })
     }
 
-    /// The explanation of a source of which nothing is left to read: its output is empty, and none of the model's.
+    /// The explanation of a source whose tokens were all dropped: its output is empty, and not the model's.
     pub fn explain_nothing(&self) -> Explanation {
         Explanation {
             outputs: vec![self.unscored(Vec::new()).into()],
@@ -216,8 +216,8 @@ impl Translator {
         }
     }
 
-    /// The outputs that a search finds, and the index of that of greedy search, which is added, without a probability,
-    /// if it is not there.
+    /// The outputs that a search finds, and the index of greedy search's output, which is added, without a probability,
+    /// if the search did not find it.
     fn outputs_of(
         &self,
         source: &[String],

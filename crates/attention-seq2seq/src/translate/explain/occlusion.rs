@@ -39,8 +39,8 @@ impl Translator {
         let without = |dropped: usize| [&source[..dropped], &source[dropped + 1..]].concat();
         let sources: Vec<Vec<String>> = (0..source.len()).map(without).collect();
         let occlusions = outputs.iter().zip(steps).map(|(output, steps)| {
-            let pairs = sources.iter();
-            let pairs: Vec<_> = pairs
+            let pairs: Vec<_> = sources
+                .iter()
                 .map(|source| (&source[..], &output.tokens[..]))
                 .collect();
             let mut occlusion = Occlusion {

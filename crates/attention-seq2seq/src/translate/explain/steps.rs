@@ -70,8 +70,9 @@ impl Translator {
         let source = self.vocabs.source.encode(source);
         let mut all = Vec::with_capacity(outputs.len());
         for outputs in outputs.chunks_mut(OUTPUTS) {
-            let targets = outputs.iter();
-            let targets = targets.map(|output| self.vocabs.target.try_encode(&output.tokens));
+            let targets = outputs
+                .iter()
+                .map(|output| self.vocabs.target.try_encode(&output.tokens));
             let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
             let longest = targets.iter().map(Vec::len).max().unwrap_or(0);
             let sources = vec![&source[..]; outputs.len()];

@@ -38,7 +38,7 @@ fn an_end_that_is_also_a_token_of_the_data_is_refused() {
     );
 }
 
-/// The explanation, which is to stop at the question after so many, and the number of questions.
+/// The explanation, stopped after `questions` questions, and the number that it asked.
 fn explained_until(
     translator: &Translator,
     config: &ExplainConfig,

@@ -60,7 +60,7 @@ fn settings_of_a_search_count() {
     }
 }
 
-/// Weights that all searches share give what those of a search of its own give, to the bit.
+/// Shared weights give the same outputs as weights made for one search, to the bit.
 #[test]
 fn searches_share_the_weights_of_the_model() {
     let (_folder, translator) = lively();

@@ -71,7 +71,7 @@ pub struct BeamSearchConfig {
     /// 4.1): above 1, tokens come again less often. Tokens of the prefix count, and are not penalized themselves.
     #[config(default = 1.0)]
     pub repetition_penalty: f64,
-    /// The size of the n-grams that no output has twice; 0 for any. They count as those of the penalty do.
+    /// The size of the n-grams that no output has twice; 0 for any. Tokens count as they do for the penalty.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
     /// Whether to search as OpenNMT-py 3.5.1. The search of an example then ends with the first step whose most likely

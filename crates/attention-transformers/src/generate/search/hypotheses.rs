@@ -188,8 +188,8 @@ impl Hypotheses {
         live.map(|hypothesis| hypothesis.log_probability).collect()
     }
 
-    /// Goes on with these extensions, the best first, and with that of the [greedy](Self::greedy) output, if there is
-    /// one. Returns the parents of those that go on: none once the example is done. `weights` are each
+    /// Goes on with these extensions, the best first, and with the extension of the [greedy](Self::greedy) output, if
+    /// there is one. Returns the parents of those that go on: none once the example is done. `weights` are each
     /// hypothesis's at this step, if they count.
     pub(super) fn extend(
         &mut self,
@@ -348,8 +348,8 @@ impl Hypotheses {
     /// The outputs, the best first: those that ended, then those that were cut off.
     pub(super) fn into_outputs(mut self, search: &Search<'_>) -> Vec<BeamOutput> {
         let cut_off = self.cut_off.iter().chain(&self.live);
-        let cut_off = cut_off.filter(|hypothesis| !hypothesis.is_outside);
         let mut cut_off: Vec<Found> = cut_off
+            .filter(|hypothesis| !hypothesis.is_outside)
             .map(|hypothesis| self.found(hypothesis, false, search))
             .collect();
         cut_off.sort_by(|a, b| b.score.total_cmp(&a.score));

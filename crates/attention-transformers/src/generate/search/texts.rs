@@ -29,7 +29,7 @@ pub struct TextDecoding<'a, S> {
 type Next<'a, S> =
     dyn Fn(Tensor<2, Int>, NewRows<'_>, &mut S) -> (Tensor<2>, Option<Tensor<2>>) + 'a;
 
-/// Makes log-probabilities of a row of logits, those of the token of this number in a text, from 1.
+/// Makes log-probabilities of a row of logits; the number is the token's in its text, from 1.
 type Normalize<'a> = dyn Fn(&mut [f64], usize) + Sync + 'a;
 
 impl<'a, S: SelectTexts> TextDecoding<'a, S> {

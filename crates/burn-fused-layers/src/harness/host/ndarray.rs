@@ -23,8 +23,8 @@ impl CpuBackend for NdArray {
             return tensor;
         }
         let device = tensor.device();
-        let data = burn::tensor::try_read_sync(Self::float_into_data(tensor));
-        let data = data.expect("a tensor in memory is read at once");
+        let data = burn::tensor::try_read_sync(Self::float_into_data(tensor))
+            .expect("a tensor in memory is read at once");
         Self::float_from_data(data.expect("a tensor in memory can be read"), &device)
     }
 

@@ -110,15 +110,14 @@ fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
 
 /// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
 pub(crate) fn backward<B: CpuBackend>(
-    saved: Recurred<B>,
-    gradient: FloatTensor<B>,
-    asked: Asked<4>,
-) -> [Gradient<B>; 4] {
-    let Recurred {
+    Recurred {
         inputs,
         states,
         saved,
-    } = saved;
+    }: Recurred<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<4>,
+) -> [Gradient<B>; 4] {
     // Behind a server weight, bias and initial state are those from before the forward pass.
     let mut inputs = contiguous(inputs);
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);

@@ -34,15 +34,14 @@ fn forward<B: Backend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<
 
 /// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
 fn backward<B: Backend>(
-    saved: Recurred<B>,
-    gradient: FloatTensor<B>,
-    asked: Asked<4>,
-) -> [Gradient<B>; 4] {
-    let Recurred {
+    Recurred {
         inputs,
         states,
         saved,
-    } = saved;
+    }: Recurred<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<4>,
+) -> [Gradient<B>; 4] {
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
     let [wants_gates, wants_weight, wants_bias, wants_initial] = asked.wanted;
     let wants_hidden = wants_weight || wants_bias;

@@ -9,7 +9,7 @@ pub(super) struct Entry<'a> {
     /// The fields of the word: those before the first TAB, but for numbers and brackets at their end; without a TAB,
     /// the first field.
     pub(super) word: Vec<&'a str>,
-    /// The fields behind it, but for an output.
+    /// The fields behind the word, without an output.
     pub(super) rest: Vec<&'a str>,
     /// The first field of the output in brackets behind the word, as HTK writes it.
     pub(super) output: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! The layout of a pronunciation dictionary, which the file as a whole tells.
+//! The layout of a pronunciation dictionary, found by reading the whole file.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -206,8 +206,9 @@ impl Evidence<'_> {
         });
         let columns = self.entries.iter().filter(|entry| entry.has_column).count();
         let is_one = |last: &str| last == "0" || last == "1";
-        let ones = long.clone();
-        let ones = ones.filter(|(entry, _, last)| is_one(last) && !entry.has_column);
+        let ones = long
+            .clone()
+            .filter(|(entry, _, last)| is_one(last) && !entry.has_column);
         let are_probabilities = columns > 0 && columns + ones.count() == self.entries.len();
         let numbered = long.filter(|(_, _, last)| is_integer(last));
         are_probabilities || self.are_counted(numbered.map(|(_, word, number)| (word, number)))
@@ -221,8 +222,9 @@ impl Evidence<'_> {
             numbered.partition(|entry| entry.decimals() > 0);
         // A TAB, a number and more in one cell are phonemes, unless every word has a number.
         let is_everywhere = with_integer.len() + with_decimals.len() == self.entries.len();
-        let unclear = with_integer.iter();
-        let unclear = unclear.filter(|it| is_everywhere || it.has_cell || !it.has_tab);
+        let unclear = with_integer
+            .iter()
+            .filter(|it| is_everywhere || it.has_cell || !it.has_tab);
         let unclear: Vec<_> = unclear.collect();
         let Some(first) = unclear.first() else {
             return Ok(0);
@@ -233,8 +235,9 @@ impl Evidence<'_> {
         {
             return Ok(decimals);
         }
-        let numbers = with_integer.iter();
-        let numbers = numbers.map(|entry| (&entry.word[..], entry.rest[0]));
+        let numbers = with_integer
+            .iter()
+            .map(|entry| (&entry.word[..], entry.rest[0]));
         let is_one_number = with_integer.iter().any(|it| it.numbers() == 1);
         if is_everywhere && decimals == 0 && is_one_number && self.are_counted(numbers) {
             return Ok(1);

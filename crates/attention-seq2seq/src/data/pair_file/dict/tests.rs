@@ -43,8 +43,9 @@ fn words_have_their_variants_and_no_comments() {
     ];
     let owned = |(word, phonemes): (&str, &str)| (word.to_string(), phonemes.to_string());
     assert_eq!(read(content, Stress::Keep).unwrap(), kept.map(owned));
-    let dropped = kept.map(|(word, phonemes)| (word, phonemes.replace(['0', '1', '2'], "")));
-    let dropped = dropped.map(|(word, phonemes)| (word.to_string(), phonemes));
+    let dropped = kept
+        .map(|(word, phonemes)| (word, phonemes.replace(['0', '1', '2'], "")))
+        .map(|(word, phonemes)| (word.to_string(), phonemes));
     assert_eq!(read(content, Stress::Drop).unwrap(), dropped);
 }
 
