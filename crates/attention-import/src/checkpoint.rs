@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::rc::Rc;
 
 use serde_json::Value;
-use tensor_files::{StoredTensor, TensorFile, shown};
+use tensor_files::{FileFormat, StoredTensor, TensorFile, shown};
 
 use crate::json::{kind, read_object};
 
@@ -35,7 +35,7 @@ impl Checkpoint {
         {
             return Self::of_index(path);
         }
-        let file = TensorFile::open(path).map_err(|error| error.to_string())?;
+        let file = TensorFile::open(path).map_err(|error| error.reason().to_string())?;
         let names = file.names().iter();
         let names = names.map(|name| (name.clone(), (0, name.clone())));
         Ok(Self {
@@ -65,8 +65,8 @@ impl Checkpoint {
                 Some(place) => *place,
                 None => {
                     let file = TensorFile::open(folder.join(shard));
-                    let file =
-                        file.map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
+                    let file = file
+                        .map_err(|error| format!("shard `{}`: {}", shown(shard), error.reason()))?;
                     let place = files.len();
                     // Those that the index does not list are there, too.
                     let of_file = file.names().iter();
@@ -132,6 +132,13 @@ impl Checkpoint {
         Ok(self)
     }
 
+    /// The format of the first file; shards are all of one.
+    pub(crate) fn format(&self) -> FileFormat {
+        self.files
+            .first()
+            .map_or(FileFormat::Safetensors, TensorFile::format)
+    }
+
     /// The names that begin with `prefix`, in order.
     pub(crate) fn names_from(&self, prefix: &str) -> impl Iterator<Item = &String> {
         let names = self.names.range(prefix.to_string()..);
@@ -154,13 +161,13 @@ impl Checkpoint {
             stored,
             file: *file,
         });
-        Some(found.map_err(|error| error.to_string()))
+        Some(found.map_err(|error| error.reason().to_string()))
     }
 
     /// The elements of a tensor, row by row, in little-endian order.
     pub(crate) fn read(&self, found: &Found) -> Result<Vec<u8>, String> {
         let elements = self.files[found.file].read(&found.stored);
-        elements.map_err(|error| error.to_string())
+        elements.map_err(|error| error.reason().to_string())
     }
 }
 

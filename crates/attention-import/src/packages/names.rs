@@ -1,8 +1,12 @@
 //! The names of a class's tensors, and the class in a file.
 
+use std::cmp::Reverse;
+
+use tensor_files::{FileFormat, shown};
+
 use super::Role;
 use super::shapes::Sizes;
-use crate::state_dict::StateDict;
+use crate::state_dict::{NEAREST, StateDict, common};
 
 /// The tensors of a class.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +16,8 @@ pub(super) struct Names {
     pub(super) tables: &'static [Entries],
     /// The number of heads, where a file does not say it.
     pub(super) num_heads: Option<usize>,
+    /// The framework, where another has the same names in files of its own.
+    pub(super) writer: Option<FileFormat>,
 }
 
 /// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`](super::shapes) has them, with a
@@ -42,26 +48,37 @@ fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
     name.split('|').map(of_layer)
 }
 
+/// Frameworks whose files have the same names, with axes in another order.
+const SAME_NAMES: [FileFormat; 3] = [FileFormat::PyTorch, FileFormat::MxNet, FileFormat::Paddle];
+
 impl Names {
-    /// The tensors that a file has, and those that it should have, in the spelling that it has of each.
+    fn all(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// The tensors that a file has, and those that it should have, in the spelling that it has of each or, where it has
+    /// none, whose end is nearest to a name of its.
     fn entries(&self, file: &StateDict) -> Vec<Named> {
-        let entries = || self.tables.iter().copied().flatten();
         let is_layered = |(name, ..): &&Entry| name.contains(['#', '~']);
         let has_layer = |layer: &usize| {
-            let mut names = entries().filter(is_layered);
+            let mut names = self.all().filter(is_layered);
             names.any(|(name, ..)| spellings(name, *layer).any(|name| file.contains(&name)))
         };
-        let has_slashes = file.all_names().any(|name| name.contains('/'));
         let layers = 1 + (1..).take_while(has_layer).count();
-        let of_layers = entries().flat_map(|entry| {
+        let of_layers = self.all().flat_map(|entry| {
             let layers = if is_layered(&entry) { layers } else { 1 };
             (0..layers).map(move |layer| (entry, layer))
         });
+        let end = |own: &String| {
+            let ends = file
+                .all_names()
+                .map(|name| common(own.bytes().rev(), name.bytes().rev()));
+            Reverse(ends.max())
+        };
         let named = |(&(name, role, shape), layer): (&Entry, usize)| Named {
             name: spellings(name, layer)
                 .find(|name| file.contains(name))
-                .or_else(|| spellings(name, layer).find(|name| name.contains('/') == has_slashes))
-                .or_else(|| spellings(name, layer).next())
+                .or_else(|| spellings(name, layer).min_by_key(end))
                 .unwrap_or_default(),
             layer,
             role,
@@ -73,8 +90,18 @@ impl Names {
     /// The tensors of the class in a file, and its sizes.
     ///
     /// # Errors
-    /// If a tensor is missing, there is one too many, or a shape does not fit those before it.
+    /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework wrote
+    /// the file.
     pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), String> {
+        let (class, format) = (self.class, file.format());
+        if let Some(writer) = self.writer
+            && SAME_NAMES.contains(&format)
+            && format != writer
+        {
+            return Err(format!(
+                "expected {class} in {writer}, got {format}, whose names may be the same"
+            ));
+        }
         let mut entries = self.entries(file);
         for entry in entries.iter().filter(|entry| !entry.shape.ends_with('?')) {
             file.shape(&entry.name)?;
@@ -83,15 +110,72 @@ impl Names {
         let is_its = |own: &str, name: &str| own == "*" || file.is_part(name, own);
         let is_extra = |name: &&str| !names.clone().any(|own| is_its(own, name));
         if let Some(name) = file.names().find(is_extra) {
-            file.refuse(name, &format!("{} has none of this name", self.class))?;
+            file.refuse(name, &format!("{class} has none of this name"))?;
         }
-        entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
+        entries.retain(|entry| entry.role != Role::Ignored);
+        let (there, missing): (Vec<_>, Vec<_>) = entries
+            .into_iter()
+            .partition(|entry| file.contains(&entry.name));
+        let bias = there.iter().find(|entry| entry.role.is_of_biases());
+        if let Some(bias) = bias
+            && let Some(missing) = missing.iter().find(|entry| entry.role.is_of_biases())
+        {
+            let names = [&missing.name, &bias.name].map(|name| file.full(name));
+            let [missing, bias] = names.each_ref().map(|name| shown(name));
+            return Err(format!(
+                "expected a tensor `{missing}` beside `{bias}`: {class} has all biases or none"
+            ));
+        }
         let mut sizes = Sizes::of_heads(self.num_heads);
-        for entry in &entries {
+        for entry in &there {
             let (got, full) = (file.shape(&entry.name)?, file.full(&entry.name));
             let fitted = sizes.fit(entry.shape.trim_end_matches('?'), &got, entry.layer);
-            fitted.map_err(|shape| format!("`{full}`: expected the shape {shape}, got {got:?}"))?;
+            fitted.map_err(|shape| {
+                let as_lstm = if is_lstm(&there, file) {
+                    ": an LSTM has four gates, a GRU three"
+                } else {
+                    ""
+                };
+                format!("`{full}`: expected the shape {shape}, got {got:?}{as_lstm}")
+            })?;
         }
-        Ok((entries, sizes))
+        Ok((there, sizes))
     }
+
+    /// Whether a file has the class, with any number of heads if none is said.
+    pub(super) fn fits(&self, file: &StateDict) -> bool {
+        let of_heads = |num_heads| Self { num_heads, ..*self }.fit(file).is_ok();
+        of_heads(self.num_heads) || self.num_heads.is_none() && of_heads(Some(1))
+    }
+
+    /// The prefixes under which a file has the class, where it has not the first tensor under its own.
+    pub(super) fn prefixes(&self, file: &StateDict) -> Vec<String> {
+        let first = || self.all().take(1).flat_map(|(name, ..)| spellings(name, 0));
+        if first().any(|own| file.contains(&own)) {
+            return Vec::new();
+        }
+        let heads = first().flat_map(|own| {
+            let heads = file
+                .all_names()
+                .filter_map(move |name| name.strip_suffix(&own));
+            heads.collect::<Vec<_>>()
+        });
+        let is_prefix = |head: &&str| head.is_empty() || head.ends_with(['.', '/', '_']);
+        let heads = heads
+            .filter(is_prefix)
+            .filter(|head| self.fits(&file.at(head)));
+        heads.take(NEAREST).map(str::to_string).collect()
+    }
+}
+
+/// Whether a class of three gates meets the hidden state of four.
+fn is_lstm(entries: &[Named], file: &StateDict) -> bool {
+    let mut hidden = entries.iter().filter(|entry| entry.role == Role::Hidden);
+    hidden.any(|entry| {
+        let shape = file.shape(&entry.name).unwrap_or_default();
+        let [rows, columns] = shape[..] else {
+            return false;
+        };
+        entry.shape.contains("3H") && rows.max(columns) == 4 * rows.min(columns)
+    })
 }
