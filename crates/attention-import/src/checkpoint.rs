@@ -17,7 +17,7 @@ const WEIGHT_MAP: &str = "weight_map";
 pub(crate) struct Checkpoint {
     files: Rc<Vec<TensorFile>>,
     /// The file of each tensor, and its name there.
-    names: BTreeMap<String, (usize, String)>,
+    names: Rc<BTreeMap<String, (usize, String)>>,
 }
 
 /// A tensor that is not read, of one of the files.
@@ -39,7 +39,7 @@ impl Checkpoint {
         let names = file.names().iter();
         let names = names.map(|name| (name.clone(), (0, name.clone())));
         Ok(Self {
-            names: names.collect(),
+            names: Rc::new(names.collect()),
             files: Rc::new(vec![file]),
         })
     }
@@ -86,7 +86,7 @@ impl Checkpoint {
             listed.push((name.clone(), (place, name.clone())));
         }
         names.extend(listed);
-        let files = Rc::new(files);
+        let (files, names) = (Rc::new(files), Rc::new(names));
         let checkpoint = Self { files, names };
         let total = index.get("metadata").map(|about| &about["total_size"]);
         checkpoint.check_size(total.and_then(Value::as_f64).unwrap_or(0.0))?;
@@ -119,17 +119,19 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If two get the same name.
-    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
-        for (name, place) in std::mem::take(&mut self.names) {
+    pub(crate) fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        let mut renamed = BTreeMap::new();
+        for (name, place) in Rc::unwrap_or_clone(self.names) {
             let new = rename(&name);
-            if let Some((_, other)) = self.names.insert(new.clone(), place) {
+            if let Some((_, other)) = renamed.insert(new.clone(), place) {
                 let [new, other, name] = [&new, &other, &name].map(|name| shown(name));
                 return Err(format!(
                     "expected one tensor `{new}`, got both `{other}` and `{name}`"
                 ));
             }
         }
-        Ok(self)
+        let names = Rc::new(renamed);
+        Ok(Self { names, ..self })
     }
 
     /// The format of the first file; shards are all of one.

@@ -9,8 +9,6 @@ use std::rc::Rc;
 use crate::archive::Contents;
 use crate::archive::{Archive, MAX_HEADER};
 #[cfg(feature = "hdf5")]
-use crate::file::malformed;
-#[cfg(feature = "hdf5")]
 use crate::hdf5;
 use crate::input::Input;
 use crate::objects::{self, Elements};
@@ -37,10 +35,7 @@ pub(crate) fn tensors(file: File) -> Result<(FileFormat, Tensors), String> {
             return Err(format!("its entry `{KERAS}` is compressed: unpack it"));
         };
         let tensors = hdf5::tensors(archive.into_file(), bytes);
-        return Ok((
-            FileFormat::Keras,
-            tensors.map_err(malformed(FileFormat::Keras))?,
-        ));
+        return Ok((FileFormat::Keras, tensors?));
     }
     if !archive.names_with_end(npy::END).is_empty() {
         return Ok((FileFormat::NumPy, npy::tensors(archive)));

@@ -149,35 +149,28 @@ impl TensorFile {
     /// The format and the tensors of a file that starts with `start`. All handles have one position, which each sets
     /// before it reads.
     fn tensors(file: &File, len: u64, start: &[u8]) -> Result<(FileFormat, Tensors), String> {
-        use FileFormat::{Flax, MxNet, NumPy, Paddle, PyTorch, Safetensors};
+        use FileFormat::{Flax, Keras, MxNet, NumPy, Paddle, PyTorch, Safetensors};
         let handle = || file.try_clone().map_err(|error| error.to_string());
-        #[cfg(feature = "hdf5")]
-        if start.starts_with(hdf5::START) {
-            let tensors = hdf5::tensors(handle()?, 0..len);
-            return Ok((
-                FileFormat::Keras,
-                tensors.map_err(malformed(FileFormat::Keras))?,
-            ));
-        }
-        Ok(match start {
-            _ if start.starts_with(b"PK\x03\x04") => archived::tensors(handle()?)?,
-            _ if legacy::starts(start) => (PyTorch, legacy::tensors(file, len)?),
-            _ if safetensors::starts(start) => (Safetensors, safetensors::tensors(file, len)?),
-            _ if start.starts_with(npy::START) => (NumPy, npy::tensor(file, len)?),
-            _ if start.starts_with(mxnet::START) => {
-                let tensors = mxnet::tensors(file, len);
-                (MxNet, tensors.map_err(malformed(MxNet))?)
-            }
+        let (format, tensors) = match start {
+            #[cfg(feature = "hdf5")]
+            _ if start.starts_with(hdf5::START) => (Keras, hdf5::tensors(handle()?, 0..len)),
+            _ if start.starts_with(b"PK\x03\x04") => return archived::tensors(handle()?),
+            _ if legacy::starts(start) => (PyTorch, legacy::tensors(file, len)),
+            _ if safetensors::starts(start) => (Safetensors, safetensors::tensors(file, len)),
+            _ if start.starts_with(npy::START) => (NumPy, npy::tensor(file, len)),
+            _ if start.starts_with(mxnet::START) => (MxNet, mxnet::tensors(file, len)),
             _ if let Some(format) = foreign::of_start(start) => {
                 return Err(foreign::refused(format));
             }
-            [0x80, ..] => (Paddle, paddle::tensors(file, len)?),
-            _ if message_pack::starts(start) => {
-                let tensors = message_pack::tensors(file, len);
-                (Flax, tensors.map_err(malformed(Flax))?)
-            }
+            [0x80, ..] => (Paddle, paddle::tensors(file, len)),
+            _ if message_pack::starts(start) => (Flax, message_pack::tensors(file, len)),
             _ => return Err(foreign::unknown(start)),
-        })
+        };
+        let malformed = |reason| match format {
+            Keras | MxNet | Flax => format!("it begins as {format} and is malformed: {reason}"),
+            _ => reason,
+        };
+        Ok((format, tensors.map_err(malformed)?))
     }
 
     fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {
@@ -240,9 +233,4 @@ impl TensorFile {
         }
         Ok(bytes)
     }
-}
-
-/// The reason of a file that starts as one of `format`, and does not go on so.
-pub(crate) fn malformed(format: FileFormat) -> impl Fn(String) -> String {
-    move |reason| format!("it begins as {format} and is malformed: {reason}")
 }

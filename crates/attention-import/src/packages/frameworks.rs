@@ -13,6 +13,10 @@ use super::{Entries, Package, Parts, package};
 /// says ([`Package::with_num_heads`]), and the GRU of its encoder and decoder. `DotProductAttention` has no parameters.
 ///
 /// A prefix is the path of a module: `"decoder.attention."`, or where names have slashes `"params/decoder/attention/"`.
+/// Modules take `[batch, steps, size]`, whatever the framework's layout is.
+///
+/// The class of another framework is an error where the file says who wrote it. A file of safetensors or NumPy does
+/// not: there square weights are transposed without an error.
 pub mod d2l {
     use super::*;
 
@@ -45,8 +49,8 @@ pub mod d2l {
         ("ScanGRUCell_#/in/bias", InputBias, "H"), ("ScanGRUCell_#/hn/bias", HiddenBias, "H"),
     ];
 
-    /// Per framework: the ends of the names of a weight and of a bias, the axes, the writer of files whose names another
-    /// framework's files have, too, and the tensors and the order of the gates of a GRU.
+    /// Per framework: the ends of the names of a weight and of a bias, the axes, the writer of files whose names
+    /// another framework's files have, too, and the tensors and the order of the gates of a GRU.
     macro_rules! framework {
         ($(#[$doc:meta])* $name:ident: $weight:literal $bias:literal $axes:ident, $writer:expr,
             $(#[$gru_doc:meta])* [$($gru:ident),*], $gates:expr) => {
@@ -72,7 +76,7 @@ pub mod d2l {
                 ///
                 $(#[$gru_doc])*
                 ///
-                /// An LSTM is no class of D2L's here; of PyTorch's names [`load_recurrent`](crate::load_recurrent) loads it.
+                /// An LSTM is not offered; [`load_recurrent`](crate::load_recurrent) loads one by PyTorch's names.
                 pub const GRU: Package<Recurrent> = package("D2L's GRU", &[$($gru),*], 1.0,
                     |file| file.recurrent(CellKind::Gru, $gates)).written_by($writer);
             }
@@ -82,18 +86,18 @@ pub mod d2l {
     framework! {
         /// PyTorch, by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
         pytorch: ".weight" ".bias" OUT_IN, Some(FileFormat::PyTorch),
-        /// Names are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, and the same of `l1`, ..
-        /// The prefix is `"encoder.rnn."` where D2L's encoder has its `d2l.GRU` as `rnn`, whose own is `rnn`, too:
-        /// `"encoder.rnn.rnn."`.
+        /// Names are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, and the same of `l1`, .. The prefix is
+        /// `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"decoder.rnn."` where the
+        /// layer itself is the attribute.
         [GATES], &[0, 1, 2]
     }
     framework! {
         /// MXNet, by `net.save_parameters(..)`: names and axes of the attentions are PyTorch's.
         mxnet: ".weight" ".bias" OUT_IN, Some(FileFormat::MxNet),
-        /// Names are `_unfused.0.i2h_weight`, `_unfused.0.h2h_weight`, `_unfused.0.i2h_bias`, `_unfused.0.h2h_bias`, and
-        /// the same of `_unfused.1`, ..; or `l0_i2h_weight`, .. where the layer was never run or hybridized.
-        /// The prefix is the attribute that is the `gluon.rnn.GRU`: `"encoder."` if `net.encoder = rnn.GRU(..)`, and
-        /// `"encoder.rnn."` if that is D2L's encoder with the layer as its `rnn`.
+        /// Names are `_unfused.0.i2h_weight`, `_unfused.0.h2h_weight`, `_unfused.0.i2h_bias`, `_unfused.0.h2h_bias`,
+        /// and the same of `_unfused.1`, ..; or `l0_i2h_weight`, .., as the layer's attributes are called. The prefix
+        /// is `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"encoder."` where
+        /// `net.encoder = rnn.GRU(..)`. MXNet's layer has steps before examples by default; here examples are first.
         [BLOCKS], &[0, 1, 2]
     }
     framework! {
@@ -101,7 +105,7 @@ pub mod d2l {
         /// `"layers/additive_attention/"`. Other files of Keras call D2L's layers by a count, and not by what they are.
         tensorflow: "/vars/0" "/vars/1" IN_OUT, None,
         /// Names are `cell/cells/gru_cell/vars/0` to `2`, and the same of `gru_cell_1`, .., as of the `RNN` of several
-        /// `GRUCell`s that D2L has: `"encoder/rnn/rnn/"`. A `GRU` of Keras' own is [`keras::GRU`](super::super::keras::GRU).
+        /// `GRUCell`s that D2L has: `"rnn/"`. A `GRU` of Keras' own is [`keras::GRU`](super::super::keras::GRU).
         [CELLS], &[1, 0, 2]
     }
     framework! {
@@ -118,12 +122,18 @@ pub mod d2l {
     }
 }
 
-/// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path: `"layers/gru/"` in a `.keras` or
-/// `.weights.h5`, where it has the name of its class and a count, and `"model_weights/gru/gru/"` in an `.h5`, where it
-/// has its own. Also in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
-/// `torch.save(model.state_dict(), ..)` on PyTorch; there it is `"gru/"`.
+/// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path:
 ///
-/// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores.
+/// - `"layers/gru/"` in a `.keras` or `.weights.h5`: its class and, from the second on, a count in the order of
+///   `model.layers`, which is no part of the author's name or of Keras': `layers/gru_1` may be the layer `gru`. In a
+///   class of one's own Keras 3 has its attributes, `"encoder/"`;
+/// - `"model_weights/gru/gru/"` in an `.h5`, and `"gru/gru/"` by Keras 2's `save_weights("w.h5")`: its own name; in a
+///   model `inner`, `"model_weights/inner/gru/"`;
+/// - `"gru/"` in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
+///   `torch.save(model.state_dict(), ..)` on PyTorch.
+///
+/// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores. With `use_scale=False`
+/// `AdditiveAttention` has none, either; docs/recipes.md builds it.
 pub mod keras {
     use super::*;
 

@@ -5,6 +5,7 @@
 //! are read from the file.
 //!
 //! ```no_run
+//! use attention_core::burn_fused_layers::recurrent::Steps;
 //! use attention_import::packages::{coqui, d2l, espnet, opennmt};
 //! use burn::prelude::*;
 //!
@@ -17,8 +18,9 @@
 //! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
-//! // The encoder's GRU of D2L's model in MXNet.
-//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.", &device)?;
+//! // The encoder's GRU of D2L's model in MXNet, over inputs `[batch, steps, size]`.
+//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.rnn.", &device)?;
+//! let (outputs, _last) = encoder.forward(Tensor::zeros([2, 5, 4], &device), None, &Steps::all());
 //! # Ok::<(), attention_import::ImportError>(())
 //! ```
 //!
@@ -70,17 +72,6 @@ pub struct Package<A> {
     /// The factor on the energies.
     factor: f64,
     build: fn(&Parts) -> A,
-}
-
-impl Role {
-    /// Whether a layer of a class has all of these or none.
-    fn is_of_biases(self) -> bool {
-        use Role::*;
-        matches!(
-            self,
-            Bias | QueryBias | KeyBias | ValueBias | OutputBias | InputBias | HiddenBias | Biases
-        )
-    }
 }
 
 const fn package<A>(

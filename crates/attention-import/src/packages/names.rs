@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use tensor_files::{FileFormat, shown};
+use tensor_files::FileFormat;
 
 use super::Role;
 use super::shapes::Sizes;
-use crate::state_dict::{NEAREST, StateDict, common};
+use crate::state_dict::{StateDict, common};
 
 /// The tensors of a class.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,9 @@ pub(super) struct Named {
     pub(super) role: Role,
     pub(super) shape: &'static str,
 }
+
+/// The most prefixes that are tried: each takes a walk through all names.
+const MOST_TRIED: usize = 64;
 
 /// The spellings of an entry's name in a layer.
 fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
@@ -90,8 +93,8 @@ impl Names {
     /// The tensors of the class in a file, and its sizes.
     ///
     /// # Errors
-    /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework wrote
-    /// the file.
+    /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework
+    /// wrote the file.
     pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), String> {
         let (class, format) = (self.class, file.format());
         if let Some(writer) = self.writer
@@ -112,34 +115,40 @@ impl Names {
         if let Some(name) = file.names().find(is_extra) {
             file.refuse(name, &format!("{class} has none of this name"))?;
         }
-        entries.retain(|entry| entry.role != Role::Ignored);
-        let (there, missing): (Vec<_>, Vec<_>) = entries
-            .into_iter()
-            .partition(|entry| file.contains(&entry.name));
-        let bias = there.iter().find(|entry| entry.role.is_of_biases());
-        if let Some(bias) = bias
-            && let Some(missing) = missing.iter().find(|entry| entry.role.is_of_biases())
+        let is_bias = |entry: &&Named| {
+            let is_alone = [Role::Gain, Role::EnergyBias, Role::Ignored].contains(&entry.role);
+            entry.shape.ends_with('?') && !is_alone
+        };
+        let mut biases = entries.iter().filter(is_bias);
+        let missing = biases.clone().find(|bias| !file.contains(&bias.name));
+        if let (Some(bias), Some(missing)) =
+            (biases.find(|bias| file.contains(&bias.name)), missing)
         {
-            let names = [&missing.name, &bias.name].map(|name| file.full(name));
-            let [missing, bias] = names.each_ref().map(|name| shown(name));
+            let [bias, missing] = [bias, missing].map(|bias| file.full(&bias.name));
             return Err(format!(
                 "expected a tensor `{missing}` beside `{bias}`: {class} has all biases or none"
             ));
         }
+        entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
+        let is_lstm = entries.iter().any(|entry| {
+            let is_gru = entry.role == Role::Hidden && entry.shape.contains("3H");
+            let shape = file.shape(&entry.name);
+            is_gru && shape.is_ok_and(|s| matches!(s[..], [a, b] if a.max(b) == 4 * a.min(b)))
+        });
+        let gates = if is_lstm {
+            ": an LSTM has four gates, a GRU three"
+        } else {
+            ""
+        };
         let mut sizes = Sizes::of_heads(self.num_heads);
-        for entry in &there {
+        for entry in &entries {
             let (got, full) = (file.shape(&entry.name)?, file.full(&entry.name));
             let fitted = sizes.fit(entry.shape.trim_end_matches('?'), &got, entry.layer);
             fitted.map_err(|shape| {
-                let as_lstm = if is_lstm(&there, file) {
-                    ": an LSTM has four gates, a GRU three"
-                } else {
-                    ""
-                };
-                format!("`{full}`: expected the shape {shape}, got {got:?}{as_lstm}")
+                format!("`{full}`: expected the shape {shape}, got {got:?}{gates}")
             })?;
         }
-        Ok((there, sizes))
+        Ok((entries, sizes))
     }
 
     /// Whether a file has the class, with any number of heads if none is said.
@@ -150,32 +159,18 @@ impl Names {
 
     /// The prefixes under which a file has the class, where it has not the first tensor under its own.
     pub(super) fn prefixes(&self, file: &StateDict) -> Vec<String> {
-        let first = || self.all().take(1).flat_map(|(name, ..)| spellings(name, 0));
-        if first().any(|own| file.contains(&own)) {
+        let first = self.all().take(1);
+        let first: Vec<_> = first.flat_map(|(name, ..)| spellings(name, 0)).collect();
+        if first.iter().any(|own| file.contains(own)) {
             return Vec::new();
         }
-        let heads = first().flat_map(|own| {
-            let heads = file
-                .all_names()
-                .filter_map(move |name| name.strip_suffix(&own));
-            heads.collect::<Vec<_>>()
+        let heads = file.all_names().flat_map(|name| {
+            let heads = first.iter().filter_map(|own| name.strip_suffix(own));
+            heads.filter(|head| head.is_empty() || head.ends_with(['.', '/', '_']))
         });
-        let is_prefix = |head: &&str| head.is_empty() || head.ends_with(['.', '/', '_']);
-        let heads = heads
-            .filter(is_prefix)
+        let fitting = heads
+            .take(MOST_TRIED)
             .filter(|head| self.fits(&file.at(head)));
-        heads.take(NEAREST).map(str::to_string).collect()
+        fitting.map(str::to_string).collect()
     }
-}
-
-/// Whether a class of three gates meets the hidden state of four.
-fn is_lstm(entries: &[Named], file: &StateDict) -> bool {
-    let mut hidden = entries.iter().filter(|entry| entry.role == Role::Hidden);
-    hidden.any(|entry| {
-        let shape = file.shape(&entry.name).unwrap_or_default();
-        let [rows, columns] = shape[..] else {
-            return false;
-        };
-        entry.shape.contains("3H") && rows.max(columns) == 4 * rows.min(columns)
-    })
 }
