@@ -176,6 +176,43 @@ def mxnet():
     net.save_parameters(str(OUT / "mxnet.params"))
     numpy = [[x.asnumpy() for x in pair] for pair in (additive, heads)]
     write("mxnet", f"mxnet {mx.__version__}", net_cases(*numpy, gru.asnumpy().swapaxes(0, 1)))
+    mxnet_small()
+
+
+def mxnet_small():
+    """Files that are told from others by more than their shapes: heads whose weights are square, a GRU without one of
+    its two biases, an LSTM, and the encoder of D2L 1.0.3, whose GRU is a block in a block."""
+    import mxnet as mx
+    from mxnet import np as mnp, npx
+    from mxnet.gluon import nn, rnn
+
+    npx.set_np()
+
+    class Heads(nn.Block):
+        def __init__(self):
+            super().__init__()
+            for name in "qkvo":
+                setattr(self, f"W_{name}", nn.Dense(HIDDEN, in_units=HIDDEN, flatten=False, use_bias=False))
+
+    class Wrapper(nn.Block):
+        def __init__(self):
+            super().__init__()
+            self.rnn = rnn.GRU(H, input_size=I)
+
+    class Net(nn.Block):
+        def __init__(self):
+            super().__init__()
+            self.heads, self.encoder, self.lstm = Heads(), nn.Block(), rnn.LSTM(H, input_size=I)
+            self.encoder.rnn = Wrapper()
+
+    net = Net()
+    net.initialize()
+    for name, parameter in net.collect_params().items():
+        parameter.set_data(mnp.array(drawn(name, parameter.shape)))
+    net.save_parameters(str(OUT / "small.params"))
+    arrays = npx.load(str(OUT / "small.params"))
+    arrays.pop("encoder.rnn.rnn._unfused.0.i2h_bias")
+    npx.save(str(OUT / "without_bias.params"), arrays)
 
 
 def tensorflow():
@@ -232,6 +269,27 @@ def tensorflow():
     write("tensorflow", f"tensorflow {tf.__version__}", net_cases(additive, heads, gru))
     keras.backend.clear_session()  # of the names' counts
     keras_layers("keras2", keras, ["h5", "weights.h5"])
+    keras_nested()
+
+
+def keras_nested():
+    """A GRU in a model in a model, by `save_weights` of Keras 2; and two GRUs, of which the first that was made is the
+    second in the order of the model."""
+    import keras
+    from keras import layers
+
+    keras.backend.clear_session()
+    steps = keras.Input((7, I))
+    inner = keras.Model(steps, layers.GRU(H, name="reader")(steps), name="inner")
+    outer = keras.Model(steps, inner(steps))
+    for index, weight in enumerate(outer.weights):
+        weight.assign(drawn(f"keras {index}", tuple(weight.shape)))
+    outer.save_weights(OUT / "keras2_nested.h5")
+    keras.backend.clear_session()
+    one, other = keras.Input((7, I)), keras.Input((7, I))
+    made = layers.GRU(2, name="gru"), layers.GRU(H, name="gru_1")
+    outputs = made[1](other), made[0](one)
+    keras.Model([other, one], outputs).save_weights(OUT / "keras2_counts.weights.h5")
 
 
 def keras():
@@ -387,6 +445,20 @@ def paddle():
     paddle.save({"model": half, "epoch": 3}, str(OUT / "paddle_nested.pdparams"))
     numpy = [[x.numpy() for x in pair] for pair in (additive, heads)]
     write("paddle", f"paddlepaddle {paddle.__version__}", net_cases(*numpy, gru.numpy().swapaxes(0, 1)))
+    paddle_small()
+
+
+def paddle_small():
+    """Heads whose weights are square."""
+    import paddle
+    from paddle import nn
+
+    heads = nn.Layer()
+    for name in "qkvo":
+        setattr(heads, f"W_{name}", nn.Linear(HIDDEN, HIDDEN, bias_attr=False))
+    for name, parameter in heads.named_parameters():
+        parameter.set_value(paddle.to_tensor(drawn(name, tuple(parameter.shape))))
+    paddle.save(heads.state_dict(), str(OUT / "small.pdparams"))
 
 
 def marian():

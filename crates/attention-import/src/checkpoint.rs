@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::rc::Rc;
 
 use serde_json::Value;
-use tensor_files::{StoredTensor, TensorFile, shown};
+use tensor_files::{FileFormat, StoredTensor, TensorFile, shown};
 
 use crate::json::{kind, read_object};
 
@@ -17,7 +17,7 @@ const WEIGHT_MAP: &str = "weight_map";
 pub(crate) struct Checkpoint {
     files: Rc<Vec<TensorFile>>,
     /// The file of each tensor, and its name there.
-    names: BTreeMap<String, (usize, String)>,
+    names: Rc<BTreeMap<String, (usize, String)>>,
 }
 
 /// A tensor that is not read, of one of the files.
@@ -35,11 +35,11 @@ impl Checkpoint {
         {
             return Self::of_index(path);
         }
-        let file = TensorFile::open(path).map_err(|error| error.to_string())?;
+        let file = TensorFile::open(path).map_err(|error| error.reason().to_string())?;
         let names = file.names().iter();
         let names = names.map(|name| (name.clone(), (0, name.clone())));
         Ok(Self {
-            names: names.collect(),
+            names: Rc::new(names.collect()),
             files: Rc::new(vec![file]),
         })
     }
@@ -64,8 +64,9 @@ impl Checkpoint {
             let place = match places.get(shard) {
                 Some(place) => *place,
                 None => {
-                    let file = TensorFile::open(folder.join(shard))
-                        .map_err(|error| format!("shard `{}`: {error}", shown(shard)))?;
+                    let file = TensorFile::open(folder.join(shard));
+                    let file = file
+                        .map_err(|error| format!("shard `{}`: {}", shown(shard), error.reason()))?;
                     let place = files.len();
                     // Those that the index does not list are there, too.
                     let of_file = file.names().iter();
@@ -85,7 +86,7 @@ impl Checkpoint {
             listed.push((name.clone(), (place, name.clone())));
         }
         names.extend(listed);
-        let files = Rc::new(files);
+        let (files, names) = (Rc::new(files), Rc::new(names));
         let checkpoint = Self { files, names };
         let total = index.get("metadata").map(|about| &about["total_size"]);
         checkpoint.check_size(total.and_then(Value::as_f64).unwrap_or(0.0))?;
@@ -118,17 +119,26 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If two get the same name.
-    pub(crate) fn renamed(mut self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
-        for (name, place) in std::mem::take(&mut self.names) {
+    pub(crate) fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+        let mut renamed = BTreeMap::new();
+        for (name, place) in Rc::unwrap_or_clone(self.names) {
             let new = rename(&name);
-            if let Some((_, other)) = self.names.insert(new.clone(), place) {
+            if let Some((_, other)) = renamed.insert(new.clone(), place) {
                 let [new, other, name] = [&new, &other, &name].map(|name| shown(name));
                 return Err(format!(
                     "expected one tensor `{new}`, got both `{other}` and `{name}`"
                 ));
             }
         }
-        Ok(self)
+        let names = Rc::new(renamed);
+        Ok(Self { names, ..self })
+    }
+
+    /// The format of the first file; shards are all of one.
+    pub(crate) fn format(&self) -> FileFormat {
+        self.files
+            .first()
+            .map_or(FileFormat::Safetensors, TensorFile::format)
     }
 
     /// The names that begin with `prefix`, in order.
@@ -153,13 +163,13 @@ impl Checkpoint {
             stored,
             file: *file,
         });
-        Some(found.map_err(|error| error.to_string()))
+        Some(found.map_err(|error| error.reason().to_string()))
     }
 
     /// The elements of a tensor, row by row, in little-endian order.
     pub(crate) fn read(&self, found: &Found) -> Result<Vec<u8>, String> {
         let elements = self.files[found.file].read(&found.stored);
-        elements.map_err(|error| error.to_string())
+        elements.map_err(|error| error.reason().to_string())
     }
 }
 

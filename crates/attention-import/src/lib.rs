@@ -15,16 +15,24 @@ pub use recurrent::load_recurrent;
 pub use state_dict::{Place, StateDict};
 pub use wrapped::unwrapped;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 /// Why a state dict could not be loaded. Names the file, what was expected and what came.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("cannot load `{path}`: {reason}", path = path.display())]
 pub struct ImportError {
     path: PathBuf,
     reason: String,
+}
+
+/// The sentence, as `main` prints what it returns.
+impl fmt::Debug for ImportError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }
 
 impl ImportError {

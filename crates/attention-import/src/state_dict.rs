@@ -11,12 +11,12 @@ use burn::nn::{Embedding, Linear};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::harness::parameter::{shape, with_value};
 use burn_fused_layers::harness::wide::wide;
-use tensor_files::{ElementType, shown};
+use tensor_files::{ElementType, FileFormat, shown};
 
 use crate::checkpoint::{Checkpoint, Found};
 
 /// The most names that an error tells.
-const NEAREST: usize = 5;
+pub(crate) const NEAREST: usize = 5;
 
 /// The tensors of a checkpoint whose names start with a prefix, for importers of your own modules.
 ///
@@ -83,9 +83,22 @@ impl StateDict {
         Ok(Self { checkpoint, ..self })
     }
 
+    /// The same tensors after another prefix.
+    pub(crate) fn at(&self, prefix: &str) -> Self {
+        Self {
+            checkpoint: self.checkpoint.clone(),
+            prefix: prefix.to_string(),
+            asked: RefCell::default(),
+        }
+    }
+
     /// Whether there is a tensor of this name, or a length and a direction of it (`weight_norm`).
     pub fn contains(&self, name: &str) -> bool {
         self.is_stored(name) || self.weight_norm(name).is_some()
+    }
+
+    pub(crate) fn format(&self) -> FileFormat {
+        self.checkpoint.format()
     }
 
     pub(crate) fn is_stored(&self, name: &str) -> bool {
@@ -290,12 +303,14 @@ impl StateDict {
     }
 
     fn missing(&self, full: &str) -> String {
-        let dotted = format!("{}.{}", self.prefix, &full[self.prefix.len()..]);
-        if self.all_names().any(|name| *name == dotted) {
-            let (expected, found) = (shown(full), shown(&dotted));
-            return format!(
-                "expected a tensor `{expected}`, found `{found}`: a prefix ends in its dot"
-            );
+        for separator in ['.', '/'] {
+            let found = format!("{}{separator}{}", self.prefix, &full[self.prefix.len()..]);
+            if self.checkpoint.contains(&found) {
+                let (expected, found) = (shown(full), shown(&found));
+                return format!(
+                    "expected a tensor `{expected}`, found `{found}`: a prefix ends in `{separator}`"
+                );
+            }
         }
         if let Some(prefix) = self.wrapped_prefix() {
             let (expected, prefix) = (shown(full), shown(prefix));

@@ -14,30 +14,31 @@ use crate::input::Input;
 use crate::objects::{self, Elements};
 use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
-use crate::{exported, foreign, npy};
+use crate::{FileFormat, exported, foreign, npy};
 
 /// The entry of a `.keras` that has the weights.
 #[cfg(feature = "hdf5")]
 const KERAS: &str = "model.weights.h5";
 
-/// The tensors of an archive, whose entries tell what wrote it.
-pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
+/// The format and the tensors of an archive, whose entries tell what wrote it.
+pub(crate) fn tensors(file: File) -> Result<(FileFormat, Tensors), String> {
     let mut archive = Archive::open(file)?;
     if archive.find_root("data.pkl")? {
-        return pickled(archive);
+        return Ok((FileFormat::PyTorch, pickled(archive)?));
     }
     if archive.find_root(exported::CONFIG)? {
-        return exported::tensors(archive);
+        return Ok((FileFormat::PyTorch, exported::tensors(archive)?));
     }
     #[cfg(feature = "hdf5")]
     if archive.find_root(KERAS)? {
-        return match archive.contents(KERAS)? {
-            Contents::Stored { bytes, .. } => hdf5::tensors(archive.into_file(), bytes),
-            _ => Err(format!("its entry `{KERAS}` is compressed: unpack it")),
+        let Contents::Stored { bytes, .. } = archive.contents(KERAS)? else {
+            return Err(format!("its entry `{KERAS}` is compressed: unpack it"));
         };
+        let tensors = hdf5::tensors(archive.into_file(), bytes);
+        return Ok((FileFormat::Keras, tensors?));
     }
     if !archive.names_with_end(npy::END).is_empty() {
-        return Ok(npy::tensors(archive));
+        return Ok((FileFormat::NumPy, npy::tensors(archive)));
     }
     let format = archive
         .names_with_end("")

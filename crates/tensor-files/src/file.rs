@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
@@ -14,20 +14,50 @@ use crate::archive::Contents;
 #[cfg(feature = "hdf5")]
 use crate::hdf5;
 use crate::stored::{Place, StoredTensor, Tensors};
+use crate::text::shown;
 use crate::{
-    ElementType, archived, foreign, legacy, message_pack, mxnet, npy, paddle, safetensors,
+    ElementType, FileFormat, archived, foreign, legacy, message_pack, mxnet, npy, paddle,
+    safetensors,
 };
 
 /// Bytes that tell the format of a file.
 const START: u64 = 512;
 
-/// Why a file or a tensor cannot be read: what was expected, and what came.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct Error(String);
+/// Why a file or a tensor cannot be read. Names the file, what was expected and what came.
+#[derive(Error)]
+#[error("cannot read {what}: {reason}")]
+pub struct Error {
+    /// The file, and the tensor if it is one.
+    what: String,
+    reason: String,
+}
+
+/// The sentence, as `main` prints what it returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error {
+    fn of(path: &Path) -> impl Fn(String) -> Self {
+        let what = format!("`{}`", path.display());
+        move |reason| Self {
+            what: what.clone(),
+            reason,
+        }
+    }
+
+    /// The reason alone, for who names file and tensor.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
 
 /// An open file, whose tensors are known by their names.
 pub struct TensorFile {
+    path: PathBuf,
+    format: FileFormat,
     file: File,
     len: u64,
     tensors: Tensors,
@@ -54,9 +84,14 @@ impl TensorFile {
         let opened = Self::read_names(path);
         let has_names = opened.as_ref().is_ok_and(|file| !file.names().is_empty());
         match foreign::of_path(path).filter(|_| !has_names) {
-            Some(format) => Err(Error(foreign::refused(format))),
-            None => opened.map_err(Error),
+            Some(format) => Err(Error::of(path)(foreign::refused(format))),
+            None => opened.map_err(Error::of(path)),
         }
+    }
+
+    /// The format, which its content told.
+    pub fn format(&self) -> FileFormat {
+        self.format
     }
 
     /// The names of its tensors, those that cannot be read included.
@@ -69,9 +104,12 @@ impl TensorFile {
     /// # Errors
     /// If there is none, or it cannot be read.
     pub fn find(&self, name: &str) -> Result<StoredTensor, Error> {
-        let found =
-            (self.tensors.find)(name).unwrap_or_else(|| Err("no tensor has this name".to_string()));
-        let mut tensor = found.map_err(Error)?;
+        let found = (self.tensors.find)(name);
+        let found = found.unwrap_or_else(|| Err("no tensor has this name".to_string()));
+        let mut tensor = found.map_err(|reason| Error {
+            what: format!("`{}` of `{}`", shown(name), self.path.display()),
+            reason,
+        })?;
         tensor.file = self.id;
         Ok(tensor)
     }
@@ -81,12 +119,11 @@ impl TensorFile {
     /// # Errors
     /// If the file does not have them as they were written, or the tensor is one of another file.
     pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
-        if tensor.file != self.id {
-            return Err(Error(
-                "expected a tensor of this file, got one of another".to_string(),
-            ));
-        }
-        self.elements(tensor).map_err(Error)
+        let elements = match tensor.file == self.id {
+            true => self.elements(tensor),
+            false => Err("expected a tensor of this file, got one of another".to_string()),
+        };
+        elements.map_err(Error::of(&self.path))
     }
 
     /// The file at `path`, whose first bytes tell its format, and what tensors it has.
@@ -97,9 +134,11 @@ impl TensorFile {
         let mut start = Vec::new();
         let read = (&file).take(START).read_to_end(&mut start);
         read.map_err(unreadable)?;
-        let tensors = Self::tensors(&file, len, &start)?;
+        let (format, tensors) = Self::tensors(&file, len, &start)?;
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
+            path: path.to_path_buf(),
+            format,
             file,
             len,
             tensors,
@@ -107,25 +146,31 @@ impl TensorFile {
         })
     }
 
-    /// The tensors of a file that starts with `start`. All handles have one position, which each sets before it reads.
-    fn tensors(file: &File, len: u64, start: &[u8]) -> Result<Tensors, String> {
+    /// The format and the tensors of a file that starts with `start`. All handles have one position, which each sets
+    /// before it reads.
+    fn tensors(file: &File, len: u64, start: &[u8]) -> Result<(FileFormat, Tensors), String> {
+        use FileFormat::{Flax, Keras, MxNet, NumPy, Paddle, PyTorch, Safetensors};
         let handle = || file.try_clone().map_err(|error| error.to_string());
-        let malformed = |reason: String| format!("it is malformed: {reason}");
-        #[cfg(feature = "hdf5")]
-        if start.starts_with(hdf5::START) {
-            return hdf5::tensors(handle()?, 0..len).map_err(malformed);
-        }
-        match start {
-            _ if start.starts_with(b"PK\x03\x04") => archived::tensors(handle()?),
-            _ if legacy::starts(start) => legacy::tensors(file, len),
-            _ if safetensors::starts(start) => safetensors::tensors(file, len),
-            _ if start.starts_with(npy::START) => npy::tensor(file, len),
-            _ if start.starts_with(mxnet::START) => mxnet::tensors(file, len).map_err(malformed),
-            _ if let Some(format) = foreign::of_start(start) => Err(foreign::refused(format)),
-            [0x80, ..] => paddle::tensors(file, len),
-            _ if message_pack::starts(start) => message_pack::tensors(file, len).map_err(malformed),
-            _ => Err(foreign::unknown(start)),
-        }
+        let (format, tensors) = match start {
+            #[cfg(feature = "hdf5")]
+            _ if start.starts_with(hdf5::START) => (Keras, hdf5::tensors(handle()?, 0..len)),
+            _ if start.starts_with(b"PK\x03\x04") => return archived::tensors(handle()?),
+            _ if legacy::starts(start) => (PyTorch, legacy::tensors(file, len)),
+            _ if safetensors::starts(start) => (Safetensors, safetensors::tensors(file, len)),
+            _ if start.starts_with(npy::START) => (NumPy, npy::tensor(file, len)),
+            _ if start.starts_with(mxnet::START) => (MxNet, mxnet::tensors(file, len)),
+            _ if let Some(format) = foreign::of_start(start) => {
+                return Err(foreign::refused(format));
+            }
+            [0x80, ..] => (Paddle, paddle::tensors(file, len)),
+            _ if message_pack::starts(start) => (Flax, message_pack::tensors(file, len)),
+            _ => return Err(foreign::unknown(start)),
+        };
+        let malformed = |reason| match format {
+            Keras | MxNet | Flax => format!("it begins as {format} and is malformed: {reason}"),
+            _ => reason,
+        };
+        Ok((format, tensors.map_err(malformed)?))
     }
 
     fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {

@@ -9,10 +9,12 @@ pub(crate) type Format = (&'static str, Way);
 pub(crate) enum Way {
     /// An expression of Python for a dict of NumPy's arrays.
     Arrays(&'static str),
+    /// The same of a model of Keras, without the feature that reads its files.
+    Feature,
     /// An action instead.
     Do(&'static str),
 }
-use Way::{Arrays, Do};
+use Way::{Arrays, Do, Feature};
 
 pub(crate) const DISTRIBUTED: Format = ("parts of tensors, as `torch.distributed.checkpoint` writes them", Do("join \
     those of the folder by `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt`"));
@@ -34,8 +36,7 @@ pub(crate) const ARCHIVE: Format = ("a zip archive without an entry `data.pkl` o
 
 /// Formats by bytes, and where these stand in a file.
 const FORMATS: [(usize, &[u8], Format); 16] = [
-    (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes, without the feature `hdf5` of `tensor-files`, or when \
-        `model.load_weights` has read the weights", Arrays("{v.path: v.numpy() for v in model.weights}"))),
+    (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes it", Feature)),
     (0, b"GGUF", ("GGUF", Arrays("{t.name: gguf.dequantize(t.data, t.tensor_type) for t in \
         gguf.GGUFReader(\"model.gguf\").tensors}"))),
     (0, b"DJL@", ("DJL's `.params`, whose blocks have no names", Do("in Java, name the arrays of \
@@ -77,8 +78,7 @@ pub(crate) fn of_entry(name: &str) -> Option<Format> {
     Some(match name.rsplit('/').next()? {
         "archive_format" | "serialized_exported_program.json" => ("a program of `torch.export` without a table of weights",
             Do(r#"in Python, `torch.save(torch.export.load("model.pt2").state_dict, "weights.pt")`"#)),
-        "model.weights.h5" => ("an archive of Keras, without the feature `hdf5` of `tensor-files`",
-            Arrays(r#"{v.path: v.numpy() for v in keras.saving.load_model("model.keras").weights}"#)),
+        "model.weights.h5" => ("an archive of Keras", Feature),
         _ => return None,
     })
 }
@@ -101,8 +101,13 @@ pub(crate) fn of_path(path: &Path) -> Option<Format> {
 
 /// The error of a file of another format.
 pub(crate) fn refused((name, way): Format) -> String {
+    let saved = |w: &str| format!("`w = {w}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`");
     let way = match way {
-        Arrays(w) => format!("in Python, `w = {w}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`"),
+        Arrays(w) => format!("in Python, {}", saved(w)),
+        // A variable of Keras 2 has no path.
+        Feature => format!("turn on the feature `hdf5` of `attention-import` (or of `tensor-files`); or in Python, \
+            after `model = keras.models.load_model(..)` or `model.load_weights(..)`, {}",
+            saved(r#"{getattr(v, "path", v.name): v.numpy() for v in model.weights}"#)),
         Do(action) => action.to_string(),
     };
     expected(&format!("{name}: {way}"))

@@ -11,6 +11,7 @@ use hdf5_pure::{Dataset, Datatype, DatatypeByteOrder, Error, FormatError, Group,
 use crate::ElementType;
 use crate::path::Path;
 use crate::stored::{FoundTensor, StoredTensor, Tensors};
+use crate::text::shown;
 
 /// The first bytes.
 pub(crate) const START: &[u8] = b"\x89HDF\r\n\x1a\n";
@@ -37,7 +38,7 @@ impl Source for Part {
     }
 }
 
-/// The arrays in these bytes of a file, by their paths, `layers/dense/vars/0`.
+/// The arrays in these bytes of a file, by their paths, `layers/dense/vars/0`; a `:0` at the end is left out.
 pub(crate) fn tensors(file: File, bytes: Range<u64>) -> Result<Tensors, String> {
     let (start, mut found) = (bytes.start, BTreeMap::new());
     let file = Mutex::new(file);
@@ -54,8 +55,17 @@ fn visit(
     found: &mut BTreeMap<String, FoundTensor>,
 ) -> Result<(), String> {
     for (name, dataset) in group.iter_datasets().map_err(text)? {
-        let len = path.push("/", &name)?;
-        found.insert(path.name.clone(), tensor(&dataset, start));
+        // Keras 2 writes the number of an output of TensorFlow behind the name of a variable.
+        let len = path.push("/", name.strip_suffix(":0").unwrap_or(&name))?;
+        if found
+            .insert(path.name.clone(), tensor(&dataset, start))
+            .is_some()
+        {
+            return Err(format!(
+                "expected one array `{}`, got two",
+                shown(&path.name)
+            ));
+        }
         path.name.truncate(len);
     }
     for (name, group) in group.iter_groups().map_err(text)? {
@@ -103,5 +113,11 @@ fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
 }
 
 fn text(error: Error) -> String {
-    error.to_string()
+    let is_end = matches!(error, Error::Format(FormatError::UnexpectedEof { .. }));
+    let guess = if is_end {
+        ": a copy that was cut off?"
+    } else {
+        ""
+    };
+    format!("{error}{guess}")
 }

@@ -5,6 +5,7 @@ mod archived;
 mod element_type;
 mod exported;
 mod file;
+mod file_format;
 #[rustfmt::skip] // tables of formats, with lines of Python
 mod foreign;
 #[cfg(feature = "hdf5")]
@@ -27,5 +28,6 @@ mod text;
 
 pub use element_type::ElementType;
 pub use file::{Error, TensorFile};
+pub use file_format::FileFormat;
 pub use stored::StoredTensor;
 pub use text::shown;

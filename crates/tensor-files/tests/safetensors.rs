@@ -38,7 +38,7 @@ fn tensors_are_found_by_their_names() {
         (ElementType::F32, &[2, 3][..])
     );
     let error = file.find("matrices").expect_err("no such name");
-    assert_eq!(error.to_string(), "no tensor has this name");
+    assert_eq!(error.reason(), "no tensor has this name");
     let error = file.find("small").expect_err("a type that is not read");
     assert!(error.to_string().contains("F8_E5M2"), "{error}");
 }
@@ -77,7 +77,7 @@ fn a_tensor_of_another_file_is_refused() {
     let matrix = one.find("matrix").expect("found");
     let error = other.read(&matrix).expect_err("of another file");
     assert_eq!(
-        error.to_string(),
+        error.reason(),
         "expected a tensor of this file, got one of another"
     );
 }

@@ -4,6 +4,7 @@
 use attention_core::score::DotProductScore;
 use attention_core::{AdditiveAttention, MultiHeadAttention};
 use burn_fused_layers::recurrent::{CellKind, Recurrent};
+use tensor_files::FileFormat;
 
 use super::Role::*;
 use super::{Entries, Package, Parts, package};
@@ -12,33 +13,24 @@ use super::{Entries, Package, Parts, package};
 /// says ([`Package::with_num_heads`]), and the GRU of its encoder and decoder. `DotProductAttention` has no parameters.
 ///
 /// A prefix is the path of a module: `"decoder.attention."`, or where names have slashes `"params/decoder/attention/"`.
+/// Modules take `[batch, steps, size]`, whatever the framework's layout is.
+///
+/// The class of another framework is an error where the file says who wrote it. A file of safetensors or NumPy does
+/// not: there square weights are transposed without an error.
 pub mod d2l {
     use super::*;
 
-    const ADDITIVE_OUT_IN: Entries = &[
-        ("W_q.weight", Query, "A Q"), ("W_k.weight", Key, "A D"), ("w_v.weight", Energy, "1 A"),
-        ("W_q.bias", Bias, "A?"), ("W_k.bias", Bias, "A?"),
-    ];
-    const ADDITIVE_IN_OUT: Entries = &[
-        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q A"), ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D A"),
-        ("w_v.weight|w_v/kernel|w_v/vars/0", Energy, "A 1"),
-    ];
-    const HEADS_OUT_IN: Entries = &[
-        ("W_q.weight", Query, "NS Q"), ("W_k.weight", Key, "NS D"), ("W_v.weight", Value, "NU V"),
-        ("W_o.weight", Output, "O NU"), ("W_q.bias", QueryBias, "NS?"), ("W_k.bias", KeyBias, "NS?"),
-        ("W_v.bias", ValueBias, "NU?"), ("W_o.bias", OutputBias, "O?"),
-    ];
-    const HEADS_IN_OUT: Entries = &[
-        ("W_q.weight|W_q/kernel|W_q/vars/0", Query, "Q NS"), ("W_q.bias|W_q/bias|W_q/vars/1", QueryBias, "NS?"),
-        ("W_k.weight|W_k/kernel|W_k/vars/0", Key, "D NS"), ("W_k.bias|W_k/bias|W_k/vars/1", KeyBias, "NS?"),
-        ("W_v.weight|W_v/kernel|W_v/vars/0", Value, "V NU"), ("W_v.bias|W_v/bias|W_v/vars/1", ValueBias, "NU?"),
-        ("W_o.weight|W_o/kernel|W_o/vars/0", Output, "NU O"), ("W_o.bias|W_o/bias|W_o/vars/1", OutputBias, "O?"),
-    ];
+    /// Axes of the weights of `W_q`, `W_k` and `w_v` of the additive attention, and of the four layers of the heads.
+    const OUT_IN: [&str; 7] = ["A Q", "A D", "1 A", "NS Q", "NS D", "NU V", "O NU"];
+    const IN_OUT: [&str; 7] = ["Q A", "D A", "A 1", "Q NS", "D NS", "V NU", "NU O"];
+
     const GATES: Entries = &[
-        ("weight_ih_l#|_unfused.#.i2h_weight|l#_i2h_weight", Input, "3H I"),
-        ("weight_hh_l#|_unfused.#.h2h_weight|l#_h2h_weight", Hidden, "3H H"),
-        ("bias_ih_l#|_unfused.#.i2h_bias|l#_i2h_bias", InputBias, "3H?"),
-        ("bias_hh_l#|_unfused.#.h2h_bias|l#_h2h_bias", HiddenBias, "3H?"),
+        ("weight_ih_l#", Input, "3H I"), ("weight_hh_l#", Hidden, "3H H"),
+        ("bias_ih_l#", InputBias, "3H?"), ("bias_hh_l#", HiddenBias, "3H?"),
+    ];
+    const BLOCKS: Entries = &[
+        ("_unfused.#.i2h_weight|l#_i2h_weight", Input, "3H I"), ("_unfused.#.h2h_weight|l#_h2h_weight", Hidden, "3H H"),
+        ("_unfused.#.i2h_bias|l#_i2h_bias", InputBias, "3H?"), ("_unfused.#.h2h_bias|l#_h2h_bias", HiddenBias, "3H?"),
     ];
     /// Under these names Paddle has the same tensors once more.
     const AGAIN: Entries = &[
@@ -57,54 +49,91 @@ pub mod d2l {
         ("ScanGRUCell_#/in/bias", InputBias, "H"), ("ScanGRUCell_#/hn/bias", HiddenBias, "H"),
     ];
 
+    /// Per framework: the ends of the names of a weight and of a bias, the axes, the writer of files whose names
+    /// another framework's files have, too, and the tensors and the order of the gates of a GRU.
     macro_rules! framework {
-        ($(#[$doc:meta])* $name:ident: $additive:ident, $heads:ident, [$($gru:ident),*], $gates:expr) => {
+        ($(#[$doc:meta])* $name:ident: $weight:literal $bias:literal $axes:ident, $writer:expr,
+            $(#[$gru_doc:meta])* [$($gru:ident),*], $gates:expr) => {
             $(#[$doc])*
             pub mod $name {
                 use super::*;
 
                 /// `AdditiveAttention`.
-                pub const ADDITIVE: Package<AdditiveAttention> =
-                    package("D2L's AdditiveAttention", &[$additive], 1.0, Parts::additive);
+                pub const ADDITIVE: Package<AdditiveAttention> = package("D2L's AdditiveAttention", &[&[
+                    (concat!("W_q", $weight), Query, $axes[0]), (concat!("W_k", $weight), Key, $axes[1]),
+                    (concat!("w_v", $weight), Energy, $axes[2]),
+                    (concat!("W_q", $bias), Bias, "A?"), (concat!("W_k", $bias), Bias, "A?"),
+                ]], 1.0, Parts::additive).written_by($writer);
                 /// `MultiHeadAttention`.
                 pub const MULTI_HEAD: Package<MultiHeadAttention<DotProductScore>> =
-                    package("D2L's MultiHeadAttention", &[$heads], 1.0, Parts::multi_head);
-                /// The GRU.
-                pub const GRU: Package<Recurrent> =
-                    package("D2L's GRU", &[$($gru),*], 1.0, |file| file.recurrent(CellKind::Gru, $gates));
+                    package("D2L's MultiHeadAttention", &[&[
+                        (concat!("W_q", $weight), Query, $axes[3]), (concat!("W_q", $bias), QueryBias, "NS?"),
+                        (concat!("W_k", $weight), Key, $axes[4]), (concat!("W_k", $bias), KeyBias, "NS?"),
+                        (concat!("W_v", $weight), Value, $axes[5]), (concat!("W_v", $bias), ValueBias, "NU?"),
+                        (concat!("W_o", $weight), Output, $axes[6]), (concat!("W_o", $bias), OutputBias, "O?"),
+                    ]], 1.0, Parts::multi_head).written_by($writer);
+                /// The GRU of the encoder, of all its layers.
+                ///
+                $(#[$gru_doc])*
+                ///
+                /// An LSTM is not offered; [`load_recurrent`](crate::load_recurrent) loads one by PyTorch's names.
+                pub const GRU: Package<Recurrent> = package("D2L's GRU", &[$($gru),*], 1.0,
+                    |file| file.recurrent(CellKind::Gru, $gates)).written_by($writer);
             }
         };
     }
 
     framework! {
         /// PyTorch, by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
-        pytorch: ADDITIVE_OUT_IN, HEADS_OUT_IN, [GATES], &[0, 1, 2]
+        pytorch: ".weight" ".bias" OUT_IN, Some(FileFormat::PyTorch),
+        /// Names are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, and the same of `l1`, .. The prefix is
+        /// `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"decoder.rnn."` where the
+        /// layer itself is the attribute.
+        [GATES], &[0, 1, 2]
     }
     framework! {
         /// MXNet, by `net.save_parameters(..)`: names and axes of the attentions are PyTorch's.
-        mxnet: ADDITIVE_OUT_IN, HEADS_OUT_IN, [GATES], &[0, 1, 2]
+        mxnet: ".weight" ".bias" OUT_IN, Some(FileFormat::MxNet),
+        /// Names are `_unfused.0.i2h_weight`, `_unfused.0.h2h_weight`, `_unfused.0.i2h_bias`, `_unfused.0.h2h_bias`,
+        /// and the same of `_unfused.1`, ..; or `l0_i2h_weight`, .., as the layer's attributes are called. The prefix
+        /// is `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"encoder."` where
+        /// `net.encoder = rnn.GRU(..)`. MXNet's layer has steps before examples by default; here examples are first.
+        [BLOCKS], &[0, 1, 2]
     }
     framework! {
         /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`: `"decoder/attention/"`, or of a layer of a model
         /// `"layers/additive_attention/"`. Other files of Keras call D2L's layers by a count, and not by what they are.
-        tensorflow: ADDITIVE_IN_OUT, HEADS_IN_OUT, [CELLS], &[1, 0, 2]
+        tensorflow: "/vars/0" "/vars/1" IN_OUT, None,
+        /// Names are `cell/cells/gru_cell/vars/0` to `2`, and the same of `gru_cell_1`, .., as of the `RNN` of several
+        /// `GRUCell`s that D2L has: `"rnn/"`. A `GRU` of Keras' own is [`keras::GRU`](super::super::keras::GRU).
+        [CELLS], &[1, 0, 2]
     }
     framework! {
         /// JAX, by `flax.serialization.to_bytes(variables)`: `"params/decoder/attention/"`.
-        jax: ADDITIVE_IN_OUT, HEADS_IN_OUT, [SCANS], &[0, 1, 2]
+        jax: "/kernel" "/bias" IN_OUT, None,
+        /// Names are `ScanGRUCell_0/ir/kernel`, .., and the same of `ScanGRUCell_1`, ..: `"params/encoder/rnn/"`.
+        [SCANS], &[0, 1, 2]
     }
     framework! {
-        /// Paddle, by `paddle.save(net.state_dict(), ..)`.
-        paddle: ADDITIVE_IN_OUT, HEADS_IN_OUT, [GATES, AGAIN], &[0, 1, 2]
+        /// Paddle, by `paddle.save(net.state_dict(), ..)`: PyTorch's names, with weights `[in, out]`.
+        paddle: ".weight" ".bias" IN_OUT, Some(FileFormat::Paddle),
+        /// Names are PyTorch's, `weight_ih_l0`, ..; Paddle has each tensor once more, as `0.cell.weight_ih`.
+        [GATES, AGAIN], &[0, 1, 2]
     }
 }
 
-/// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path: `"layers/gru/"` in a `.keras` or
-/// `.weights.h5`, where it has the name of its class and a count, and `"model_weights/gru/gru/"` in an `.h5`, where it
-/// has its own. Also in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
-/// `torch.save(model.state_dict(), ..)` on PyTorch; there it is `"gru/"`.
+/// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path:
 ///
-/// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores.
+/// - `"layers/gru/"` in a `.keras` or `.weights.h5`: its class and, from the second on, a count in the order of
+///   `model.layers`, which is no part of the author's name or of Keras': `layers/gru_1` may be the layer `gru`. In a
+///   class of one's own Keras 3 has its attributes, `"encoder/"`;
+/// - `"model_weights/gru/gru/"` in an `.h5`, and `"gru/gru/"` by Keras 2's `save_weights("w.h5")`: its own name; in a
+///   model `inner`, `"model_weights/inner/gru/"`;
+/// - `"gru/"` in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
+///   `torch.save(model.state_dict(), ..)` on PyTorch.
+///
+/// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores. With `use_scale=False`
+/// `AdditiveAttention` has none, either; docs/recipes.md builds it.
 pub mod keras {
     use super::*;
 

@@ -5,6 +5,7 @@
 //! are read from the file.
 //!
 //! ```no_run
+//! use attention_core::burn_fused_layers::recurrent::Steps;
 //! use attention_import::packages::{coqui, d2l, espnet, opennmt};
 //! use burn::prelude::*;
 //!
@@ -17,8 +18,9 @@
 //! let mlp = opennmt::MLP.load("nmt.pt", "model.decoder.attn.", &device)?;
 //! // Tacotron 2 with forward attention and a transition agent.
 //! let forward = coqui::FORWARD_AGENT.load("tts.pth", "model.decoder.attention.", &device)?;
-//! // The encoder's GRU of D2L's model in MXNet.
-//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.", &device)?;
+//! // The encoder's GRU of D2L's model in MXNet, over inputs `[batch, steps, size]`.
+//! let encoder = d2l::mxnet::GRU.load("model.params", "encoder.rnn.rnn.", &device)?;
+//! let (outputs, _last) = encoder.forward(Tensor::zeros([2, 5, 4], &device), None, &Steps::all());
 //! # Ok::<(), attention_import::ImportError>(())
 //! ```
 //!
@@ -33,6 +35,7 @@
 
 #[rustfmt::skip] // tables of names, packed to be read side by side
 mod frameworks;
+mod hints;
 mod names;
 mod output;
 mod parts;
@@ -54,9 +57,11 @@ use std::path::Path;
 
 use attention_core::{MultiHeadAttention, ScoringFunction};
 use burn::tensor::Device;
+use tensor_files::{FileFormat, shown};
 
 use crate::state_dict::StateDict;
 use crate::{ImportError, read_file};
+use hints::hint;
 use names::{Entries, Names};
 use parts::Parts;
 
@@ -80,6 +85,7 @@ const fn package<A>(
             class,
             tables,
             num_heads: None,
+            writer: None,
         },
         factor,
         build,
@@ -96,33 +102,6 @@ enum Role {
     Agent, AgentBias, Value, ValueBias, Output, OutputBias, Input, InputBias, Hidden, HiddenBias, Biases, Ignored,
 }
 
-/// The classes, for an error that says whose a file is.
-#[rustfmt::skip] // a table of names, packed to be read side by side
-const CLASSES: [Names; 46] = [
-    espnet::ATT_ADD.names, espnet::ATT_DOT.names, espnet::ATT_LOC.names, espnet::ATT_COV_LOC.names,
-    espnet::ATT_FORWARD.names, espnet::ATT_COV.names, espnet::ATT_FORWARD_TA.names, speechbrain::CONTENT_BASED.names,
-    speechbrain::LOCATION_AWARE.names, speechbrain::KEY_VALUE.names, coqui::CONTENT.names, coqui::ORIGINAL.names,
-    coqui::SIGMOID.names, coqui::FORWARD.names, coqui::FORWARD_SIGMOID.names, coqui::FORWARD_AGENT.names,
-    opennmt::MLP.names, opennmt::GENERAL.names, opennmt::DOT.names, joeynmt::BAHDANAU.names, joeynmt::LUONG.names,
-    allennlp::ADDITIVE.names, allennlp::BILINEAR.names, fairseq::ATTENTION_LAYER.names, yoyodyne::ATTENTION.names,
-    tensorflow_addons::BAHDANAU.names, tensorflow_addons::LUONG.names, texar::BAHDANAU.names, texar::LUONG.names,
-    sockeye::MLP.names, keras::ADDITIVE.names, keras::MULTI_HEAD.names, keras::GRU.names, keras::LSTM.names,
-    d2l::pytorch::ADDITIVE.names, d2l::pytorch::GRU.names, nvidia::TACOTRON2.names, gluonnlp::MLP.names,
-    gluonnlp::NORMALIZED_MLP.names, pytorch_nlp::GENERAL.names, keras_attention::BAHDANAU.names,
-    keras_attention::LUONG.names, keras_self_attention::ADDITIVE.names, keras_self_attention::MULTIPLICATIVE.names,
-    onnx_runtime::ATTN_LSTM.names, onnx_runtime::ATTN_LSTM_WITH_AW.names,
-];
-
-/// Tensors of classes that are a recipe, and the least size of their third axis.
-#[rustfmt::skip] // a table
-const RECIPES: [(&str, usize, &str); 5] = [
-    ("loc_conv.weight", 2, "ESPnet's AttLoc2D"),
-    ("linear_cover.weight", 0, "OpenNMT-py's coverage_attn"),
-    ("att_lstm.weight_hh", 0, "ESPnet's AttLocRec"),
-    ("gvec.0.weight", 0, "ESPnet's AttMultiHeadAdd or AttMultiHeadLoc"),
-    ("attention_score_bias", 0, "TensorFlow Addons' or texar's monotonic attention"),
-];
-
 impl<A> Package<A> {
     /// The same with another factor on the energies than the package's default. Heads and recurrent layers have none.
     pub const fn with_factor(self, factor: f64) -> Self {
@@ -137,8 +116,8 @@ impl<A> Package<A> {
     ///
     /// # Errors
     /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
-    /// not fit the others, or there is another tensor of this prefix. Where the names fit other classes, the error
-    /// names them. If the factor is not finite.
+    /// not fit the others, or there is another tensor of this prefix. Where the names fit other classes, or
+    /// this one under another prefix, the error names these. If the factor is not finite.
     pub fn load(
         &self,
         path: impl AsRef<Path>,
@@ -146,6 +125,12 @@ impl<A> Package<A> {
         device: &Device,
     ) -> Result<A, ImportError> {
         read_file(path, prefix, |file| self.read(file, device))
+    }
+
+    /// The same of a framework, where another has the same names in files of its own.
+    const fn written_by(mut self, writer: Option<FileFormat>) -> Self {
+        self.names.writer = writer;
+        self
     }
 
     /// [`load`](Self::load) of a file that is open, perhaps [`renamed`](StateDict::renamed): a wrapper's names, or one
@@ -159,21 +144,9 @@ impl<A> Package<A> {
         }
         let of_variables = file.of_variables();
         let file = of_variables.as_ref().unwrap_or(file);
-        let (entries, sizes) = self.names.fit(file).map_err(|reason| {
-            let has = |(name, least, _): &&(&str, usize, &str)| {
-                file.shape(name)
-                    .is_ok_and(|shape| shape.get(2).is_none_or(|size| size >= least))
-            };
-            if let Some((.., class)) = RECIPES.iter().find(has) {
-                return format!("{reason}; the file is of {class}, a recipe in docs/recipes.md");
-            }
-            let fitting = CLASSES.iter().filter(|names| names.fit(file).is_ok());
-            let classes: Vec<_> = fitting.map(|names| names.class).collect();
-            match classes.is_empty() {
-                true => reason,
-                false => format!("{reason}; the names fit {}", classes.join(" or ")),
-            }
-        })?;
+        let fitted = self.names.fit(file);
+        let (entries, sizes) =
+            fitted.map_err(|reason| format!("{reason}{}", hint(&self.names, file)))?;
         let parts = Parts::read(file, &entries, sizes, (self.factor, device))?;
         Ok((self.build)(&parts))
     }

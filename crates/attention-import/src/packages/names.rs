@@ -1,8 +1,12 @@
 //! The names of a class's tensors, and the class in a file.
 
+use std::cmp::Reverse;
+
+use tensor_files::FileFormat;
+
 use super::Role;
 use super::shapes::Sizes;
-use crate::state_dict::StateDict;
+use crate::state_dict::{StateDict, common};
 
 /// The tensors of a class.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +16,8 @@ pub(super) struct Names {
     pub(super) tables: &'static [Entries],
     /// The number of heads, where a file does not say it.
     pub(super) num_heads: Option<usize>,
+    /// The framework, where another has the same names in files of its own.
+    pub(super) writer: Option<FileFormat>,
 }
 
 /// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`](super::shapes) has them, with a
@@ -30,6 +36,9 @@ pub(super) struct Named {
     pub(super) shape: &'static str,
 }
 
+/// The most prefixes that are tried: each takes a walk through all names.
+const MOST_TRIED: usize = 64;
+
 /// The spellings of an entry's name in a layer.
 fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
     let number = layer.to_string();
@@ -42,26 +51,37 @@ fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
     name.split('|').map(of_layer)
 }
 
+/// Frameworks whose files have the same names, with axes in another order.
+const SAME_NAMES: [FileFormat; 3] = [FileFormat::PyTorch, FileFormat::MxNet, FileFormat::Paddle];
+
 impl Names {
-    /// The tensors that a file has, and those that it should have, in the spelling that it has of each.
+    fn all(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// The tensors that a file has, and those that it should have, in the spelling that it has of each or, where it has
+    /// none, whose end is nearest to a name of its.
     fn entries(&self, file: &StateDict) -> Vec<Named> {
-        let entries = || self.tables.iter().copied().flatten();
         let is_layered = |(name, ..): &&Entry| name.contains(['#', '~']);
         let has_layer = |layer: &usize| {
-            let mut names = entries().filter(is_layered);
+            let mut names = self.all().filter(is_layered);
             names.any(|(name, ..)| spellings(name, *layer).any(|name| file.contains(&name)))
         };
-        let has_slashes = file.all_names().any(|name| name.contains('/'));
         let layers = 1 + (1..).take_while(has_layer).count();
-        let of_layers = entries().flat_map(|entry| {
+        let of_layers = self.all().flat_map(|entry| {
             let layers = if is_layered(&entry) { layers } else { 1 };
             (0..layers).map(move |layer| (entry, layer))
         });
+        let end = |own: &String| {
+            let ends = file
+                .all_names()
+                .map(|name| common(own.bytes().rev(), name.bytes().rev()));
+            Reverse(ends.max())
+        };
         let named = |(&(name, role, shape), layer): (&Entry, usize)| Named {
             name: spellings(name, layer)
                 .find(|name| file.contains(name))
-                .or_else(|| spellings(name, layer).find(|name| name.contains('/') == has_slashes))
-                .or_else(|| spellings(name, layer).next())
+                .or_else(|| spellings(name, layer).min_by_key(end))
                 .unwrap_or_default(),
             layer,
             role,
@@ -73,8 +93,18 @@ impl Names {
     /// The tensors of the class in a file, and its sizes.
     ///
     /// # Errors
-    /// If a tensor is missing, there is one too many, or a shape does not fit those before it.
+    /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework
+    /// wrote the file.
     pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), String> {
+        let (class, format) = (self.class, file.format());
+        if let Some(writer) = self.writer
+            && SAME_NAMES.contains(&format)
+            && format != writer
+        {
+            return Err(format!(
+                "expected {class} in {writer}, got {format}, whose names may be the same"
+            ));
+        }
         let mut entries = self.entries(file);
         for entry in entries.iter().filter(|entry| !entry.shape.ends_with('?')) {
             file.shape(&entry.name)?;
@@ -83,15 +113,64 @@ impl Names {
         let is_its = |own: &str, name: &str| own == "*" || file.is_part(name, own);
         let is_extra = |name: &&str| !names.clone().any(|own| is_its(own, name));
         if let Some(name) = file.names().find(is_extra) {
-            file.refuse(name, &format!("{} has none of this name", self.class))?;
+            file.refuse(name, &format!("{class} has none of this name"))?;
+        }
+        let is_bias = |entry: &&Named| {
+            let is_alone = [Role::Gain, Role::EnergyBias, Role::Ignored].contains(&entry.role);
+            entry.shape.ends_with('?') && !is_alone
+        };
+        let mut biases = entries.iter().filter(is_bias);
+        let missing = biases.clone().find(|bias| !file.contains(&bias.name));
+        if let (Some(bias), Some(missing)) =
+            (biases.find(|bias| file.contains(&bias.name)), missing)
+        {
+            let [bias, missing] = [bias, missing].map(|bias| file.full(&bias.name));
+            return Err(format!(
+                "expected a tensor `{missing}` beside `{bias}`: {class} has all biases or none"
+            ));
         }
         entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
+        let is_lstm = entries.iter().any(|entry| {
+            let is_gru = entry.role == Role::Hidden && entry.shape.contains("3H");
+            let shape = file.shape(&entry.name);
+            is_gru && shape.is_ok_and(|s| matches!(s[..], [a, b] if a.max(b) == 4 * a.min(b)))
+        });
+        let gates = if is_lstm {
+            ": an LSTM has four gates, a GRU three"
+        } else {
+            ""
+        };
         let mut sizes = Sizes::of_heads(self.num_heads);
         for entry in &entries {
             let (got, full) = (file.shape(&entry.name)?, file.full(&entry.name));
             let fitted = sizes.fit(entry.shape.trim_end_matches('?'), &got, entry.layer);
-            fitted.map_err(|shape| format!("`{full}`: expected the shape {shape}, got {got:?}"))?;
+            fitted.map_err(|shape| {
+                format!("`{full}`: expected the shape {shape}, got {got:?}{gates}")
+            })?;
         }
         Ok((entries, sizes))
+    }
+
+    /// Whether a file has the class, with any number of heads if none is said.
+    pub(super) fn fits(&self, file: &StateDict) -> bool {
+        let of_heads = |num_heads| Self { num_heads, ..*self }.fit(file).is_ok();
+        of_heads(self.num_heads) || self.num_heads.is_none() && of_heads(Some(1))
+    }
+
+    /// The prefixes under which a file has the class, where it has not the first tensor under its own.
+    pub(super) fn prefixes(&self, file: &StateDict) -> Vec<String> {
+        let first = self.all().take(1);
+        let first: Vec<_> = first.flat_map(|(name, ..)| spellings(name, 0)).collect();
+        if first.iter().any(|own| file.contains(own)) {
+            return Vec::new();
+        }
+        let heads = file.all_names().flat_map(|name| {
+            let heads = first.iter().filter_map(|own| name.strip_suffix(own));
+            heads.filter(|head| head.is_empty() || head.ends_with(['.', '/', '_']))
+        });
+        let fitting = heads
+            .take(MOST_TRIED)
+            .filter(|head| self.fits(&file.at(head)));
+        fitting.map(str::to_string).collect()
     }
 }

@@ -50,11 +50,15 @@ impl Sizes {
         }
         match new {
             // A kernel has a middle.
-            Some(letter) if size > known && factor > 0 && (letter != 'W' || size % 2 == 1) => {
-                self.0.insert(letter, (size - known) / factor);
-                (size - known).is_multiple_of(factor)
+            Some(letter) => {
+                let left = size.saturating_sub(known);
+                let is_whole = left > 0 && factor > 0 && left.is_multiple_of(factor);
+                let fits = is_whole && (letter != 'W' || size % 2 == 1);
+                if fits {
+                    self.0.insert(letter, left / factor);
+                }
+                fits
             }
-            Some(_) => false,
             None => size == known,
         }
     }

@@ -59,7 +59,7 @@ fn of_frameworks() -> Vec<Vec<u8>> {
         .filter(|path| path.extension().is_none_or(|end| end != "json"))
         .map(|path| std::fs::read(path).unwrap())
         .collect();
-    assert_eq!(files.len(), 17);
+    assert_eq!(files.len(), 22);
     files
 }
 

@@ -197,7 +197,7 @@ fn a_whole_module_is_read_as_its_state_dict() {
                     `model.w_v.weight`";
     assert_says(&error, expected);
     let error = load(&path, "model").unwrap_err();
-    let expected = "found `model.W_q.weight`: a prefix ends in its dot";
+    let expected = "found `model.W_q.weight`: a prefix ends in `.`";
     assert_says(&error, expected);
 }
 

@@ -250,34 +250,3 @@ fn big_endian_hdf5_is_an_error() {
         "`model_weights/gru/gru/gru_cell/kernel`: expected numbers in little-endian order",
     );
 }
-
-#[test]
-fn heads_of_a_file_that_does_not_say_their_number() {
-    let device = &device::plain()[0];
-    let path = reference_path("frameworks").join("mxnet.params");
-    let error = |package: Package<_>| match package.load(&path, "heads.", device) {
-        Ok(_) => panic!("loaded"),
-        Err(error) => error.to_string(),
-    };
-    let missing = error(d2l::mxnet::MULTI_HEAD);
-    assert_says(
-        missing,
-        "`heads.W_q.weight`: expected the shape [num_heads * head_size, query_size], got [6, 3]",
-    );
-    for number in [0, 4] {
-        let wrong = error(d2l::mxnet::MULTI_HEAD.with_num_heads(number));
-        assert_says(wrong, &format!("expected the shape [{number} * "));
-    }
-}
-
-#[test]
-fn a_file_of_another_orientation_says_so() {
-    let device = &device::plain()[0];
-    let path = reference_path("frameworks").join("paddle.pdparams");
-    let error = d2l::pytorch::ADDITIVE.load(path, "attention.", device);
-    let error = error.map(drop).unwrap_err();
-    assert_says(
-        error,
-        "`attention.W_k.weight`: expected the shape [3, key_size], got [5, 7]",
-    );
-}

@@ -15,6 +15,7 @@ mod multi_head_references;
 mod packages;
 mod recurrent_references;
 mod weight_norm;
+mod wrong_calls;
 
 use std::path::Path;
 

@@ -197,7 +197,7 @@ fn a_file_that_does_not_fit_says_why() {
     let other = espnet::ATT_ADD.load(&content, "decoder.attn.", device);
     let other = error(other.map(drop));
     assert_says(&other, "expected a tensor `decoder.attn.gvec.weight`");
-    assert_says(&other, "the names fit SpeechBrain's ContentBasedAttention");
+    assert_says(&other, "the names fit `speechbrain::CONTENT_BASED`");
     // More than there should be: the filters of another attention.
     let location = file("espnet_att_loc_cumulative.safetensors");
     let extra = espnet::ATT_ADD.load(&location, "dec.att.", device);
@@ -205,13 +205,12 @@ fn a_file_that_does_not_fit_says_why() {
     assert_says(&extra, "ESPnet's AttAdd has none of this name");
     assert_says(
         &extra,
-        "the names fit ESPnet's AttLoc or ESPnet's AttCovLoc or ESPnet's AttForward",
+        "the names fit `espnet::ATT_LOC` or `espnet::ATT_LOC_CUMULATIVE` or `espnet::ATT_COV_LOC` or `espnet::ATT_FORWARD`",
     );
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
-    assert_says(
-        error(prefix.map(drop)),
-        "the nearest `decoder.att.0.mlp_enc.weight`",
-    );
+    let prefix = error(prefix.map(drop));
+    assert_says(&prefix, "the nearest `decoder.att.0.mlp_enc.weight`");
+    assert_says(&prefix, "did you mean the prefix `decoder.att.0.`?");
     let misshapen = espnet::ATT_ADD.load(file("misshapen.safetensors"), "", device);
     assert_says(
         error(misshapen.map(drop)),

@@ -9,8 +9,8 @@ use super::run::{Hidden, joined};
 use super::variants::Variant;
 use super::{CellKind, RecurrentCell, Steps};
 use crate::harness::checks::{Argument, assert_together};
-use crate::harness::parameter::{of_linear, value};
-use crate::linear::linear;
+use crate::harness::parameter::{dequantized, of_linear, value};
+use crate::linear::{assert_layer, linear};
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
@@ -136,6 +136,8 @@ impl RecurrentLayer {
     /// If size or type of the input differ from the layer's.
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = of_linear(&self.input);
+        let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+        assert_layer("recurrent layer", &input, &weight, bias.as_ref());
         linear(input, weight, bias)
     }
 

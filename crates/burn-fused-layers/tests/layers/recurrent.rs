@@ -364,8 +364,9 @@ fn what_does_not_fit_is_refused() {
         refuses("peepholes expected [3, 4], got [3, 5]", || {
             peepholes.forward(input(), None, &Steps::all())
         });
-        refuses("last axis of the input expected 3", || {
-            gru.layers[0].gates(Tensor::zeros([2, 5, 4], device))
-        });
+        refuses(
+            "recurrent layer: last axis of the input expected 3, got [2, 5, 4]",
+            || gru.layers[0].gates(Tensor::zeros([2, 5, 4], device)),
+        );
     });
 }

@@ -12,7 +12,7 @@ use std::fs;
 use check::check_file;
 use counted::counted;
 use files::{archive, exported, message_pack, mxnet, npy, paddle, weights_of, with_type};
-use tensor_files::{ElementType, TensorFile};
+use tensor_files::{ElementType, FileFormat, TensorFile};
 
 /// What a reader may take beside the bytes of a file, its buffers, and for each of these.
 const BUFFERS: usize = 1 << 18;
@@ -71,6 +71,36 @@ fn each_format_is_told_by_its_content() {
 }
 
 #[test]
+fn an_error_names_the_file_and_the_tensor() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.params");
+    let file = path.display();
+    let missing = TensorFile::open(&path).unwrap_err();
+    let reason = missing.reason();
+    assert_eq!(
+        missing.to_string(),
+        format!("cannot read `{file}`: {reason}")
+    );
+    // As `main` prints it.
+    assert_eq!(format!("{missing:?}"), missing.to_string());
+    fs::write(&path, mxnet(0, &[2, 3], 24)).unwrap();
+    let opened = TensorFile::open(&path).unwrap();
+    assert_eq!(opened.format(), FileFormat::MxNet);
+    let error = opened.find("V").map(drop).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("cannot read `V` of `{file}`: no tensor has this name")
+    );
+    let other = TensorFile::open(&path).unwrap();
+    let error = opened.read(&other.find("W").unwrap()).unwrap_err();
+    let expected = "expected a tensor of this file, got one of another";
+    assert_eq!(
+        error.to_string(),
+        format!("cannot read `{file}`: {expected}")
+    );
+}
+
+#[test]
 fn a_file_cut_anywhere_is_an_error() {
     for (format, bytes, _) in files::all() {
         for len in (0..bytes.len()).step_by(3) {
@@ -86,7 +116,8 @@ fn a_cut_file_says_where() {
     file.truncate(70);
     assert_says(
         &file,
-        "array 0 of 1: expected 24 bytes at byte 64, got 6, the last ones",
+        "it begins as MXNet's `.params` and is malformed: array 0 of 1: expected 24 bytes at byte 64, got 6, the last \
+         ones: a copy that was cut off?",
     );
     let file = message_pack("float32", &[2, 3], 24);
     assert_says(&file[..60], "the last ones: a copy that was cut off?");
@@ -288,7 +319,11 @@ fn numpy_in_each_of_its_forms() {
 #[cfg(not(feature = "hdf5"))]
 #[test]
 fn keras_without_its_feature_names_it() {
-    let expected = "without the feature `hdf5` of `tensor-files`";
-    assert_says(b"\x89HDF\r\n\x1a\n\0\0", expected);
-    assert_says(&archive(&[("model.weights.h5", vec![])], false), expected);
+    let way = "turn on the feature `hdf5` of `attention-import` (or of `tensor-files`); or in Python, after `model = \
+               keras.models.load_model(..)` or `model.load_weights(..)`, `w = {getattr(v, \"path\", v.name): v.numpy() \
+               for v in model.weights}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`";
+    let hdf5 = b"\x89HDF\r\n\x1a\n\0\0";
+    assert_says(hdf5, &format!("got HDF5, as Keras writes it: {way}"));
+    let archive = archive(&[("model.weights.h5", vec![])], false);
+    assert_says(&archive, &format!("got an archive of Keras: {way}"));
 }

@@ -1,0 +1,235 @@
+//! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is an
+//! error that says what to call instead.
+
+use attention_core::MultiHeadAttention;
+use attention_core::score::DotProductScore;
+use attention_import::packages::{Package, d2l, keras};
+use attention_tests::{assert_says, device, reference_path};
+use burn_fused_layers::recurrent::Recurrent;
+
+use crate::formats::{ONE, safetensors};
+
+/// The error of a call on a file of `tests/reference/frameworks`.
+#[track_caller]
+fn error<A>(package: Package<A>, file: &str, prefix: &str) -> String {
+    let path = reference_path("frameworks").join(file);
+    let loaded = package.load(path, prefix, &device::plain()[0]);
+    loaded.map(drop).unwrap_err().to_string()
+}
+
+/// Square weights fit both ways round: the file and the names tell whose they are.
+#[test]
+fn square_weights_of_another_framework_are_refused() {
+    let in_out: [(&str, Package<MultiHeadAttention<DotProductScore>>); 3] = [
+        (
+            "expected D2L's MultiHeadAttention in Paddle's `.pdparams`, got MXNet's `.params`",
+            d2l::paddle::MULTI_HEAD,
+        ),
+        (
+            "expected a tensor `heads.W_q/vars/0`",
+            d2l::tensorflow::MULTI_HEAD,
+        ),
+        ("expected a tensor `heads.W_q/kernel`", d2l::jax::MULTI_HEAD),
+    ];
+    for (expected, package) in in_out {
+        let error = error(package.with_num_heads(2), "small.params", "heads.");
+        assert_says(&error, expected);
+        assert_says(&error, "the names fit `d2l::mxnet::MULTI_HEAD`");
+    }
+    for package in [d2l::pytorch::MULTI_HEAD, d2l::mxnet::MULTI_HEAD] {
+        let error = error(package.with_num_heads(2), "small.pdparams", "");
+        assert_says(
+            &error,
+            ", got Paddle's `.pdparams`, whose names may be the same",
+        );
+        assert_says(&error, "the names fit `d2l::paddle::MULTI_HEAD`");
+    }
+    let device = &device::plain()[0];
+    let load = |package: Package<MultiHeadAttention<_>>, file: &str, prefix: &str| {
+        let path = reference_path("frameworks").join(file);
+        package
+            .with_num_heads(2)
+            .load(path, prefix, device)
+            .map(drop)
+    };
+    load(d2l::mxnet::MULTI_HEAD, "small.params", "heads.").unwrap();
+    load(d2l::paddle::MULTI_HEAD, "small.pdparams", "").unwrap();
+}
+
+#[test]
+fn one_bias_without_the_other_is_an_error() {
+    let missing = error(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
+    assert_says(
+        missing,
+        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's GRU \
+         has all biases or none",
+    );
+}
+
+#[test]
+fn a_wrong_prefix_of_mxnets_gru_is_told_in_mxnets_names() {
+    for prefix in [
+        "encoder.rnn.",
+        "encoder.rnn.rnn",
+        "encoder.rnn.rnn._unfused.0.",
+        "decoder.",
+        "",
+    ] {
+        let error = error(d2l::mxnet::GRU, "small.params", prefix);
+        assert_says(
+            &error,
+            &format!("expected a tensor `{prefix}_unfused.0.i2h_weight`, found "),
+        );
+        let has_dot = prefix.is_empty() || prefix.ends_with('.');
+        assert_says(
+            &error,
+            match has_dot {
+                true => "`lstm._unfused.0.i2h_weight`",
+                false => ": a prefix ends in `.`",
+            },
+        );
+        assert_says(&error, "; did you mean the prefix `encoder.rnn.rnn.`?");
+    }
+}
+
+#[test]
+fn a_wrong_prefix_of_keras_is_told_with_the_right_one() {
+    for prefix in [
+        "gru/",
+        "layers/gru/",
+        "model_weights/gru/",
+        "model_weights/grru/grru/",
+        "/model_weights/gru/gru/",
+        "",
+    ] {
+        let error = error(keras::GRU, "keras2.h5", prefix);
+        assert_says(
+            &error,
+            &format!("expected a tensor `{prefix}gru_cell/kernel`, found "),
+        );
+        assert_says(
+            &error,
+            "; did you mean the prefix `model_weights/gru/gru/`?",
+        );
+    }
+    let error = error(keras::GRU, "keras2.h5", "model_weights/gru/gru");
+    assert_says(
+        error,
+        "expected a tensor `model_weights/gru/grugru_cell/kernel`, found `model_weights/gru/gru/gru_cell/kernel`: a \
+         prefix ends in `/`",
+    );
+}
+
+/// A name that the file's other layers have the end of: `vars/0` in a `.keras`, `scale` in an `.h5`.
+#[test]
+fn keras_names_are_expected_as_the_file_spells_them() {
+    let of_h5 = error(keras::ADDITIVE, "keras2.h5", "model_weights/score/");
+    assert_says(
+        of_h5,
+        "expected a tensor `model_weights/score/scale`, found ",
+    );
+    let archive = error(keras::ADDITIVE, "keras.keras", "layers/score/");
+    assert_says(&archive, "expected a tensor `layers/score/vars/0`, found ");
+    assert_says(
+        archive,
+        "; did you mean the prefix `layers/additive_attention/`?",
+    );
+    let gru = error(keras::GRU, "keras.keras", "layers/reader/");
+    assert_says(gru, "expected a tensor `layers/reader/cell/vars/0`, found ");
+}
+
+#[test]
+fn an_lstm_is_no_gru() {
+    let mxnet = error(d2l::mxnet::GRU, "small.params", "lstm.");
+    assert_says(
+        mxnet,
+        "`lstm._unfused.0.i2h_weight`: expected the shape [3 * hidden_size, input_size], got [16, 5]: an LSTM has four \
+         gates, a GRU three",
+    );
+    let keras = error(keras::GRU, "keras.keras", "layers/lstm/");
+    assert_says(
+        &keras,
+        "expected the shape [5, 3 * hidden_size], got [5, 16]: an LSTM has four gates",
+    );
+    assert_says(keras, "the names fit `keras::LSTM`");
+}
+
+#[test]
+fn a_class_that_fits_is_told_by_its_constant() {
+    for (package, expected) in [
+        (d2l::tensorflow::GRU, "the names fit `keras::GRU`"),
+        (keras::LSTM, "the names fit `keras::GRU`"),
+    ] {
+        assert_says(
+            error(package, "keras2.h5", "model_weights/gru/gru/"),
+            expected,
+        );
+    }
+    let heads = error(keras::MULTI_HEAD, "small.params", "heads.");
+    assert_says(heads, "the names fit `d2l::mxnet::MULTI_HEAD`");
+    let attention = error(keras::ADDITIVE, "mxnet.params", "attention.");
+    assert_says(attention, "the names fit `d2l::mxnet::ADDITIVE`");
+}
+
+#[test]
+fn the_path_of_a_layer_of_keras() {
+    let device = &device::plain()[0];
+    let size = |gru: Recurrent| gru.layers[0].hidden.weight.dims()[0];
+    let load = |file: &str, prefix: &str| {
+        let path = reference_path("frameworks").join(file);
+        keras::GRU.load(path, prefix, device).unwrap()
+    };
+    // `save_weights("w.h5")` of Keras 2; a model in a model.
+    assert_eq!(size(load("keras2_nested.h5", "inner/reader/")), 4);
+    // The first in the model is the second that was made: by its author's name it is "gru_1".
+    assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru/")), 4);
+    assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru_1/")), 2);
+}
+
+#[test]
+fn a_cut_file_of_keras_says_so() {
+    let whole = std::fs::read(reference_path("frameworks").join("keras.h5")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.h5");
+    std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    let error = keras::GRU.load(&path, "model_weights/gru/gru/", &device::plain()[0]);
+    let error = error.map(drop).unwrap_err();
+    // As `main` prints it.
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert_says(&error, "it begins as Keras' HDF5 and is malformed: ");
+    assert_says(error, ": a copy that was cut off?");
+}
+
+#[test]
+fn heads_of_a_file_that_does_not_say_their_number() {
+    let missing = error(d2l::mxnet::MULTI_HEAD, "mxnet.params", "heads.");
+    assert_says(
+        missing,
+        "`heads.W_q.weight`: expected the shape [num_heads * head_size, query_size], got [6, 3]",
+    );
+    for number in [0, 4] {
+        let package = d2l::mxnet::MULTI_HEAD.with_num_heads(number);
+        let wrong = error(package, "mxnet.params", "heads.");
+        assert_says(wrong, &format!("expected the shape [{number} * "));
+    }
+}
+
+/// What many write does not say who did: there shapes alone tell.
+#[test]
+fn a_file_of_another_orientation_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("paddle.safetensors");
+    let tensors: [(&str, &str, &[u8], &[usize]); 3] = [
+        ("W_q.weight", "F32", &ONE, &[3, 7]),
+        ("W_k.weight", "F32", &ONE, &[5, 7]),
+        ("w_v.weight", "F32", &ONE, &[7, 1]),
+    ];
+    safetensors(&path, "", &tensors);
+    let error = d2l::pytorch::ADDITIVE.load(path, "", &device::plain()[0]);
+    let error = error.map(drop).unwrap_err();
+    assert_says(
+        &error,
+        "`W_k.weight`: expected the shape [3, key_size], got [5, 7]",
+    );
+    assert_says(error, "the names fit `d2l::paddle::ADDITIVE`");
+}

@@ -1,0 +1,37 @@
+//! The formats that are read.
+
+use std::fmt;
+
+/// The format of a file: a framework's own, or one that many write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// Written by `torch.save`, `torch.jit.save` or `torch.export.save`.
+    PyTorch,
+    /// Written by many.
+    Safetensors,
+    /// `.npy` and `.npz`, written by many.
+    NumPy,
+    /// MXNet's `.params`.
+    MxNet,
+    /// HDF5, alone or in a `.keras`.
+    Keras,
+    /// Paddle's `.pdparams`.
+    Paddle,
+    /// Flax' MessagePack.
+    Flax,
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PyTorch => "PyTorch's file",
+            Self::Safetensors => "a file of safetensors",
+            Self::NumPy => "NumPy's `.npy` or `.npz`",
+            Self::MxNet => "MXNet's `.params`",
+            Self::Keras => "Keras' HDF5",
+            Self::Paddle => "Paddle's `.pdparams`",
+            Self::Flax => "Flax' MessagePack",
+        })
+    }
+}
