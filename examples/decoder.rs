@@ -15,9 +15,8 @@ use std::error::Error;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, Memory, NewRows};
 use attention_plot::HeatmapGrid;
-use attention_transformers::{
-    CausalModel, GenerateConfig, Generated, RandomSamplingConfig, Sampling,
-};
+use attention_transformers::generate::{CausalModel, Generated, RandomSamplingConfig};
+use attention_transformers::{GenerateConfig, Sampling};
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;

@@ -20,7 +20,8 @@ use std::time::Instant;
 use attention_core::NewRows;
 use attention_plot::HeatmapGrid;
 use attention_transformers::hub::{self, OpenModel, SentenceEncoder};
-use attention_transformers::{Pooling, PositionLimit};
+use attention_transformers::position_embedding::PositionLimit;
+use attention_transformers::text_encoder::Pooling;
 use burn::prelude::*;
 use tokenizers::{Encoding, Tokenizer, TruncationParams};
 

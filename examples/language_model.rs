@@ -16,10 +16,11 @@ use std::time::Instant;
 use attention_core::position::{Rotary, RotaryConfig};
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, NewRows};
+use attention_transformers::generate::RandomSamplingConfig;
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, NormConfig,
-    RandomSamplingConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, Sampling,
+    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;

@@ -17,7 +17,8 @@ use attention_core::score::DotProductScoreConfig;
 use attention_core::{
     DotProductScore, KeyValueCache, Mask, MultiHeadAttention, MultiHeadAttentionConfig, NewRows,
 };
-use attention_transformers::{CausalModel, GenerateConfig};
+use attention_transformers::GenerateConfig;
+use attention_transformers::generate::CausalModel;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};

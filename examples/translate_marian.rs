@@ -25,9 +25,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use attention_core::NewRows;
+use attention_transformers::BeamConfig;
+use attention_transformers::generate::EarlyStopping;
+use attention_transformers::generate::search::LengthPenalty;
 use attention_transformers::hub::load_bart;
-use attention_transformers::search::LengthPenalty;
-use attention_transformers::{BeamConfig, EarlyStopping};
 use burn::prelude::*;
 use serde_json::{Map, Value};
 

@@ -12,10 +12,11 @@ use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::Call;
 use attention_core::{DotProductScore, Mask, Memory};
+use attention_transformers::layer::TransformerEncoderLayer;
 use attention_transformers::{
     FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, PositionEmbedding,
     PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerEncoderLayer, TransformerLayerConfig,
+    TransformerLayerConfig,
 };
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};

@@ -13,8 +13,8 @@ use attention_benches::options::Options;
 use attention_benches::report::Report;
 use attention_benches::tensors::{Call, finish};
 use attention_core::NewRows;
-use attention_transformers::Pooling;
 use attention_transformers::hub::load_bert_encoder;
+use attention_transformers::text_encoder::Pooling;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::json;
 

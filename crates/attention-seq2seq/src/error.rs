@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use attention_transformers::search::SearchError;
+use attention_transformers::generate::search::SearchError;
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -135,10 +135,8 @@ impl EncoderDecoderConfig {
 /// Learning with a Unified Text-to-Text Transformer", section 2.1.
 ///
 /// ```
-/// use attention_transformers::{
-///     EncoderDecoderConfig, GenerateConfig, NormConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
-///     TransformerEncoderConfig, TransformerLayerConfig,
-/// };
+/// use attention_transformers::layer::NormConfig;
+/// use attention_transformers::{EncoderDecoderConfig, GenerateConfig, TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig};
 /// use attention_core::NewRows;
 /// use attention_core::position::RelativePositionBiasConfig;
 /// use attention_core::score::DotProductScoreConfig;

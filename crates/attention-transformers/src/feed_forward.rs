@@ -105,7 +105,8 @@ impl FeedForwardConfig {
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.3. D2L's `PositionWiseFFN`.
 ///
 /// ```
-/// use attention_transformers::{FeedForwardActivation, FeedForwardConfig};
+/// use attention_transformers::layer::FeedForwardConfig;
+/// use attention_transformers::FeedForwardActivation;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -93,10 +93,8 @@ impl LanguageModelConfig {
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.
 ///
 /// ```
-/// use attention_transformers::{
-///     FeedForwardActivation, GenerateConfig, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
-///     TransformerEncoderConfig, TransformerLayerConfig,
-/// };
+/// use attention_transformers::layer::NormConfig;
+/// use attention_transformers::{FeedForwardActivation, GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
 /// use attention_core::NewRows;
 /// use attention_core::position::RotaryConfig;
 /// use attention_core::score::DotProductScoreConfig;

@@ -29,7 +29,7 @@
 //! # Files of burn-store
 //!
 //! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, a
-//! score's too, are Burn's, and a [`Norm`] goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
+//! score's too, are Burn's, and a [`Norm`](layer::Norm) goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
 //! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
 //! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
 //! [`QkNormScore`](attention_core::score::QkNormScore) (`query` and `key`), gain, temperature and inverse width of
@@ -39,54 +39,52 @@
 
 pub mod burn_nn;
 mod cache;
-mod decoder;
+pub mod decoder;
 mod decoder_layer;
 mod embedding;
 mod encoder;
-mod encoder_decoder;
+pub mod encoder_decoder;
 mod encoder_layer;
 mod feed_forward;
-mod generate;
+pub mod generate;
 #[cfg(feature = "pytorch")]
 pub mod hub;
 mod language_model;
 mod layer_config;
-mod masked_language_model;
+pub mod masked_language_model;
 mod norm;
-mod position_embedding;
+pub mod position_embedding;
 mod residual;
 #[cfg(feature = "pytorch")]
 mod state_dict;
-mod text_encoder;
+pub mod text_encoder;
 #[cfg(feature = "pytorch")]
 pub mod torch;
 
-// From the parts of a layer to models of them.
-pub use feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
-pub use norm::{Norm, NormConfig};
-pub use residual::{NormOrder, Residual};
+/// The parts of a layer, and layers of both stacks.
+pub mod layer {
+    pub use crate::decoder_layer::TransformerDecoderLayer;
+    pub use crate::encoder_layer::TransformerEncoderLayer;
+    pub use crate::feed_forward::{FeedForward, FeedForwardConfig};
+    pub use crate::norm::{Norm, NormConfig};
+    pub use crate::residual::Residual;
+}
 
-pub use decoder_layer::TransformerDecoderLayer;
-pub use encoder_layer::TransformerEncoderLayer;
+// Names of a first week; the others are in the modules above.
+pub use feed_forward::FeedForwardActivation;
 pub use layer_config::TransformerLayerConfig;
+pub use residual::NormOrder;
 
 pub use cache::TransformerCache;
-pub use decoder::{
-    DecoderMemory, TransformerDecoder, TransformerDecoderConfig, TransformerDecoderOutput,
-};
+pub use decoder::{TransformerDecoder, TransformerDecoderConfig};
 pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 
 pub use embedding::{TokenEmbedding, TokenEmbeddingConfig};
-pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
-pub use generate::{
-    BeamConfig, CausalModel, EarlyStopping, FinishReason, GenerateConfig, Generated, Generation,
-    RandomSamplingConfig, Sampling, SelectTexts, search,
-};
+pub use position_embedding::{PositionEmbedding, PositionEmbeddingConfig};
+
+pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use language_model::{LanguageModel, LanguageModelConfig};
-pub use masked_language_model::{
-    MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
-};
-pub use position_embedding::{
-    PositionEmbedding, PositionEmbeddingConfig, PositionLimit, Sinusoids,
-};
-pub use text_encoder::{Pooling, TextEncoder};
+pub use masked_language_model::{MaskedLanguageModel, MaskedLanguageModelConfig};
+pub use text_encoder::TextEncoder;
+
+pub use generate::{BeamConfig, GenerateConfig, Sampling};

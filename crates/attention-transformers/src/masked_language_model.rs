@@ -89,10 +89,8 @@ impl MaskedLanguageModelConfig {
 ///
 /// ```
 /// use attention_core::NewRows;
-/// use attention_transformers::{
-///     FeedForwardActivation, MaskedLanguageModelConfig, NormConfig, NormOrder, PositionEmbeddingConfig,
-///     TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
-/// };
+/// use attention_transformers::layer::NormConfig;
+/// use attention_transformers::{FeedForwardActivation, MaskedLanguageModelConfig, NormOrder, PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -80,7 +80,7 @@ impl NormConfig {
 /// parameters are saved as `weight` and `bias`.
 ///
 /// ```
-/// use attention_transformers::NormConfig;
+/// use attention_transformers::layer::NormConfig;
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

@@ -8,9 +8,11 @@ use std::sync::OnceLock;
 use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, device::epsilon, parameters, reference_path};
 use attention_transformers::hub::{load_t5, load_t5_encoder};
+use attention_transformers::layer::NormConfig;
+use attention_transformers::text_encoder::Pooling;
 use attention_transformers::{
-    EncoderDecoder, NormConfig, NormOrder, Pooling, TextEncoder, TokenEmbeddingConfig,
-    TransformerEncoderConfig, TransformerLayerConfig,
+    EncoderDecoder, NormOrder, TextEncoder, TokenEmbeddingConfig, TransformerEncoderConfig,
+    TransformerLayerConfig,
 };
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor};
 

@@ -1,8 +1,8 @@
 //! The choice of the next token in decoding.
 
 use attention_core::NewRows;
-use attention_transformers::SelectTexts;
-use attention_transformers::search::TextDecoding;
+use attention_transformers::generate::SelectTexts;
+use attention_transformers::generate::search::TextDecoding;
 use burn::nn::Linear;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::PackedLinear;

@@ -15,7 +15,7 @@ mod transformer;
 
 pub use any::AnyModel;
 /// The search of every model.
-pub use attention_transformers::search::{
+pub use attention_transformers::generate::search::{
     BeamOutput, BeamSearchConfig, Decoding, LengthPenalty, NextTokens, SearchError,
 };
 /// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.

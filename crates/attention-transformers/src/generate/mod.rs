@@ -175,10 +175,8 @@ impl Generated {
 /// space there.
 ///
 /// ```
-/// use attention_transformers::{
-///     GenerateConfig, LanguageModelConfig, RandomSamplingConfig, Sampling, TokenEmbeddingConfig,
-///     TransformerEncoderConfig, TransformerLayerConfig,
-/// };
+/// use attention_transformers::generate::RandomSamplingConfig;
+/// use attention_transformers::{GenerateConfig, LanguageModelConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
 /// use burn::prelude::*;
 ///
 /// let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(16, 4, 21), 2);

@@ -9,7 +9,8 @@ use rand::{Rng, RngExt};
 /// The choice of a token from the logits of all.
 ///
 /// ```
-/// use attention_transformers::{RandomSamplingConfig, Sampling};
+/// use attention_transformers::generate::RandomSamplingConfig;
+/// use attention_transformers::Sampling;
 ///
 /// let logits = [1.0, 3.0, 2.0, -1.0];
 /// assert_eq!(Sampling::Greedy.distribution(&logits), [(1, 1.0)]);

@@ -105,7 +105,7 @@ pub fn load_bert(
 ///
 /// ```no_run
 /// use attention_core::NewRows;
-/// use attention_transformers::Pooling;
+/// use attention_transformers::text_encoder::Pooling;
 /// use attention_transformers::hub::load_bert_encoder;
 /// use burn::prelude::*;
 ///

@@ -10,9 +10,9 @@ use attention_core::{
 };
 use attention_tests::{Array, Check, MaskSpec, Problem, assert_same, device};
 use attention_transformers::burn_nn as drop_in;
+use attention_transformers::layer::{FeedForwardConfig, NormConfig};
 use attention_transformers::{
-    FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    FeedForwardActivation, NormOrder, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;
 use burn::nn::LinearConfig;

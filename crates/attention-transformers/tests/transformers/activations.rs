@@ -3,7 +3,8 @@
 use attention_tests::{
     TransformerCase, assert_close, device, near_reference, parameters, transformer_reference,
 };
-use attention_transformers::{FeedForwardActivation, FeedForwardConfig};
+use attention_transformers::FeedForwardActivation;
+use attention_transformers::layer::FeedForwardConfig;
 
 fn activation(case: &TransformerCase) -> FeedForwardActivation {
     let name = case.name.trim_end_matches("_bias");

@@ -1,8 +1,9 @@
 //! Beam search: with beams for all texts that there are it finds them in order.
 
 use attention_tests::{Array, device, refuses};
-use attention_transformers::search::{BeamOutput, LengthPenalty};
-use attention_transformers::{BeamConfig, SelectTexts};
+use attention_transformers::BeamConfig;
+use attention_transformers::generate::SelectTexts;
+use attention_transformers::generate::search::{BeamOutput, LengthPenalty};
 use burn::tensor::{Int, Tensor};
 
 use super::generation::{Given, Table};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use attention_core::score::QkNormScoreConfig;
 use attention_tests::{device, parameters};
 use attention_transformers::burn_nn as ours;
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    LanguageModelConfig, NormConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;
 use burn::nn::transformer as burns;

@@ -4,8 +4,9 @@ use attention_core::position::RelativePositionBiasConfig;
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_zero, device};
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    EncoderDecoder, EncoderDecoderConfig, FeedForwardActivation, GenerateConfig, NormConfig,
+    EncoderDecoder, EncoderDecoderConfig, FeedForwardActivation, GenerateConfig,
     PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
     TransformerEncoderConfig, TransformerLayerConfig,
 };

@@ -2,8 +2,9 @@
 
 use attention_core::NewRows;
 use attention_tests::{Array, device, refuses};
-use attention_transformers::FinishReason::{self, MaxTokens, StopSequence, StopToken};
-use attention_transformers::{CausalModel, GenerateConfig, RandomSamplingConfig, Sampling};
+use attention_transformers::generate::FinishReason::{self, MaxTokens, StopSequence, StopToken};
+use attention_transformers::generate::{CausalModel, RandomSamplingConfig};
+use attention_transformers::{GenerateConfig, Sampling};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::models::{VOCAB, models, tensor, text};

@@ -4,8 +4,9 @@
 use attention_core::{DotProductScore, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_import::{load_multi_head_attention, load_recurrent};
 use attention_tests::{device, parameters, reference, reference_path};
+use attention_transformers::layer::TransformerEncoderLayer;
 use attention_transformers::torch::load_transformer_encoder_layer;
-use attention_transformers::{NormOrder, TransformerEncoderLayer, TransformerLayerConfig};
+use attention_transformers::{NormOrder, TransformerLayerConfig};
 use burn::module::{Lora, Module};
 use burn::nn::{Linear, LinearConfig, LinearLayout};
 use burn::tensor::Device;

@@ -3,8 +3,9 @@
 use attention_core::position::Positions;
 use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, assert_same, assert_zero, device};
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    FeedForwardActivation, MaskedLanguageModel, MaskedLanguageModelConfig, NormConfig, NormOrder,
+    FeedForwardActivation, MaskedLanguageModel, MaskedLanguageModelConfig, NormOrder,
     PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig,
 };
 use burn::tensor::activation::gelu;

@@ -7,8 +7,9 @@ use attention_core::score::{
 };
 use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
 use attention_tests::{Array, Outcome, assert_close, device, parameters};
+use attention_transformers::generate::Generated;
 use attention_transformers::{
-    GenerateConfig, Generated, LanguageModel, LanguageModelConfig, PositionEmbeddingConfig,
+    GenerateConfig, LanguageModel, LanguageModelConfig, PositionEmbeddingConfig,
     TokenEmbeddingConfig, TransformerCache, TransformerEncoder, TransformerEncoderConfig,
     TransformerLayerConfig,
 };

@@ -1,7 +1,7 @@
 //! Normalizations as modules, beside Burn's layers with the same parameters, which are derived.
 
 use attention_tests::device;
-use attention_transformers::NormConfig;
+use attention_transformers::layer::NormConfig;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{LayerNormConfig, RmsNormConfig};
 use burn::tensor::{Device, Tensor};

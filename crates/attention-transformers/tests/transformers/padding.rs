@@ -3,9 +3,8 @@
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{Mask, NewRows, ScoringFunction};
 use attention_tests::{Array, Outcome, assert_close, assert_same, assert_zero, device, parameters};
-use attention_transformers::{
-    NormConfig, NormOrder, TransformerDecoderConfig, TransformerEncoderConfig,
-};
+use attention_transformers::layer::NormConfig;
+use attention_transformers::{NormOrder, TransformerDecoderConfig, TransformerEncoderConfig};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 use super::models::{

@@ -15,9 +15,10 @@ use attention_core::{
 };
 use attention_import::{Place, StateDict};
 use attention_tests::{Array, assert_same, device, reference_path};
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
-    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
+    FeedForwardActivation, LanguageModelConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
+    TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
 use burn::nn::LinearConfig;

@@ -5,8 +5,9 @@ use attention_tests::{
     Array, Outcome, TransformerCase, assert_close, device, near_reference, parameters,
     transformer_reference,
 };
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    FeedForwardActivation, NormConfig, NormOrder, TransformerDecoder, TransformerDecoderConfig,
+    FeedForwardActivation, NormOrder, TransformerDecoder, TransformerDecoderConfig,
     TransformerEncoder, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;

@@ -3,10 +3,11 @@
 use attention_core::position::{Positions, RelativePositionBiasConfig};
 use attention_core::{KeyValueCache, Mask, NewRows};
 use attention_tests::{device, refuses};
+use attention_transformers::layer::{FeedForwardConfig, NormConfig};
 use attention_transformers::{
-    EncoderDecoderConfig, FeedForwardActivation, FeedForwardConfig, LanguageModelConfig,
-    MaskedLanguageModelConfig, NormConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
-    TransformerCache, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,
+    EncoderDecoderConfig, FeedForwardActivation, LanguageModelConfig, MaskedLanguageModelConfig,
+    PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerCache, TransformerDecoderConfig,
+    TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::tensor::Tensor;
 

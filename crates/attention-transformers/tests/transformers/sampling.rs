@@ -1,7 +1,8 @@
 //! The distribution of the next token, by plain loops.
 
 use attention_tests::{Array, refuses};
-use attention_transformers::{RandomSamplingConfig, Sampling};
+use attention_transformers::Sampling;
+use attention_transformers::generate::RandomSamplingConfig;
 
 fn random() -> RandomSamplingConfig {
     RandomSamplingConfig::new()

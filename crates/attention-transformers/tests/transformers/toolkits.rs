@@ -4,10 +4,11 @@ use std::fs::File;
 
 use attention_core::NewRows;
 use attention_tests::{assert_says, device, reference_path};
-use attention_transformers::search::{BeamOutput, BeamSearchConfig, LengthPenalty, TextDecoding};
-use attention_transformers::{
-    BeamConfig, CausalModel, EarlyStopping, GenerateConfig, RandomSamplingConfig, Sampling,
+use attention_transformers::generate::search::{
+    BeamOutput, BeamSearchConfig, LengthPenalty, TextDecoding,
 };
+use attention_transformers::generate::{CausalModel, EarlyStopping, RandomSamplingConfig};
+use attention_transformers::{BeamConfig, GenerateConfig, Sampling};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde_json::Value;
 

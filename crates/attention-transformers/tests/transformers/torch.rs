@@ -4,13 +4,14 @@ use attention_tests::{
     Array, TransformerCase, assert_close, assert_same, assert_says, device, parameters,
     reference_path, transformer_reference,
 };
+use attention_transformers::layer::NormConfig;
 use attention_transformers::torch::{
     load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
     load_transformer_encoder_layer,
 };
 use attention_transformers::{
-    FeedForwardActivation, NormConfig, NormOrder, TransformerDecoderConfig,
-    TransformerEncoderConfig, TransformerLayerConfig,
+    FeedForwardActivation, NormOrder, TransformerDecoderConfig, TransformerEncoderConfig,
+    TransformerLayerConfig,
 };
 use burn::tensor::Device;
 

@@ -3,8 +3,9 @@
 use attention_core::Mask;
 use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, assert_same, device, parameters};
+use attention_transformers::layer::NormConfig;
 use attention_transformers::{
-    FeedForwardActivation, NormConfig, NormOrder, TransformerEncoder, TransformerEncoderConfig,
+    FeedForwardActivation, NormOrder, TransformerEncoder, TransformerEncoderConfig,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};

@@ -1,7 +1,7 @@
 //! The steps of decoding by a recurrent model.
 
 use attention_core::stateful::StatefulAttention;
-use attention_transformers::SelectTexts;
+use attention_transformers::generate::SelectTexts;
 use burn::tensor::{Int, Tensor};
 
 use super::decoder::DecoderWeights;

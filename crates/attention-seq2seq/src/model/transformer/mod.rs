@@ -7,8 +7,9 @@ pub use config::TransformerConfig;
 use attention_core::padding::last_tokens;
 use attention_core::position::Positions;
 use attention_core::{DotProductScore, Mask, NewRows, ScoringFunction};
+use attention_transformers::decoder::DecoderMemory;
 use attention_transformers::{
-    DecoderMemory, EncoderDecoder, TokenEmbedding, TransformerDecoder, TransformerEncoder,
+    EncoderDecoder, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
 use burn::module::Module;
 use burn::nn::Linear;

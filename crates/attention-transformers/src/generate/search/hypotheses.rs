@@ -379,7 +379,7 @@ impl Hypotheses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::BeamSearchConfig;
+    use crate::generate::search::BeamSearchConfig;
 
     /// It keeps its outputs while other examples go on.
     #[test]

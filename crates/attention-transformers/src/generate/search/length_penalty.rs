@@ -14,12 +14,12 @@ use super::SearchError;
 /// exponent of one form in transformers, CTranslate2, OpenNMT-py and Sockeye, of the other in JoeyNMT and opennmt-tf.
 ///
 /// ```
-/// use attention_transformers::search::LengthPenalty;
+/// use attention_transformers::generate::search::LengthPenalty;
 ///
 /// assert_eq!("average:0.5".parse::<LengthPenalty>()?.divisor(9), 3.0);
 /// assert_eq!(LengthPenalty::Gnmt(1.0).divisor(7), 2.0);
 /// assert!("0.5".parse::<LengthPenalty>().is_err());
-/// # Ok::<(), attention_transformers::search::SearchError>(())
+/// # Ok::<(), attention_transformers::generate::search::SearchError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(crate = "burn::serde", try_from = "Spelling", into = "String")]

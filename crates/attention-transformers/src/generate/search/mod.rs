@@ -1,7 +1,7 @@
 //! One search for whatever model: what it asks of a model, its settings and its steps.
 //!
 //! ```
-//! use attention_transformers::search::{BeamSearchConfig, TextDecoding};
+//! use attention_transformers::generate::search::{BeamSearchConfig, TextDecoding};
 //! use attention_transformers::{
 //!     LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
 //! };
@@ -14,7 +14,7 @@
 //! let mut decoding = TextDecoding::new(&model, model.cache(), prompts).with_ends(vec![2]);
 //! let outputs = BeamSearchConfig::new(7).with_beam(4).with_n_best(2).search(&mut decoding)?;
 //! assert!(outputs[1][0].tokens.len() <= 7);
-//! # Ok::<(), attention_transformers::search::SearchError>(())
+//! # Ok::<(), attention_transformers::generate::search::SearchError>(())
 //! ```
 
 mod config;

@@ -3,8 +3,10 @@
 
 use attention_core::{NewRows, ScoringFunction};
 use attention_tests::{Array, assert_same, device, hugging_face_logits};
+use attention_transformers::generate::FinishReason;
 use attention_transformers::hub::{load_gemma2, load_gemma3, load_llama, load_phi3, load_qwen3};
-use attention_transformers::{BeamConfig, FinishReason, GenerateConfig, PositionLimit};
+use attention_transformers::position_embedding::PositionLimit;
+use attention_transformers::{BeamConfig, GenerateConfig};
 use burn::tensor::Device;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;

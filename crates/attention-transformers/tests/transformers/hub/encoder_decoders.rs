@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use attention_core::{DotProductScore, NewRows};
 use attention_import::ImportError;
 use attention_tests::{Array, assert_close, device, hugging_face_translation, parameters};
+use attention_transformers::generate::EarlyStopping;
+use attention_transformers::generate::search::LengthPenalty;
 use attention_transformers::hub::{load_bart, load_t5, open};
-use attention_transformers::search::LengthPenalty;
-use attention_transformers::{BeamConfig, EarlyStopping, EncoderDecoder, GenerateConfig};
+use attention_transformers::{BeamConfig, EncoderDecoder, GenerateConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde_json::json;
 

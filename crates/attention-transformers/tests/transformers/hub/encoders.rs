@@ -4,8 +4,8 @@ use std::path::Path;
 
 use attention_core::NewRows;
 use attention_tests::{Array, assert_close, assert_same, assert_says, device, hugging_face_masked};
-use attention_transformers::Pooling;
 use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
+use attention_transformers::text_encoder::Pooling;
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};

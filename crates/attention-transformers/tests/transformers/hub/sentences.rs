@@ -2,8 +2,8 @@
 
 use attention_core::NewRows;
 use attention_tests::{Array, assert_close, device, hugging_face_sentences};
-use attention_transformers::Pooling;
 use attention_transformers::hub::{OpenModel, load_bert_encoder, open, open_sentences};
+use attention_transformers::text_encoder::Pooling;
 use burn::tensor::{Device, Int, Tensor};
 use serde_json::{Value, json};
 

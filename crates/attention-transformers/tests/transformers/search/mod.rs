@@ -1,7 +1,7 @@
 //! The bound, the ties and the settings of a search, beside a plain search and all outputs that there are.
 
 use attention_tests::{device, parameters};
-use attention_transformers::search::{
+use attention_transformers::generate::search::{
     BeamOutput, BeamSearchConfig, Decoding, LengthPenalty, SearchError, TextDecoding,
 };
 use attention_transformers::{

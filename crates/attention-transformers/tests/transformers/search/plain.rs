@@ -1,6 +1,6 @@
 //! The plain beam search: it drops no hypothesis, and knows no greedy output.
 
-use attention_transformers::search::{BeamOutput, BeamSearchConfig, Decoding};
+use attention_transformers::generate::search::{BeamOutput, BeamSearchConfig, Decoding};
 
 /// The tokens of a hypothesis, and its log-probability.
 type Hypothesis = (Vec<u32>, f64);

@@ -1,6 +1,6 @@
 //! Tokens that come again.
 
-use attention_transformers::search::BeamSearchConfig;
+use attention_transformers::generate::search::BeamSearchConfig;
 
 use super::search;
 use super::table::{A, Table, every_output, scrambled};

@@ -1,6 +1,8 @@
 //! A model that is a table of probabilities, and all outputs that it can have.
 
-use attention_transformers::search::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
+use attention_transformers::generate::search::{
+    BeamOutput, BeamSearchConfig, Decoding, NextTokens,
+};
 
 /// The token that ends an output.
 pub(super) const END: u32 = 2;
