@@ -139,12 +139,7 @@ impl<S: ScoringFunction> Attention<S> {
         } = cached;
         let call = Call::with(options).at(&positions);
         let [_, heads, num_queries, _] = queries.dims();
-        let rows = if options.mask.is_none() {
-            rows
-        } else {
-            let masked = rows.for_queries(&options.mask, [heads, num_queries]);
-            masked.into_owned()
-        };
+        let rows = rows.for_queries(&options.mask, [heads, num_queries]);
         let Some(ragged) = ragged else {
             return attend(queries, &rows, call);
         };

@@ -142,7 +142,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
         let kernel = self.score.kernel();
         let options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
-        let score = products(kernel, queries, call)?;
+        let score = fused_score(kernel, queries, call)?;
         score.runs(&options, queries).then_some((score, options))
     }
 
@@ -218,14 +218,14 @@ impl<S: ScoringFunction> Attention<S> {
         let wide = |rows| if is_dot { widened(rows) } else { rows };
         let queries = wide(queries);
         let options = self.options_of_kernel(&queries, rows, sizes, &kernel, call);
-        let products = products(kernel, &queries, call);
-        let compared = |keys| match products {
+        let score = fused_score(kernel, &queries, call);
+        let compared = |keys| match score {
             Some(_) => wide(keys),
             // Its author need not think of shared heads.
             None => repeat_key_heads(keys, heads),
         };
-        let scores_of = |queries: Tensor<4>, keys: Tensor<4>, mask: &Mask| match &products {
-            Some(products) => products.scores(queries, keys, mask),
+        let scores_of = |queries: Tensor<4>, keys: Tensor<4>, mask: &Mask| match &score {
+            Some(score) => score.scores(queries, keys, mask),
             None => self.score.score(queries, keys, mask),
         };
         let keys = compared(rows.read_cleared_keys());
@@ -319,7 +319,7 @@ impl<S: ScoringFunction> Attention<S> {
 ///
 /// # Panics
 /// If there is a scale, and the score is no dot product.
-fn products(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<FusedScore> {
+fn fused_score(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<FusedScore> {
     if let ScoreKernel::Dot { scale } = kernel {
         let scale = call.options.scale.or(scale);
         let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));

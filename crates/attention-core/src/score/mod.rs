@@ -9,10 +9,10 @@ mod concat;
 mod cosine;
 mod dot_product;
 mod gaussian;
-mod kernel;
 mod norms;
 mod projected;
 mod qk_norm;
+mod smoothing;
 
 pub use crate::functional::{PairwiseFormula, PairwiseKernel, PairwiseTerm, Real, Simd};
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
@@ -24,10 +24,10 @@ pub use concat::{ConcatScore, ConcatScoreConfig};
 pub use cosine::{CosineScore, CosineScoreConfig};
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
-pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
 pub(crate) use norms::smallest_normal;
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 pub use qk_norm::{QkNormScore, QkNormScoreConfig};
+pub use smoothing::{Kernel, KernelScore, KernelScoreConfig};
 
 use std::any::type_name;
 use std::sync::Arc;
