@@ -11,9 +11,10 @@ use crate::{attention, decoding, feed_forward, layers, own, recurrent, rotation}
 /// share no code with it.
 ///
 /// Scores, softmax, weighted sums and fused attention: with padding, queries without a key, causal and dense masks,
-/// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout; by a term and
-/// a change of scores of a user's own. Linear layers, embeddings, cross-entropy, activations, normalizations, recurrent
-/// layers in either direction, and rows turned by angles. All in f32, and each operation once in f16 and in bf16 where the device has these types.
+/// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout; by a term
+/// and a change of scores of a user's own. Linear layers, embeddings, cross-entropy, activations, normalizations,
+/// recurrent layers in either direction, and rows turned by angles. All in f32, and each operation once in f16 and in
+/// bf16 where the device has these types.
 ///
 /// Mistakes of a driver or a compiler of shaders show here before a training run meets them. It takes some seconds, and
 /// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do

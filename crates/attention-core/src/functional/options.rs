@@ -20,8 +20,8 @@ pub struct AttentionOptions {
     pub mask: Mask,
     /// The factor on dot products, by default `1 / sqrt(size)`; of a module, its score's own.
     pub scale: Option<f64>,
-    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it is for the dot products, additive or pairwise
-    /// scores, before terms of positions are added; a score that is composed of tensor operations is capped as a whole.
+    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it is for dot products, additive or pairwise
+    /// scores, before terms of positions are added; a score composed of tensor operations is capped as a whole.
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,

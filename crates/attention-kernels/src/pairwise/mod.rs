@@ -1,9 +1,9 @@
 //! Scores of the user's own: `score[i,j] = sum_u w[u] f(q[i,u], k[j,u])`, without the terms of pairs in memory.
 //!
 //! To use a formula `f`, implement [`PairwiseTerm`]: its value and its two derivatives, for a vector of lanes. The
-//! streaming kernels do the rest. They are compiled for each instruction set in the crate that names the term, where it
-//! becomes a [`PairwiseKernel`]; unoptimised they are slow, so that a crate with terms wants `opt-level = 3` in its dev
-//! profile, too.
+//! streaming kernels and, of few queries, the decoding ones do the rest. They are compiled for each instruction set in
+//! the crate that names the term, where it becomes a [`PairwiseKernel`]; unoptimised they are slow, so that a crate with
+//! terms wants `opt-level = 3` in its dev profile, too.
 //!
 //! With `g = d loss / d score`:
 //!
