@@ -1,5 +1,5 @@
-//! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is an
-//! error that says what to call instead.
+//! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is
+//! an error that says what to call instead.
 
 use attention_core::MultiHeadAttention;
 use attention_core::score::DotProductScore;
@@ -62,8 +62,8 @@ fn one_bias_without_the_other_is_an_error() {
     let missing = error(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
     assert_says(
         missing,
-        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's GRU \
-         has all biases or none",
+        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's \
+         GRU has all biases or none",
     );
 }
 
