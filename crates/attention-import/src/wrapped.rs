@@ -1,7 +1,5 @@
 //! Names that wrappers of modules put between others.
 
-use std::cell::RefCell;
-
 use crate::state_dict::{StateDict, common};
 
 /// Parts of names that compiled and distributed modules of PyTorch add.
@@ -73,8 +71,7 @@ impl StateDict {
         };
         Some(Self {
             checkpoint: self.checkpoint.clone().renamed(rename).ok()?,
-            prefix: score.to_string(),
-            asked: RefCell::default(),
+            ..self.at(score)
         })
     }
 }

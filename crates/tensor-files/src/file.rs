@@ -119,9 +119,10 @@ impl TensorFile {
     /// # Errors
     /// If the file does not have them as they were written, or the tensor is one of another file.
     pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
-        let elements = match tensor.file == self.id {
-            true => self.elements(tensor),
-            false => Err("expected a tensor of this file, got one of another".to_string()),
+        let elements = if tensor.file == self.id {
+            self.elements(tensor)
+        } else {
+            Err("expected a tensor of this file, got one of another".to_string())
         };
         elements.map_err(Error::of(&self.path))
     }

@@ -50,18 +50,14 @@ pub(super) fn hint(names: &Names, file: &StateDict) -> String {
     let fitting = CLASSES.iter().filter(|(_, names)| names.fits(file));
     let classes = fitting.map(|(path, _)| path.to_string()).collect();
     let said = [
-        ("the names fit", classes),
-        ("did you mean the prefix", names.prefixes(file)),
+        ("the names fit", classes, ""),
+        ("did you mean the prefix", names.prefixes(file), "?"),
     ];
-    let said = said.into_iter().filter(|(_, found)| !found.is_empty());
-    let said = said.map(|(what, found): (_, Vec<String>)| {
+    let said = said.into_iter().filter(|(_, found, _)| !found.is_empty());
+    let said = said.map(|(what, found, end): (_, Vec<String>, _)| {
         let told = found.iter().take(NEAREST);
         let told = told.map(|one| format!("`{}`", shown(one)));
-        let told = told.collect::<Vec<_>>().join(" or ");
-        format!(
-            "; {what} {told}{}",
-            if what.starts_with("did") { "?" } else { "" }
-        )
+        format!("; {what} {}{end}", told.collect::<Vec<_>>().join(" or "))
     });
     said.collect()
 }

@@ -42,10 +42,9 @@ const MOST_TRIED: usize = 64;
 /// The spellings of an entry's name in a layer.
 fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
     let number = layer.to_string();
-    let count = if layer > 0 {
-        format!("_{layer}")
-    } else {
-        String::new()
+    let count = match layer {
+        0 => String::new(),
+        _ => format!("_{layer}"),
     };
     let of_layer = move |name: &str| name.replace('#', &number).replace('~', &count);
     name.split('|').map(of_layer)
@@ -116,8 +115,9 @@ impl Names {
             file.refuse(name, &format!("{class} has none of this name"))?;
         }
         let is_bias = |entry: &&Named| {
-            let is_alone = [Role::Gain, Role::EnergyBias, Role::Ignored].contains(&entry.role);
-            entry.shape.ends_with('?') && !is_alone
+            // Biases inside the tanh are a sum: one is enough.
+            let others = [Role::Bias, Role::Gain, Role::EnergyBias, Role::Ignored];
+            entry.shape.ends_with('?') && !others.contains(&entry.role)
         };
         let mut biases = entries.iter().filter(is_bias);
         let missing = biases.clone().find(|bias| !file.contains(&bias.name));

@@ -174,19 +174,8 @@ impl Parts {
         reads_query: bool,
         tanh: bool,
     ) -> WithOutput<A> {
-        self.with_output_of(attention, self.tensor(Role::Output), reads_query, tanh)
-    }
-
-    /// The same with another weight of the layer.
-    pub(super) fn with_output_of<A: StatefulAttention>(
-        &self,
-        attention: A,
-        weight: Tensor<2>,
-        reads_query: bool,
-        tanh: bool,
-    ) -> WithOutput<A> {
         let output = OutputLayer {
-            linear: self.linear(weight, self.bias(Role::OutputBias)),
+            linear: self.layer(Role::Output, Role::OutputBias),
             reads_query,
             tanh,
         };
@@ -195,12 +184,9 @@ impl Parts {
 
     /// The two blocks of rows, of the two sizes, of the layer behind the context.
     pub(super) fn output_parts(&self, letters: [char; 2]) -> [Tensor<2>; 2] {
-        let weight = self.tensor(Role::Output);
-        let [first, second] = letters.map(|letter| self.sizes.of(letter));
-        [
-            weight.clone().narrow(0, 0, first),
-            weight.narrow(0, first, second),
-        ]
+        let sizes = letters.map(|letter| self.sizes.of(letter)).to_vec();
+        let parts = self.tensor(Role::Output).split_with_sizes(sizes, 0);
+        parts.try_into().expect("a part of each size")
     }
 
     pub(super) fn multi_head(&self) -> MultiHeadAttention<DotProductScore> {
@@ -299,7 +285,7 @@ impl Parts {
         }
     }
 
-    fn parameter<const D: usize>(&self, tensor: Tensor<D>) -> Param<Tensor<D>> {
+    pub(super) fn parameter<const D: usize>(&self, tensor: Tensor<D>) -> Param<Tensor<D>> {
         Param::from_tensor(tensor.cast(self.dtype))
     }
 }
@@ -311,8 +297,7 @@ impl Role {
             Self::Energy => shape != "A 1",
             Self::Bilinear => shape == "D Q",
             Self::Output => shape.starts_with("O "),
-            Self::Input | Self::Hidden => shape.starts_with(['3', '4']),
-            _ => ["A ", "O ", "1 ", "NS ", "NU "]
+            _ => ["A ", "O ", "1 ", "NS ", "NU ", "3H ", "4H "]
                 .iter()
                 .any(|out| shape.starts_with(out)),
         }

@@ -166,7 +166,9 @@ pub mod pytorch_nlp {
         package("pytorch-nlp's Attention", &[ENTRIES], 1.0, |file| {
             let [context, query] = file.output_parts(['D', 'D']);
             let weight = vec![context, file.tensor(Bilinear).matmul(query)];
-            file.with_output_of(file.bilinear(), Tensor::cat(weight, 0), true, true)
+            let mut layers = file.with_output(file.bilinear(), true, true);
+            layers.output.linear.weight = file.parameter(Tensor::cat(weight, 0));
+            layers
         });
 }
 
@@ -224,6 +226,8 @@ pub mod onnx_runtime {
     pub const ATTN_LSTM_WITH_AW: Package<WithOutput<AdditiveAttention>> =
         package("ONNX Runtime's AttnLSTM with AW", &[LAYERS, &[("AW", Output, "1 Q+D O")]], 1.0, |file| {
             let [query, context] = file.output_parts(['Q', 'D']);
-            file.with_output_of(file.additive(), Tensor::cat(vec![context, query], 0), true, false)
+            let mut layers = file.with_output(file.additive(), true, false);
+            layers.output.linear.weight = file.parameter(Tensor::cat(vec![context, query], 0));
+            layers
         });
 }

@@ -202,18 +202,19 @@ fn a_state_dict_with_biases_adds_them_up() {
     let error = fill(config.init(device), path, "").unwrap_err();
     assert_says(error, "`W_k.bias`");
     let folder = tempfile::tempdir().unwrap();
-    let path = safetensors(
-        folder.path(),
-        &[
-            ("W_q.weight", &[7, 3]),
-            ("W_k.weight", &[7, 5]),
-            ("w_v.weight", &[1, 7]),
-            ("W_q.bias", &[7]),
-            ("W_k.bias", &[7]),
-        ],
-    );
-    let loaded = d2l::pytorch::ADDITIVE.load(&path, "", device).unwrap();
-    let bias = loaded.score.query.bias.unwrap().val();
-    let expected = Array::draw(1, &[7]).f32::<1>(device) * 2.0;
-    assert_close("bias", &Array::read(bias), &Array::read(expected), 1e-6);
+    let all: [(&str, &[usize]); 5] = [
+        ("W_q.weight", &[7, 3]),
+        ("W_k.weight", &[7, 5]),
+        ("w_v.weight", &[1, 7]),
+        ("W_q.bias", &[7]),
+        ("W_k.bias", &[7]),
+    ];
+    // One of the two, as an attention with a bias has here, and both.
+    for biases in [1, 2] {
+        let path = safetensors(folder.path(), &all[..3 + biases]);
+        let loaded = d2l::pytorch::ADDITIVE.load(&path, "", device).unwrap();
+        let bias = loaded.score.query.bias.unwrap().val();
+        let expected = Array::draw(1, &[7]).f32::<1>(device) * biases as f64;
+        assert_close("bias", &Array::read(bias), &Array::read(expected), 1e-6);
+    }
 }

@@ -205,7 +205,8 @@ fn a_file_that_does_not_fit_says_why() {
     assert_says(&extra, "ESPnet's AttAdd has none of this name");
     assert_says(
         &extra,
-        "the names fit `espnet::ATT_LOC` or `espnet::ATT_LOC_CUMULATIVE` or `espnet::ATT_COV_LOC` or `espnet::ATT_FORWARD`",
+        "the names fit `espnet::ATT_LOC` or `espnet::ATT_LOC_CUMULATIVE` or `espnet::ATT_COV_LOC` \
+         or `espnet::ATT_FORWARD`",
     );
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
     let prefix = error(prefix.map(drop));

@@ -1,11 +1,12 @@
-//! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is an
-//! error that says what to call instead.
+//! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is
+//! an error that says what to call instead.
 
 use attention_core::MultiHeadAttention;
 use attention_core::score::DotProductScore;
 use attention_import::packages::{Package, d2l, keras};
 use attention_tests::{assert_says, device, reference_path};
 use burn_fused_layers::recurrent::Recurrent;
+use tensor_files::TensorFile;
 
 use crate::formats::{ONE, safetensors};
 
@@ -61,8 +62,8 @@ fn one_bias_without_the_other_is_an_error() {
     let missing = error(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
     assert_says(
         missing,
-        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's GRU \
-         has all biases or none",
+        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's \
+         GRU has all biases or none",
     );
 }
 
@@ -184,6 +185,36 @@ fn the_path_of_a_layer_of_keras() {
     // The first in the model is the second that was made: by its author's name it is "gru_1".
     assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru/")), 4);
     assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru_1/")), 2);
+}
+
+/// Keras 2 writes `kernel:0`: every error and [`TensorFile::names`] leave the number out.
+#[test]
+fn names_of_keras_have_no_number_of_an_output() {
+    let path = reference_path("frameworks").join("keras2_nested.h5");
+    let names = ["bias", "kernel", "recurrent_kernel"];
+    let expected = names.map(|name| format!("inner/reader/gru_cell/{name}"));
+    assert!(
+        TensorFile::open(&path)
+            .unwrap()
+            .names()
+            .iter()
+            .eq(&expected)
+    );
+    // Two names that then are one.
+    let mut file = std::fs::read(&path).unwrap();
+    let at = file
+        .windows(8)
+        .position(|part| part == b"\0bias:0\0")
+        .unwrap();
+    file[at + 1..at + 7].copy_from_slice(b"kernel");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.h5");
+    std::fs::write(&path, file).unwrap();
+    let error = TensorFile::open(&path).unwrap_err();
+    assert_says(
+        error,
+        "expected one array `inner/reader/gru_cell/kernel`, got two",
+    );
 }
 
 #[test]
