@@ -286,12 +286,10 @@ impl SentenceModule {
                 return Err(fields.wrong("in_features", &expected, &inputs.to_string()));
             }
             *size = outputs;
-            let linear = LinearConfig::new(inputs, outputs)
-                .with_bias(fields.flag("bias", true)?)
-                .init(device);
-            let name = fields
-                .optional_text("activation_function")?
-                .unwrap_or("torch.nn.Tanh");
+            let config = LinearConfig::new(inputs, outputs);
+            let linear = config.with_bias(fields.flag("bias", true)?).init(device);
+            let given = fields.optional_text("activation_function")?;
+            let name = given.unwrap_or("torch.nn.Tanh");
             let of_torch = name.strip_prefix("torch.nn.").unwrap_or("");
             let own = of_torch.rsplit('.').next();
             let found = ACTIVATIONS.iter().find(|(name, _)| own == Some(name));
