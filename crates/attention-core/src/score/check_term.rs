@@ -38,7 +38,7 @@ impl Error for TermError {}
 
 /// Checks that the three parts of a term agree: its value for lanes and its definition of tensors, and its derivatives
 /// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and numbers up to 300 are tried,
-/// on each instruction set of the machine. At a kink, a derivative may be anything between those of its two sides;
+/// on each instruction set of the machine. At a kink, a derivative is between the derivatives of its two sides;
 /// where the definition is no number of `f32`, the value for lanes is to be none.
 ///
 /// # Errors
