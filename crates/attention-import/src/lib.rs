@@ -4,6 +4,7 @@ mod checkpoint;
 pub mod json;
 mod multi_head;
 pub mod packages;
+mod reason;
 mod recurrent;
 mod state_dict;
 mod weight_norm;
@@ -11,6 +12,7 @@ mod wrapped;
 
 pub use checkpoint::Found;
 pub use multi_head::{load_multi_head_attention, read_multi_head_attention};
+pub use reason::Reason;
 pub use recurrent::load_recurrent;
 pub use state_dict::{Place, StateDict};
 pub use wrapped::unwrapped;
@@ -25,7 +27,7 @@ use thiserror::Error;
 #[error("cannot load `{path}`: {reason}", path = path.display())]
 pub struct ImportError {
     path: PathBuf,
-    reason: String,
+    reason: Reason,
 }
 
 /// The sentence, as `main` prints what it returns.
@@ -37,11 +39,21 @@ impl fmt::Debug for ImportError {
 
 impl ImportError {
     /// An error with a reason, for the file at `path`.
-    pub fn of(path: &Path) -> impl Fn(String) -> Self {
+    pub fn of<R: Into<Reason>>(path: &Path) -> impl Fn(R) -> Self {
         move |reason| Self {
             path: path.to_path_buf(),
-            reason,
+            reason: reason.into(),
         }
+    }
+
+    /// The file, or the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was expected and what came.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 }
 
@@ -49,7 +61,7 @@ impl ImportError {
 fn read_file<T>(
     path: impl AsRef<Path>,
     prefix: &str,
-    read: impl FnOnce(&StateDict) -> Result<T, String>,
+    read: impl FnOnce(&StateDict) -> Result<T, Reason>,
 ) -> Result<T, ImportError> {
     let path = path.as_ref();
     let file = StateDict::open(path, prefix);

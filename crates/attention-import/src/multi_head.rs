@@ -7,6 +7,7 @@ use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
+use crate::Reason;
 use crate::state_dict::{Place, StateDict};
 use crate::{ImportError, read_file};
 
@@ -55,7 +56,7 @@ pub fn read_multi_head_attention<S: ScoringFunction>(
     mut attention: MultiHeadAttention<S>,
     file: &StateDict,
     at: &str,
-) -> Result<MultiHeadAttention<S>, String> {
+) -> Result<MultiHeadAttention<S>, Reason> {
     let name = |own: &str| format!("{at}{own}");
     attention.unpack();
     let heads = &mut attention.attention;
@@ -111,7 +112,7 @@ fn of_heads(
     param: Param<Tensor<3>>,
     file: &StateDict,
     name: &str,
-) -> Result<Param<Tensor<3>>, String> {
+) -> Result<Param<Tensor<3>>, Reason> {
     let [heads, number, size] = shape(&param);
     let found = file.find(name, &[1, number, heads * size])?;
     file.load(param, name, &found, |data, device, dtype| {

@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::nn::Linear;
 use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
 
+use crate::Reason;
 use crate::state_dict::{Place, StateDict};
 use crate::{ImportError, read_file};
 
@@ -40,7 +41,7 @@ pub fn load_recurrent(
     read_file(path, prefix, |file| load(recurrent, file))
 }
 
-fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
+fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, Reason> {
     let mut layers = recurrent.layers.iter().chain(&recurrent.reversed);
     if layers.any(|layer| layer.peepholes.is_some() || !layer.reset_after) {
         return Err(
@@ -72,7 +73,7 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
                     ["weight", "bias"].map(|kind| Place::whole(name(kind))),
                 )
             };
-            Ok::<_, String>(RecurrentLayer {
+            Ok::<_, Reason>(RecurrentLayer {
                 input: load(layer.input, "ih")?,
                 hidden: load(layer.hidden, "hh")?,
                 ..layer
@@ -100,7 +101,7 @@ fn name(spelling: &str, kind: &str, layer: usize, direction: &str) -> String {
 
 /// # Errors
 /// If the file has no first layer.
-fn spelling_of(file: &StateDict) -> Result<&'static str, String> {
+fn spelling_of(file: &StateDict) -> Result<&'static str, Reason> {
     let is_there = |spelling: &&str| file.contains(&name(spelling, "weight_ih", 0, ""));
     if let Some(found) = [LAYERS, CELL, CELLS].into_iter().find(is_there) {
         return Ok(found);
@@ -117,15 +118,15 @@ fn spelling_of(file: &StateDict) -> Result<&'static str, String> {
 /// # Errors
 /// If the file has more layers or directions than `recurrent`, or cells, which read in one direction, and
 /// `recurrent` reads in both.
-fn refuse_others(spelling: &str, recurrent: &Recurrent, file: &StateDict) -> Result<(), String> {
+fn refuse_others(spelling: &str, recurrent: &Recurrent, file: &StateDict) -> Result<(), Reason> {
     let count = recurrent.layers.len();
     let is_of_both = !recurrent.reversed.is_empty();
     if spelling == CELL && count > 1 {
         let cell = file.full("weight_ih");
-        return Err(format!("expected {count} layers, got one cell, `{cell}`"));
+        return Err(format!("expected {count} layers, got one cell, `{cell}`").into());
     }
     if spelling != LAYERS && is_of_both {
-        return Err("expected layers that read in both directions, got cells".to_string());
+        return Err("expected layers that read in both directions, got cells".into());
     }
     if spelling != CELL {
         let reason = format!("the number of layers is {count}");

@@ -13,6 +13,7 @@ use burn_fused_layers::harness::parameter::{shape, with_value};
 use burn_fused_layers::harness::wide::wide;
 use tensor_files::{ElementType, FileFormat, shown};
 
+use crate::Reason;
 use crate::checkpoint::{Checkpoint, Found};
 
 /// The most names that an error tells.
@@ -69,7 +70,7 @@ impl Place {
 
 impl StateDict {
     /// Opens the file at `path`, or all shards of the index there. No element is read before a layer asks for it.
-    pub fn open(path: &Path, prefix: &str) -> Result<Self, String> {
+    pub fn open(path: &Path, prefix: &str) -> Result<Self, Reason> {
         Ok(Self {
             checkpoint: Checkpoint::open(path)?,
             prefix: prefix.to_string(),
@@ -78,7 +79,7 @@ impl StateDict {
     }
 
     /// The same tensors by the names that `rename` makes of their names; two may not get the same.
-    pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
+    pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, Reason> {
         let checkpoint = self.checkpoint.renamed(rename)?;
         Ok(Self { checkpoint, ..self })
     }
@@ -127,14 +128,14 @@ impl StateDict {
     ///
     /// # Errors
     /// If there is none, or its header cannot be read.
-    pub fn shape(&self, name: &str) -> Result<Vec<usize>, String> {
+    pub fn shape(&self, name: &str) -> Result<Vec<usize>, Reason> {
         match self.weight_norm(name) {
             Some([_, direction]) => self.stored_shape(&direction),
             None => self.stored_shape(name),
         }
     }
 
-    pub(crate) fn stored_shape(&self, name: &str) -> Result<Vec<usize>, String> {
+    pub(crate) fn stored_shape(&self, name: &str) -> Result<Vec<usize>, Reason> {
         let full = self.full(name);
         match self.checkpoint.find(&full) {
             Some(found) => Ok(self.described(&full, found)?.stored.shape().to_vec()),
@@ -148,7 +149,7 @@ impl StateDict {
         name: &str,
         shape: &[usize],
         options: (&Device, DType),
-    ) -> Result<Tensor<2>, String> {
+    ) -> Result<Tensor<2>, Reason> {
         match self.weight_norm(name) {
             Some(pair) => self.normalized_rows(pair, shape, options),
             None => self.stored_rows(name, shape, options),
@@ -160,7 +161,7 @@ impl StateDict {
         name: &str,
         shape: &[usize],
         options: (&Device, DType),
-    ) -> Result<Tensor<2>, String> {
+    ) -> Result<Tensor<2>, Reason> {
         let found = self.find(name, shape)?;
         let rows = if shape.len() > 1 { shape[0] } else { 1 };
         let columns = shape.iter().product::<usize>() / rows;
@@ -173,7 +174,7 @@ impl StateDict {
     }
 
     /// `linear` with the parameters at `[weight, bias]`.
-    pub fn linear(&self, linear: Linear, [weight, bias]: [Place; 2]) -> Result<Linear, String> {
+    pub fn linear(&self, linear: Linear, [weight, bias]: [Place; 2]) -> Result<Linear, Reason> {
         let [_, to] = shape(&linear.weight);
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
@@ -195,7 +196,7 @@ impl StateDict {
         &self,
         param: Param<Tensor<2>>,
         place: &Place,
-    ) -> Result<Param<Tensor<2>>, String> {
+    ) -> Result<Param<Tensor<2>>, Reason> {
         let [from, to] = shape(&param);
         let rows = place.rows.unwrap_or(to);
         let stored_shape = if place.is_transposed {
@@ -227,7 +228,7 @@ impl StateDict {
     }
 
     /// `embedding` with the rows `name.weight`.
-    pub fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, String> {
+    pub fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, Reason> {
         let weight = self.parameter(embedding.weight, &format!("{name}.weight"))?;
         Ok(Embedding { weight })
     }
@@ -237,7 +238,7 @@ impl StateDict {
         &self,
         param: Param<Tensor<D>>,
         name: &str,
-    ) -> Result<Param<Tensor<D>>, String> {
+    ) -> Result<Param<Tensor<D>>, Reason> {
         let found = self.find(name, &shape(&param))?;
         self.load(param, name, &found, as_it_is)
     }
@@ -248,7 +249,7 @@ impl StateDict {
         param: Param<Tensor<D>>,
         name: &str,
         offset: f64,
-    ) -> Result<Param<Tensor<D>>, String> {
+    ) -> Result<Param<Tensor<D>>, Reason> {
         if offset == 0.0 {
             return self.parameter(param, name);
         }
@@ -260,7 +261,7 @@ impl StateDict {
     }
 
     /// Whether two tensors of one shape have the same elements.
-    pub fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, String> {
+    pub fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, Reason> {
         let read = |name: &str| self.read(name, &self.find(name, shape)?);
         let [one, other] = names.map(read);
         Ok(one? == other?)
@@ -268,55 +269,65 @@ impl StateDict {
 
     /// # Errors
     /// If there is a tensor `name`.
-    pub fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
+    pub fn refuse(&self, name: &str, reason: &str) -> Result<(), Reason> {
         if self.contains(name) {
             let full = self.full(name);
-            return Err(format!("expected no tensor `{full}`, since {reason}"));
+            return Err(Reason::Unexpected {
+                tensor: full,
+                why: reason.to_owned(),
+            });
         }
         Ok(())
     }
 
     /// The tensor `name` of floats, whole, not yet read. One without axes is a `shape` of one element.
-    pub fn find(&self, name: &str, shape: &[usize]) -> Result<Found, String> {
+    pub fn find(&self, name: &str, shape: &[usize]) -> Result<Found, Reason> {
         let full = self.full(name);
         let Some(found) = self.checkpoint.find(&full) else {
             return Err(self.missing(&full));
         };
         let found = self.described(&full, found)?;
-        self.described(&full, dtype(found.stored.element_type()))?;
+        dtype(&full, found.stored.element_type())?;
         let found = found.map(|stored| match stored.shape() {
             [] if shape.iter().all(|&size| size == 1) => stored.with_axes(shape.len()),
             _ => stored,
         });
         let got = found.stored.shape();
         if got != shape {
-            return Err(format!(
-                "`{full}`: expected the shape {shape:?}, got {got:?}"
-            ));
+            return Err(Reason::Shape {
+                tensor: full,
+                expected: shape.to_vec(),
+                got: got.to_vec(),
+            });
         }
         self.asked.borrow_mut().insert(full);
         Ok(found)
     }
 
-    fn described<T>(&self, full: &str, found: Result<T, String>) -> Result<T, String> {
-        found.map_err(|reason| format!("`{full}`: {reason}"))
+    fn described<T>(&self, full: &str, found: Result<T, String>) -> Result<T, Reason> {
+        found.map_err(|reason| format!("`{full}`: {reason}").into())
     }
 
-    fn missing(&self, full: &str) -> String {
+    fn missing(&self, full: &str) -> Reason {
+        Reason::Missing {
+            tensor: shown(full).to_string(),
+            found: self.found_instead(full),
+        }
+    }
+
+    fn found_instead(&self, full: &str) -> String {
         for separator in ['.', '/'] {
             let found = format!("{}{separator}{}", self.prefix, &full[self.prefix.len()..]);
             if self.checkpoint.contains(&found) {
-                let (expected, found) = (shown(full), shown(&found));
-                return format!(
-                    "expected a tensor `{expected}`, found `{found}`: a prefix ends in `{separator}`"
-                );
+                let found = shown(&found);
+                return format!("found `{found}`: a prefix ends in `{separator}`");
             }
         }
         if let Some(prefix) = self.wrapped_prefix() {
-            let (expected, prefix) = (shown(full), shown(prefix));
+            let prefix = shown(prefix);
             return format!(
-                "expected a tensor `{expected}`, found names that begin with `{prefix}`, of a module in \
-                 `DistributedDataParallel`, FSDP or `torch.compile`: give this prefix"
+                "found names that begin with `{prefix}`, of a module in `DistributedDataParallel`, FSDP or \
+                 `torch.compile`: give this prefix"
             );
         }
         let mut names: Vec<&String> = self.all_names().collect();
@@ -330,12 +341,11 @@ impl StateDict {
             .take(NEAREST)
             .map(|name| format!("`{}`", shown(name)));
         let told = told.collect::<Vec<_>>().join(", ");
-        let found = match names.len() {
+        match names.len() {
             0 => "found none".to_string(),
             1..=NEAREST => format!("found only {told}"),
             count => format!("found {count} others, the nearest {told}"),
-        };
-        format!("expected a tensor `{}`, {found}", shown(full))
+        }
     }
 
     /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
@@ -346,22 +356,22 @@ impl StateDict {
         name: &str,
         found: &Found,
         make: impl FnOnce(TensorData, &Device, DType) -> Tensor<D>,
-    ) -> Result<Param<Tensor<D>>, String> {
+    ) -> Result<Param<Tensor<D>>, Reason> {
         let data = self.read(name, found)?;
         let (device, dtype) = target(&param);
         Ok(with_value(param, make(data, &device, dtype)))
     }
 
     /// The elements of a tensor.
-    fn read(&self, name: &str, found: &Found) -> Result<TensorData, String> {
+    fn read(&self, name: &str, found: &Found) -> Result<TensorData, Reason> {
         self.read_as(name, found, found.stored.shape().to_vec())
     }
 
     /// The elements of a tensor, in another shape.
-    fn read_as(&self, name: &str, found: &Found, shape: Vec<usize>) -> Result<TensorData, String> {
-        let of_tensor = |reason: String| format!("`{}`: {reason}", self.full(name));
-        let elements = self.checkpoint.read(found).map_err(of_tensor)?;
-        let dtype = dtype(found.stored.element_type()).map_err(of_tensor)?;
+    fn read_as(&self, name: &str, found: &Found, shape: Vec<usize>) -> Result<TensorData, Reason> {
+        let full = self.full(name);
+        let elements = self.described(&full, self.checkpoint.read(found))?;
+        let dtype = dtype(&full, found.stored.element_type())?;
         Ok(TensorData::from_bytes_vec(elements, shape, dtype))
     }
 }
@@ -384,15 +394,15 @@ fn as_it_is<const D: usize>(data: TensorData, device: &Device, dtype: DType) -> 
 }
 
 /// Burn's name of a type of floats.
-fn dtype(element_type: ElementType) -> Result<DType, String> {
+fn dtype(tensor: &str, element_type: ElementType) -> Result<DType, Reason> {
     Ok(match element_type {
         ElementType::F64 => DType::F64,
         ElementType::F32 => DType::F32,
         ElementType::F16 => DType::F16,
         ElementType::Bf16 => DType::BF16,
-        other => {
-            let way = "a quantized model is saved dequantized";
-            return Err(format!("expected floats, got {other:?}: {way}"));
+        got => {
+            let tensor = tensor.to_owned();
+            return Err(Reason::ElementType { tensor, got });
         }
     })
 }

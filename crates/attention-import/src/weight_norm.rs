@@ -3,6 +3,7 @@
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::wide::wide;
 
+use crate::Reason;
 use crate::state_dict::StateDict;
 
 impl StateDict {
@@ -43,7 +44,7 @@ impl StateDict {
         [length, direction_name]: [String; 2],
         shape: &[usize],
         (device, dtype): (&Device, DType),
-    ) -> Result<Tensor<2>, String> {
+    ) -> Result<Tensor<2>, Reason> {
         let options = (device, wide(dtype));
         let direction = self.stored_rows(&direction_name, shape, options)?;
         let [rows, columns] = direction.dims();
@@ -60,7 +61,8 @@ impl StateDict {
                 let full = self.full(&length);
                 return Err(format!(
                     "`{full}`: expected one of the shapes {expected:?}, or one element, got {got:?}"
-                ));
+                )
+                .into());
             }
         };
         let length = self.stored_rows(&length, &got, options)?.reshape(of_length);
@@ -75,7 +77,8 @@ impl StateDict {
             let full = self.full(&direction_name);
             return Err(format!(
                 "`{full}`: expected directions, got zeros, which have none, at length {index}"
-            ));
+            )
+            .into());
         }
         Ok((direction * (length / squares.sqrt())).cast(dtype))
     }

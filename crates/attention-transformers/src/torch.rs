@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use attention_core::ScoringFunction;
-use attention_import::{ImportError, Place, StateDict, read_multi_head_attention};
+use attention_import::{ImportError, Place, Reason, StateDict, read_multi_head_attention};
 
 use crate::decoder::TransformerDecoder;
 use crate::decoder_layer::TransformerDecoderLayer;
@@ -142,7 +142,7 @@ fn load<M>(
     path: &Path,
     prefix: &str,
     num_layers: Option<usize>,
-    load_parameters: impl FnOnce(&StateDict) -> Result<M, String>,
+    load_parameters: impl FnOnce(&StateDict) -> Result<M, Reason>,
 ) -> Result<M, ImportError> {
     let load_all = |file: StateDict| {
         let loaded = load_parameters(&file)?;
@@ -177,7 +177,7 @@ fn encoder_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
     at: &str,
-) -> Result<TransformerEncoderLayer<S>, String> {
+) -> Result<TransformerEncoderLayer<S>, Reason> {
     let name = |of: &str| format!("{at}{of}");
     layer.attention = read_multi_head_attention(layer.attention, file, &name("self_attn."))?;
     layer.attention_residual = residual(layer.attention_residual, file, &name("norm1"))?;
@@ -190,7 +190,7 @@ fn decoder_layer<S: ScoringFunction, C: ScoringFunction>(
     mut layer: TransformerDecoderLayer<S, C>,
     file: &StateDict,
     at: &str,
-) -> Result<TransformerDecoderLayer<S, C>, String> {
+) -> Result<TransformerDecoderLayer<S, C>, Reason> {
     let name = |of: &str| format!("{at}{of}");
     layer.attention = read_multi_head_attention(layer.attention, file, &name("self_attn."))?;
     layer.attention_residual = residual(layer.attention_residual, file, &name("norm1"))?;
@@ -203,11 +203,11 @@ fn decoder_layer<S: ScoringFunction, C: ScoringFunction>(
     Ok(layer)
 }
 
-fn residual(mut residual: Residual, file: &StateDict, norm: &str) -> Result<Residual, String> {
+fn residual(mut residual: Residual, file: &StateDict, norm: &str) -> Result<Residual, Reason> {
     if residual.output_norm.is_some() {
         let reason =
             "expected layers of `NormOrder::Pre` or `Post`, as PyTorch's are, got `Sandwich`";
-        return Err(reason.to_string());
+        return Err(reason.into());
     }
     residual.norm = file.norm(residual.norm, norm)?;
     Ok(residual)
@@ -217,11 +217,11 @@ fn feed_forward(
     mut network: FeedForward,
     file: &StateDict,
     at: &str,
-) -> Result<FeedForward, String> {
+) -> Result<FeedForward, Reason> {
     if network.gate.is_some() {
         let reason =
             "expected an activation without a gate, as PyTorch's layers have, got a gated one";
-        return Err(reason.to_string());
+        return Err(reason.into());
     }
     let place = |of: &str| Place::weight_and_bias(&format!("{at}{of}"));
     network.input = file.linear(network.input, place("linear1"))?;
@@ -230,7 +230,7 @@ fn feed_forward(
 }
 
 /// The normalization after the last layer.
-fn final_norm(norm: Option<Norm>, file: &StateDict) -> Result<Option<Norm>, String> {
+fn final_norm(norm: Option<Norm>, file: &StateDict) -> Result<Option<Norm>, Reason> {
     match norm {
         Some(norm) => file.norm(norm, "norm").map(Some),
         None => {

@@ -59,6 +59,7 @@ use attention_core::{MultiHeadAttention, ScoringFunction};
 use burn::tensor::Device;
 use tensor_files::{FileFormat, shown};
 
+use crate::Reason;
 use crate::state_dict::StateDict;
 use crate::{ImportError, read_file};
 use hints::hint;
@@ -138,9 +139,9 @@ impl<A> Package<A> {
     ///
     /// # Errors
     /// As [`load`](Self::load), without the file's path.
-    pub fn read(&self, file: &StateDict, device: &Device) -> Result<A, String> {
+    pub fn read(&self, file: &StateDict, device: &Device) -> Result<A, Reason> {
         if !self.factor.is_finite() {
-            return Err(format!("expected a finite factor, got {}", self.factor));
+            return Err(format!("expected a finite factor, got {}", self.factor).into());
         }
         let of_variables = file.of_variables();
         let file = of_variables.as_ref().unwrap_or(file);

@@ -6,6 +6,7 @@ use tensor_files::FileFormat;
 
 use super::Role;
 use super::shapes::Sizes;
+use crate::Reason;
 use crate::state_dict::{StateDict, common};
 
 /// The tensors of a class.
@@ -94,7 +95,7 @@ impl Names {
     /// # Errors
     /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework
     /// wrote the file.
-    pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), String> {
+    pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), Reason> {
         let (class, format) = (self.class, file.format());
         if let Some(writer) = self.writer
             && SAME_NAMES.contains(&format)
@@ -102,7 +103,8 @@ impl Names {
         {
             return Err(format!(
                 "expected {class} in {writer}, got {format}, whose names may be the same"
-            ));
+            )
+            .into());
         }
         let mut entries = self.entries(file);
         for entry in entries.iter().filter(|entry| !entry.shape.ends_with('?')) {
@@ -127,7 +129,8 @@ impl Names {
             let [bias, missing] = [bias, missing].map(|bias| file.full(&bias.name));
             return Err(format!(
                 "expected a tensor `{missing}` beside `{bias}`: {class} has all biases or none"
-            ));
+            )
+            .into());
         }
         entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
         let is_lstm = entries.iter().any(|entry| {

@@ -21,6 +21,7 @@ use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig};
 use super::names::Named;
 use super::shapes::Sizes;
 use super::{OutputLayer, Role, WithOutput};
+use crate::Reason;
 use crate::state_dict::StateDict;
 
 /// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
@@ -41,7 +42,7 @@ impl Parts {
         entries: &[Named],
         sizes: Sizes,
         (factor, device): (f64, &Device),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         let dtype = device.settings().float_dtype.into();
         let mut tensors = Vec::new();
         for entry in entries {

@@ -5,7 +5,7 @@ use std::path::Path;
 use attention_core::MultiHeadAttentionConfig;
 use attention_import::packages::opennmt;
 use attention_import::{
-    StateDict, load_multi_head_attention, load_recurrent, read_multi_head_attention,
+    Reason, StateDict, load_multi_head_attention, load_recurrent, read_multi_head_attention,
 };
 use attention_tests::checkpoint::{CompressionMethod, pickle, text};
 use attention_tests::{Array, assert_says, device};
@@ -49,6 +49,40 @@ fn additive<'a>(
 
 fn names(prefix: &str) -> [String; 3] {
     ["W_q", "W_k", "w_v"].map(|name| format!("{prefix}{name}.weight"))
+}
+
+/// A program tells errors apart by their kind, without reading sentences.
+#[test]
+fn errors_have_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let one: [(&str, &str, &[u8], &[usize]); 2] = [
+        ("weight", "F32", &ONE, &[2, 3]),
+        ("codes", "I8", &[1], &[2]),
+    ];
+    safetensors(&path, "", &one);
+    let file = StateDict::open(&path, "").unwrap();
+    let find = |name: &str, shape: &[usize]| file.find(name, shape).map(drop).unwrap_err();
+    let tensor = || "weight".to_owned();
+    let shape = Reason::Shape {
+        tensor: tensor(),
+        expected: vec![3, 2],
+        got: vec![2, 3],
+    };
+    assert_eq!(find("weight", &[3, 2]), shape);
+    let missing = find("bias", &[2]);
+    assert!(matches!(missing, Reason::Missing { ref tensor, .. } if tensor == "bias"));
+    let integers = find("codes", &[2]);
+    assert!(matches!(integers, Reason::ElementType { ref tensor, .. } if tensor == "codes"));
+    let unexpected = Reason::Unexpected {
+        tensor: tensor(),
+        why: "there is none".to_owned(),
+    };
+    assert_eq!(file.refuse("weight", "there is none"), Err(unexpected));
+    let heads = MultiHeadAttentionConfig::new(4, 2).init(&device::plain()[0]);
+    let error = load_multi_head_attention(heads, &path, "").unwrap_err();
+    assert_eq!(error.path(), path);
+    assert!(matches!(error.reason(), Reason::Missing { .. }), "{error}");
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use super::fields::Fields;
 use crate::feed_forward::FeedForwardActivation;
+use attention_import::Reason;
 
 /// The activation in the field `name`, of a feed-forward network with a gate or without one.
 pub(super) fn activation(
     fields: &Fields,
     name: &str,
     is_gated: bool,
-) -> Result<FeedForwardActivation, String> {
+) -> Result<FeedForwardActivation, Reason> {
     let text = fields.text(name)?;
     let Some([plain, gated]) = activation_pair(text) else {
         let known = ["relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu"];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_core::DotProductScore;
-use attention_import::{ImportError, StateDict};
+use attention_import::{ImportError, Reason, StateDict};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -140,7 +140,7 @@ pub(super) fn load_bart_encoder(
     })
 }
 
-fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, String> {
+fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Reason> {
     let model_type = fields.text("model_type")?;
     let is_marian = model_type == "marian";
     let num_hiddens = fields.size("d_model")?;
@@ -160,7 +160,7 @@ fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Stri
             .with_dropout(dropout)
             .with_attention_dropout(fields.dropout("attention_dropout")?)
             .with_feed_forward_dropout(fields.dropout("activation_dropout")?);
-        Ok::<_, String>((layer, fields.num_layers(&format!("{stack}_layers"))?))
+        Ok::<_, Reason>((layer, fields.num_layers(&format!("{stack}_layers"))?))
     };
     let vocab_size = fields.size("vocab_size")?;
     let target_vocab_size = match fields.optional_size("decoder_vocab_size")? {
@@ -194,7 +194,7 @@ fn sinusoidal(
     fields: &Fields,
     max_positions: usize,
     size: usize,
-) -> Result<PositionEmbeddingConfig, String> {
+) -> Result<PositionEmbeddingConfig, Reason> {
     if !size.is_multiple_of(2) {
         let expected = "an even number, for sines and cosines";
         return Err(fields.wrong("d_model", expected, &size.to_string()));
@@ -212,7 +212,7 @@ fn load(
     file: &StateDict,
     is_shared: bool,
     is_tied: bool,
-) -> Result<EncoderDecoder<DotProductScore>, String> {
+) -> Result<EncoderDecoder<DotProductScore>, Reason> {
     let base = base(file);
     let names = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"]
         .map(|name| format!("{base}{name}"));
@@ -270,7 +270,7 @@ fn base(file: &StateDict) -> &'static str {
 }
 
 /// Whether the stacks, which have one embedding of tokens, have different positions in a file.
-fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, String> {
+fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, Reason> {
     let stacks = ["encoder", "decoder"];
     let names = stacks.map(|stack| format!("{}{stack}.embed_positions.weight", base(file)));
     let [one, other] = names.each_ref().map(String::as_str);
@@ -286,7 +286,7 @@ fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, String>
 
 /// The table of positions `name` of a file or, without one, the sines of all frequencies, then their cosines, in the
 /// place of `interleaved` ones, which are less exact.
-fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Tensor<3>, String> {
+fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Tensor<3>, Reason> {
     let shape @ [_, rows, size] = interleaved.dims();
     let name = format!("{name}.weight");
     if file.contains(&name) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_core::DotProductScore;
-use attention_import::{ImportError, Place, StateDict};
+use attention_import::{ImportError, Place, Reason, StateDict};
 use burn::nn::LinearConfig;
 use burn::tensor::Device;
 
@@ -176,7 +176,7 @@ struct Found {
     config: MaskedLanguageModelConfig,
 }
 
-fn found(fields: &Fields) -> Result<Found, String> {
+fn found(fields: &Fields) -> Result<Found, Reason> {
     let model_type = fields.text("model_type")?;
     let family = FAMILIES
         .iter()
@@ -249,7 +249,7 @@ fn load_embedding(
     file: &StateDict,
     found: &Found,
     prefix: &str,
-) -> Result<TokenEmbedding, String> {
+) -> Result<TokenEmbedding, Reason> {
     let name = |name: &str| format!("{prefix}embeddings.{name}");
     embedding.tokens = file.embedding(embedding.tokens, &found.embedding(file, prefix))?;
     embedding.padding_token = found.padding_token;
@@ -274,7 +274,7 @@ fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,
     found: &Found,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let family = found.family;
     let own = |name: &str| family.head.own(name).to_string();
     let [weight, own_bias, bias] = ["decoder.weight", "decoder.bias", "bias"]

@@ -1,7 +1,7 @@
 //! Decoders whose fields and tensors have the names of Llama's.
 
 use attention_core::{MultiHeadAttention, ScoringFunction};
-use attention_import::{Place, StateDict};
+use attention_import::{Place, Reason, StateDict};
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 use burn_fused_layers::harness::wide::wide;
@@ -30,14 +30,14 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    pub(super) fn of(fields: &Fields) -> Result<Self, String> {
+    pub(super) fn of(fields: &Fields) -> Result<Self, Reason> {
         let num_key_value_heads = fields.size("num_key_value_heads")?;
         Self::with_sizes(fields, num_key_value_heads, fields.size("head_dim")?)
     }
 
     /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has
     /// its own keys.
-    pub(super) fn of_llama(fields: &Fields) -> Result<Self, String> {
+    pub(super) fn of_llama(fields: &Fields) -> Result<Self, Reason> {
         let num_heads = fields.size("num_attention_heads")?;
         let key_value_heads = fields.optional_size("num_key_value_heads")?;
         let head_size = match fields.optional_size("head_dim")? {
@@ -51,7 +51,7 @@ impl Heads {
         fields: &Fields,
         num_key_value_heads: usize,
         head_size: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         let num_heads = fields.size("num_attention_heads")?;
         let sizes = [num_key_value_heads, num_heads];
         fields.divides("num_key_value_heads", "num_attention_heads", sizes)?;
@@ -69,7 +69,7 @@ pub(super) fn layer_config(
     fields: &Fields,
     heads: &Heads,
     activation_name: &str,
-) -> Result<TransformerLayerConfig, String> {
+) -> Result<TransformerLayerConfig, Reason> {
     let feed_forward_size = fields.size("intermediate_size")?;
     let epsilon = fields.positive("rms_norm_eps")?;
     let Heads {
@@ -94,7 +94,7 @@ pub(super) fn model_config(
     fields: &Fields,
     layer: TransformerLayerConfig,
     is_tied: bool,
-) -> Result<LanguageModelConfig, String> {
+) -> Result<LanguageModelConfig, Reason> {
     fields.expect_flag("is_causal", "since rows attend to those up to themselves")?;
     let vocab_size = fields.size("vocab_size")?;
     let embedding = TokenEmbeddingConfig::new(vocab_size, layer.num_hiddens);
@@ -147,8 +147,8 @@ impl Layout {
         &self,
         layers: &mut Vec<L>,
         stack: &str,
-        load: impl Fn(L, &str) -> Result<L, String>,
-    ) -> Result<(), String> {
+        load: impl Fn(L, &str) -> Result<L, Reason>,
+    ) -> Result<(), Reason> {
         let all = std::mem::take(layers).into_iter().enumerate();
         let prefix = |at| format!("{stack}{}{at}.", self.names.own("layers."));
         let all = all.map(|(at, layer)| load(layer, &prefix(at)));
@@ -162,7 +162,7 @@ impl Layout {
         file: &StateDict,
         prefix: &str,
         name: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let name = format!("{prefix}{}", self.names.own(name));
         *norm = file.norm_of_offset(norm.clone(), &name, self.offset)?;
         Ok(())
@@ -181,8 +181,8 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     mut model: LanguageModel<S>,
     file: &StateDict,
     layout: &Layout,
-    load_score: impl Fn(S, &str) -> Result<S, String>,
-) -> Result<M, String> {
+    load_score: impl Fn(S, &str) -> Result<S, Reason>,
+) -> Result<M, Reason> {
     let [embedding, layers, norm] =
         ["embed_tokens", "layers.", "input_layernorm"].map(|name| layout.names.own(name));
     let names = [
@@ -222,7 +222,7 @@ pub(super) fn load_layers<S: ScoringFunction>(
     file: &StateDict,
     stack: &str,
     layout: &Layout,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     layout.load_each(layers, stack, |layer, prefix| {
         load_layer(layer, file, prefix, layout)
     })
@@ -234,7 +234,7 @@ fn load_layer<S: ScoringFunction>(
     file: &StateDict,
     prefix: &str,
     layout: &Layout,
-) -> Result<TransformerEncoderLayer<S>, String> {
+) -> Result<TransformerEncoderLayer<S>, Reason> {
     layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
     let norm = |norm: &mut Norm, name| layout.load_norm(norm, file, prefix, name);
@@ -260,7 +260,7 @@ pub(super) fn load_layers_with_memory<S: ScoringFunction>(
     file: &StateDict,
     stack: &str,
     layout: &Layout,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     layout.load_each(layers, stack, |layer, prefix| {
         load_layer_with_memory(layer, file, prefix, layout)
     })
@@ -272,7 +272,7 @@ fn load_layer_with_memory<S: ScoringFunction>(
     file: &StateDict,
     prefix: &str,
     layout: &Layout,
-) -> Result<TransformerDecoderLayer<S>, String> {
+) -> Result<TransformerDecoderLayer<S>, Reason> {
     let cross = [prefix, "cross_attn"];
     layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.cross_attention = load_attention(layer.cross_attention, file, cross, layout)?;
@@ -293,7 +293,7 @@ pub(super) fn load_attention<S: ScoringFunction>(
     file: &StateDict,
     [prefix, module]: [&str; 2],
     layout: &Layout,
-) -> Result<MultiHeadAttention<S>, String> {
+) -> Result<MultiHeadAttention<S>, Reason> {
     let own = |name: &str| format!("{prefix}{}", layout.names.own(&format!("{module}.{name}")));
     let place = |name: &str| layout.place(&own(name));
     let num_heads = attention.num_heads();
@@ -330,7 +330,7 @@ fn load_feed_forward(
     file: &StateDict,
     prefix: &str,
     layout: &Layout,
-) -> Result<FeedForward, String> {
+) -> Result<FeedForward, Reason> {
     let own = |name: &str| format!("{prefix}{}", layout.names.own(name));
     let place = |name: &str| layout.place(&own(name));
     network.input = if let Some(of_gate) = network.gate.take() {

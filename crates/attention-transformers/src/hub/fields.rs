@@ -1,5 +1,6 @@
 //! The fields of a `config.json`.
 
+use attention_import::Reason;
 use std::path::Path;
 
 use attention_import::json::{kind, read_object};
@@ -57,7 +58,7 @@ pub(super) struct Fields {
 impl Fields {
     /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's, if no other
     /// family's class stands in them: the first files have none.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(super) fn read(path: &Path) -> Result<Self, Reason> {
         let fields = Self::of(String::new(), read_object(path)?);
         let classes = fields.texts("architectures")?.unwrap_or_default();
         let is_bert = classes.iter().all(|class| class.starts_with("Bert"));
@@ -83,7 +84,7 @@ impl Fields {
     }
 
     /// Those of the object in the field `name`; `None` if it is absent or null.
-    pub(super) fn object(&self, name: &str) -> Result<Option<Self>, String> {
+    pub(super) fn object(&self, name: &str) -> Result<Option<Self>, Reason> {
         let object = self.read_as(name, "an object", Value::as_object)?;
         Ok(object.map(|object| Self::of(format!("{}{name}.", self.path), object.clone())))
     }
@@ -135,7 +136,7 @@ impl Fields {
         name: &str,
         expected: &str,
         read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Reason> {
         let Some(value) = self.value(name) else {
             return Ok(None);
         };
@@ -149,13 +150,13 @@ impl Fields {
     }
 
     /// The size in the field `name`.
-    pub(super) fn size(&self, name: &str) -> Result<usize, String> {
+    pub(super) fn size(&self, name: &str) -> Result<usize, Reason> {
         let size = self.optional_size(name)?;
         size.ok_or_else(|| self.missing(name, "a size"))
     }
 
     /// The number of layers in the field `name`.
-    pub(super) fn num_layers(&self, name: &str) -> Result<usize, String> {
+    pub(super) fn num_layers(&self, name: &str) -> Result<usize, Reason> {
         let number = self.size(name)?;
         if number > MAX_LAYERS {
             let expected = format!("at most {MAX_LAYERS} layers");
@@ -165,7 +166,7 @@ impl Fields {
     }
 
     /// The number of heads, and the size of rows, which they share.
-    pub(super) fn heads_and_hiddens(&self) -> Result<[usize; 2], String> {
+    pub(super) fn heads_and_hiddens(&self) -> Result<[usize; 2], Reason> {
         let [heads, hiddens] = ["num_attention_heads", "hidden_size"];
         let sizes = [self.size(heads)?, self.size(hiddens)?];
         self.divides(heads, hiddens, sizes)?;
@@ -179,7 +180,7 @@ impl Fields {
         name: &str,
         of: &str,
         [divisor, size]: [usize; 2],
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         if size.is_multiple_of(divisor) {
             return Ok(());
         }
@@ -189,7 +190,7 @@ impl Fields {
 
     /// # Errors
     /// If the field `name` has another size than rows.
-    pub(super) fn expect_size_of_hiddens(&self, name: &str) -> Result<(), String> {
+    pub(super) fn expect_size_of_hiddens(&self, name: &str) -> Result<(), Reason> {
         let num_hiddens = self.size("hidden_size")?;
         let size = self.optional_size(name)?.unwrap_or(num_hiddens);
         if size == num_hiddens {
@@ -200,7 +201,7 @@ impl Fields {
     }
 
     /// The size in the field `name`, which a family may have twice, by its own name and the common one.
-    pub(super) fn optional_size(&self, name: &str) -> Result<Option<usize>, String> {
+    pub(super) fn optional_size(&self, name: &str) -> Result<Option<usize>, Reason> {
         let expected = format!("a size in 1 ..= {MAX_SIZE}");
         let size = self.read_as(name, &expected, |value| {
             let size = value.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
@@ -213,13 +214,14 @@ impl Fields {
                 "`{}{name}`: expected {size}, as `{own}` is the same size, got {}",
                 self.path,
                 kind(other)
-            )),
+            )
+            .into()),
             _ => Ok(size),
         }
     }
 
     /// The size in the field `name`, or 0.
-    pub(super) fn size_or_0(&self, name: &str) -> Result<usize, String> {
+    pub(super) fn size_or_0(&self, name: &str) -> Result<usize, Reason> {
         match self.value(name).and_then(Value::as_u64) {
             Some(0) => Ok(0),
             _ => self.size(name),
@@ -227,12 +229,12 @@ impl Fields {
     }
 
     /// The number above 0 in the field `name`.
-    pub(super) fn positive(&self, name: &str) -> Result<f64, String> {
+    pub(super) fn positive(&self, name: &str) -> Result<f64, Reason> {
         let number = self.optional_positive(name)?;
         number.ok_or_else(|| self.missing(name, "a number above 0"))
     }
 
-    pub(super) fn optional_positive(&self, name: &str) -> Result<Option<f64>, String> {
+    pub(super) fn optional_positive(&self, name: &str) -> Result<Option<f64>, Reason> {
         self.read_as(name, "a number above 0", |value| {
             let number = value.as_f64();
             number.filter(|number| number.is_finite() && *number > 0.0)
@@ -240,7 +242,7 @@ impl Fields {
     }
 
     /// The number above 0 in a field that must be there and may be null.
-    pub(super) fn positive_or_null(&self, name: &str) -> Result<Option<f64>, String> {
+    pub(super) fn positive_or_null(&self, name: &str) -> Result<Option<f64>, Reason> {
         if !self.has(name) {
             return Err(self.missing(name, "a number above 0 or null"));
         }
@@ -248,7 +250,7 @@ impl Fields {
     }
 
     /// The probability of dropout in the field `name`; 0 if there is none.
-    pub(super) fn dropout(&self, name: &str) -> Result<f64, String> {
+    pub(super) fn dropout(&self, name: &str) -> Result<f64, Reason> {
         let probability = self.read_as(name, "a probability in [0, 1)", |value| {
             value.as_f64().filter(|number| (0.0..1.0).contains(number))
         })?;
@@ -256,7 +258,7 @@ impl Fields {
     }
 
     /// The numbers above 0 in the list `name`, one for each of `len`.
-    pub(super) fn positives(&self, name: &str, len: usize) -> Result<Vec<f64>, String> {
+    pub(super) fn positives(&self, name: &str, len: usize) -> Result<Vec<f64>, Reason> {
         let expected = format!("a list of {len} numbers above 0");
         let numbers = self.read_as(name, &expected, |value| {
             let numbers = value.as_array().filter(|list| list.len() == len)?.iter();
@@ -266,22 +268,22 @@ impl Fields {
         numbers.ok_or_else(|| self.missing(name, &expected))
     }
 
-    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, String> {
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, Reason> {
         let flag = self.read_as(name, "true or false", Value::as_bool)?;
         Ok(flag.unwrap_or(default))
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<&str, String> {
+    pub(super) fn text(&self, name: &str) -> Result<&str, Reason> {
         let text = self.optional_text(name)?;
         text.ok_or_else(|| self.missing(name, "a string"))
     }
 
-    pub(super) fn optional_text(&self, name: &str) -> Result<Option<&str>, String> {
+    pub(super) fn optional_text(&self, name: &str) -> Result<Option<&str>, Reason> {
         self.read_as(name, "a string", Value::as_str)
     }
 
     /// The strings in the list `name`; `None` if it is absent or null.
-    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
+    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, Reason> {
         self.read_as(name, "a list of strings", |value| {
             value.as_array()?.iter().map(Value::as_str).collect()
         })
@@ -289,7 +291,7 @@ impl Fields {
 
     /// # Errors
     /// If the text in the field `name` is another one than `expected`.
-    pub(super) fn expect_text(&self, name: &str, expected: &str) -> Result<(), String> {
+    pub(super) fn expect_text(&self, name: &str, expected: &str) -> Result<(), Reason> {
         match self.optional_text(name)?.filter(|text| *text != expected) {
             Some(other) => Err(self.unknown(name, &[expected], other)),
             None => Ok(()),
@@ -298,7 +300,7 @@ impl Fields {
 
     /// # Errors
     /// If the field `name` has a value, whatever it is.
-    pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
+    pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), Reason> {
         match self.value(name) {
             None => Ok(()),
             Some(value) => Err(self.unexpected(name, &format!("none, since {reason}"), value)),
@@ -307,7 +309,7 @@ impl Fields {
 
     /// # Errors
     /// If a field of [`UNREAD`] has another value than the one that changes nothing.
-    pub(super) fn refuse_unread(&self) -> Result<(), String> {
+    pub(super) fn refuse_unread(&self) -> Result<(), Reason> {
         for (name, neutral) in UNREAD {
             let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
             let value = self.value(name).map(number);
@@ -327,7 +329,7 @@ impl Fields {
 
     /// # Errors
     /// If the flag `name` is set.
-    pub(super) fn refuse_flag(&self, name: &str, reason: &str) -> Result<(), String> {
+    pub(super) fn refuse_flag(&self, name: &str, reason: &str) -> Result<(), Reason> {
         if self.flag(name, false)? {
             return Err(self.wrong(name, &format!("false, since {reason}"), "true"));
         }
@@ -336,7 +338,7 @@ impl Fields {
 
     /// # Errors
     /// If the flag `name` is there and not set.
-    pub(super) fn expect_flag(&self, name: &str, reason: &str) -> Result<(), String> {
+    pub(super) fn expect_flag(&self, name: &str, reason: &str) -> Result<(), Reason> {
         if self.flag(name, true)? {
             return Ok(());
         }
@@ -344,23 +346,26 @@ impl Fields {
     }
 
     /// The error of a text that is none of those that are known.
-    pub(super) fn unknown(&self, name: &str, known: &[&str], got: &str) -> String {
+    pub(super) fn unknown(&self, name: &str, known: &[&str], got: &str) -> Reason {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let got = format!("\"{}\"", shown(got));
         self.wrong(name, &known.join(" or "), &got)
     }
 
     /// The error of a field that does not fit another.
-    pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> String {
-        let (path, name) = (&self.path, self.own(name));
-        format!("`{path}{name}`: expected {expected}, got {got}")
+    pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> Reason {
+        Reason::Field {
+            field: format!("{}{}", self.path, self.own(name)),
+            expected: expected.to_owned(),
+            got: got.to_owned(),
+        }
     }
 
-    fn unexpected(&self, name: &str, expected: &str, got: &Value) -> String {
+    fn unexpected(&self, name: &str, expected: &str, got: &Value) -> Reason {
         self.wrong(name, expected, &kind(got))
     }
 
-    pub(super) fn missing(&self, name: &str, expected: &str) -> String {
+    pub(super) fn missing(&self, name: &str, expected: &str) -> Reason {
         self.wrong(name, expected, "none")
     }
 }

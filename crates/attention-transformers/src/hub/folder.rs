@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attention_import::{ImportError, StateDict};
+use attention_import::{ImportError, Reason, StateDict};
 use tensor_files::shown;
 
 use super::fields::Fields;
@@ -30,8 +30,8 @@ const QUANTIZED: [&str; 2] = ["quantization_config", "compression_config"];
 pub(super) fn load_model<I, M>(
     folder: &Path,
     model_types: &[&str],
-    init: impl FnOnce(&Fields) -> Result<I, String>,
-    load: impl FnOnce(I, &StateDict) -> Result<M, String>,
+    init: impl FnOnce(&Fields) -> Result<I, Reason>,
+    load: impl FnOnce(I, &StateDict) -> Result<M, Reason>,
     is_buffer: impl Fn(&str) -> bool,
 ) -> Result<M, ImportError> {
     let adapter = folder.join(ADAPTER);
@@ -62,7 +62,7 @@ pub(super) fn load_model<I, M>(
 /// The result of `load` for the parameters in `folder`; a tensor left over that is no known buffer is an error.
 pub(super) fn load_weights<M>(
     folder: &Path,
-    load: impl FnOnce(&StateDict) -> Result<M, String>,
+    load: impl FnOnce(&StateDict) -> Result<M, Reason>,
     is_buffer: impl Fn(&str) -> bool,
 ) -> Result<M, ImportError> {
     let present = WEIGHTS.iter().map(|name| folder.join(name));
@@ -86,7 +86,8 @@ pub(super) fn load_weights<M>(
         Err(format!(
             "expected no tensor `{}`, for which the model of `{CONFIG}` has no place{others}",
             shown(name)
-        ))
+        )
+        .into())
     };
     StateDict::open(&weights, "")
         .and_then(|file| checked(file.renamed(today)?))

@@ -1,6 +1,6 @@
 //! Linear layers that are one tensor in a file.
 
-use attention_import::{Place, StateDict};
+use attention_import::{Place, Reason, StateDict};
 use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::Tensor;
@@ -36,7 +36,7 @@ pub(super) fn load_part(
     file: &StateDict,
     name: &str,
     [at, heads]: [usize; 2],
-) -> Result<Linear, String> {
+) -> Result<Linear, Reason> {
     let [size, outputs] = shape(&linear.weight);
     let of_head = outputs / heads;
     let [weight, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));

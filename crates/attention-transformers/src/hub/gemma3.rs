@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
-use attention_import::ImportError;
+use attention_import::{ImportError, Reason};
 use burn::tensor::Device;
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
 
 /// The fields of the text model. Where it stands beside a model of pictures, files lack those that have the default of
 /// `transformers`.
-fn of_texts(fields: &Fields) -> Result<Fields, String> {
+fn of_texts(fields: &Fields) -> Result<Fields, Reason> {
     let Some(of_texts) = fields.object("text_config")? else {
         return Ok(fields.clone());
     };
@@ -120,9 +120,9 @@ fn of_texts(fields: &Fields) -> Result<Fields, String> {
 ///
 /// Since version 5 of `transformers` each kind has an object in `rope_parameters`. The older `rope_scaling` changes the
 /// fields of layers without a window.
-fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], String> {
+fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], Reason> {
     let theta = |name: &str, default: f64| {
-        Ok::<_, String>(fields.optional_positive(name)?.unwrap_or(default))
+        Ok::<_, Reason>(fields.optional_positive(name)?.unwrap_or(default))
     };
     let local_theta = theta("rope_local_base_freq", LOCAL_THETA)?;
     let global_theta = theta("rope_theta", GLOBAL_THETA)?;

@@ -1,7 +1,7 @@
 //! The layer from rows to logits.
 
 use attention_core::ScoringFunction;
-use attention_import::{ImportError, Place, StateDict};
+use attention_import::{ImportError, Place, Reason, StateDict};
 use burn::nn::{Embedding, Linear, LinearConfig};
 
 use crate::language_model::LanguageModel;
@@ -37,7 +37,7 @@ pub(super) trait FromDecoder<S: ScoringFunction>: Sized {
         file: &StateDict,
         head: &str,
         embedding: &str,
-    ) -> Result<Self, String>;
+    ) -> Result<Self, Reason>;
 
     /// Whether a tensor is left alone.
     fn leaves_alone(name: &str) -> bool;
@@ -50,7 +50,7 @@ impl<S: ScoringFunction> FromDecoder<S> for LanguageModel<S> {
         file: &StateDict,
         head: &str,
         embedding: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         model.head = match model.head {
             Some(own) => Some(file.linear(own, Place::weight_and_bias(head))?),
             None => own_head(file, [head, embedding], &model.embedding.tokens)?,
@@ -75,7 +75,7 @@ impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
         file: &StateDict,
         head: &str,
         embedding: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         if model.head.is_none() || file.contains(&format!("{head}.weight")) {
             let model = LanguageModel::from_decoder(model, file, head, embedding)?;
             return Ok(Self::WithHead(model));
@@ -98,7 +98,7 @@ pub(super) fn own_head(
     file: &StateDict,
     [head, embedding]: [&str; 2],
     tokens: &Embedding,
-) -> Result<Option<Linear>, String> {
+) -> Result<Option<Linear>, Reason> {
     let place = Place::weight_and_bias(head);
     let shape @ [vocab_size, size] = tokens.weight.dims();
     if !is_own(file, [&place[0].name, embedding], &shape)? {
@@ -115,7 +115,7 @@ pub(super) fn is_own(
     file: &StateDict,
     [copy, original]: [&str; 2],
     shape: &[usize],
-) -> Result<bool, String> {
+) -> Result<bool, Reason> {
     Ok(file.contains(copy) && !file.is_same([copy, original], shape)?)
 }
 
@@ -126,7 +126,7 @@ pub(super) fn check_stacks(
     names: &[&str],
     name: &str,
     tokens: &Embedding,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let reason = "as both stacks have the same embedding";
     let (original, shape) = (format!("{name}.weight"), tokens.weight.dims());
     for copy in names.iter().filter(|copy| **copy != name) {
@@ -142,11 +142,12 @@ pub(super) fn check_copy(
     [copy, original]: [&str; 2],
     shape: &[usize],
     reason: &str,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     if is_own(file, [copy, original], shape)? {
         return Err(format!(
             "`{copy}`: expected the elements of `{original}`, {reason}, got others"
-        ));
+        )
+        .into());
     }
     Ok(())
 }

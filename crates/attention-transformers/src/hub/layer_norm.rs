@@ -5,7 +5,7 @@ use std::path::Path;
 use attention_core::position::{Alibi, AlibiConfig};
 use attention_core::score::{Biased, DotProductScoreConfig};
 use attention_core::{DotProductScore, ScoringFunction};
-use attention_import::{ImportError, StateDict};
+use attention_import::{ImportError, Reason, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation;
@@ -25,7 +25,7 @@ use crate::position_embedding::PositionEmbeddingConfig;
 pub(super) struct Family<S: ScoringFunction> {
     model_type: &'static str,
     fields: Names,
-    init: fn(&Fields, &Device) -> Result<LanguageModel<S>, String>,
+    init: fn(&Fields, &Device) -> Result<LanguageModel<S>, Reason>,
     layout: Layout,
     /// Ends of the names of buffers.
     buffers: &'static [&'static str],
@@ -133,7 +133,7 @@ pub fn load_gpt2(folder: impl AsRef<Path>, device: &Device) -> Loaded<DotProduct
     load_with(folder.as_ref(), device, &GPT2)
 }
 
-fn init_gpt2(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScore>, String> {
+fn init_gpt2(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScore>, Reason> {
     let reason = "there is no memory to attend to";
     fields.refuse_flag("add_cross_attention", reason)?;
     let [num_heads, num_hiddens] = fields.heads_and_hiddens()?;
@@ -176,7 +176,7 @@ pub fn load_opt(folder: impl AsRef<Path>, device: &Device) -> Loaded<DotProductS
     load_with(folder.as_ref(), device, &OPT)
 }
 
-fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, String> {
+fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, Reason> {
     for name in [
         "do_layer_norm_before",
         "enable_bias",
@@ -218,7 +218,7 @@ pub fn load_bloom(
 fn init_bloom(
     fields: &Fields,
     device: &Device,
-) -> Result<LanguageModel<Biased<DotProductScore, Alibi>>, String> {
+) -> Result<LanguageModel<Biased<DotProductScore, Alibi>>, Reason> {
     let reason = "the rows themselves go around sublayers";
     fields.refuse_flag("apply_residual_connection_post_layernorm", reason)?;
     let slices = fields.optional_size("pretraining_tp")?;
@@ -257,7 +257,7 @@ pub(super) fn load_with<S: ScoringFunction, M: FromDecoder<S>>(
     )
 }
 
-fn norm(fields: &Fields) -> Result<NormConfig, String> {
+fn norm(fields: &Fields) -> Result<NormConfig, Reason> {
     Ok(NormConfig::Layer {
         epsilon: fields.positive("layer_norm_epsilon")?,
         bias: true,
@@ -270,7 +270,7 @@ pub(super) fn layer_config(
     feed_forward_size: usize,
     activation: FeedForwardActivation,
     norm: NormConfig,
-) -> Result<TransformerLayerConfig, String> {
+) -> Result<TransformerLayerConfig, Reason> {
     let [num_heads, num_hiddens] = fields.heads_and_hiddens()?;
     let config = TransformerLayerConfig::new(num_hiddens, num_heads, feed_forward_size);
     Ok(config
@@ -280,7 +280,7 @@ pub(super) fn layer_config(
         .with_attention_dropout(fields.dropout("attention_probs_dropout_prob")?))
 }
 
-fn learned(fields: &Fields) -> Result<PositionEmbeddingConfig, String> {
+fn learned(fields: &Fields) -> Result<PositionEmbeddingConfig, Reason> {
     let max_positions = fields.size("max_position_embeddings")?;
     Ok(PositionEmbeddingConfig::Learned { max_positions })
 }

@@ -1,6 +1,7 @@
 //! Which layers attend to a window.
 
 use attention_core::ScoringFunction;
+use attention_import::Reason;
 
 use super::fields::Fields;
 use crate::language_model::LanguageModel;
@@ -17,7 +18,7 @@ pub(super) fn has_window(
     fields: &Fields,
     num_layers: usize,
     by_default: impl Fn(usize) -> bool,
-) -> Result<Vec<bool>, String> {
+) -> Result<Vec<bool>, Reason> {
     let Some(types) = fields.texts("layer_types")? else {
         return Ok((0..num_layers).map(by_default).collect());
     };
@@ -34,7 +35,7 @@ pub(super) fn has_window(
 }
 
 /// Whether each layer of a Qwen attends to a window: with `use_sliding_window` those from `max_window_layers` on.
-pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, Reason> {
     let first = if fields.flag("use_sliding_window", false)? {
         fields.size_or_0("max_window_layers")?
     } else {
@@ -44,7 +45,7 @@ pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<boo
 }
 
 /// Every layer of a Mistral attends to a window, unless `sliding_window` is null or `layer_types` says other.
-pub(super) fn all_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, String> {
+pub(super) fn all_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, Reason> {
     let is_there = fields.value("sliding_window").is_some();
     has_window(fields, num_layers, |_| is_there)
 }
@@ -54,7 +55,7 @@ pub(super) fn with_windows<S: ScoringFunction>(
     mut model: LanguageModel<S>,
     fields: &Fields,
     has_window: &[bool],
-) -> Result<LanguageModel<S>, String> {
+) -> Result<LanguageModel<S>, Reason> {
     for (layer, has_window) in model.stack.layers.iter_mut().zip(has_window) {
         let window = has_window.then(|| fields.size("sliding_window"));
         layer.window = window.transpose()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use attention_core::position::Rotary;
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{DotProductScore, ScoringFunction};
-use attention_import::ImportError;
+use attention_import::{ImportError, Reason};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, LLAMA, Layout, layer_config, load_decoder, model_config};
@@ -107,14 +107,14 @@ pub fn load_gemma2(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<D
 struct Family {
     model_types: &'static [&'static str],
     layout: Layout,
-    heads: fn(&Fields) -> Result<Heads, String>,
-    config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, String>,
+    heads: fn(&Fields) -> Result<Heads, Reason>,
+    config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, Reason>,
     /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
     has_input_bias: bool,
     /// The factor on scores, if it is not `1 / sqrt(head_size)`.
-    scale: fn(&Fields) -> Result<Option<f64>, String>,
+    scale: fn(&Fields) -> Result<Option<f64>, Reason>,
     /// Which layers have a window, from the fields and the number of layers.
-    windows: fn(&Fields, usize) -> Result<Vec<bool>, String>,
+    windows: fn(&Fields, usize) -> Result<Vec<bool>, Reason>,
     /// A field and the value that it has where it is absent, rather than null.
     default: Option<(&'static str, usize)>,
 }
@@ -221,7 +221,7 @@ fn init(
     fields: &Fields,
     family: &Family,
     device: &Device,
-) -> Result<LanguageModel<Rotary<DotProductScore>>, String> {
+) -> Result<LanguageModel<Rotary<DotProductScore>>, Reason> {
     let fields = &match family.default {
         Some((name, value)) if !fields.has(name) => fields.clone().with(name, Some(value.into())),
         _ => fields.clone(),
@@ -256,7 +256,7 @@ pub(super) const GEMMA: Layout = Layout {
 };
 
 /// Layers with normalizations before and after their sublayers, below a scaled embedding that is the head, too.
-pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, String> {
+pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, Reason> {
     let reason = "rows attend to those up to themselves";
     fields.refuse_flag("use_bidirectional_attention", reason)?;
     let layer =
@@ -268,6 +268,6 @@ pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageMod
 }
 
 /// The factor on scores, `1 / sqrt(query_pre_attn_scalar)`.
-pub(super) fn scale(fields: &Fields) -> Result<f64, String> {
+pub(super) fn scale(fields: &Fields) -> Result<f64, Reason> {
     Ok(fields.positive("query_pre_attn_scalar")?.sqrt().recip())
 }

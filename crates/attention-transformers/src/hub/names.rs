@@ -1,6 +1,6 @@
 //! Names of a family that differ from another's.
 
-use attention_import::{StateDict, unwrapped};
+use attention_import::{Reason, StateDict, unwrapped};
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
@@ -50,7 +50,7 @@ pub(super) fn load_positions(
     file: &StateDict,
     name: &str,
     first: usize,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     if let Some(PositionEmbedding::Learned(positions)) = &mut embedding.positions {
         let [max_positions, size] = shape(&positions.weight);
         let name = format!("{name}.weight");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attention_core::position::Rotary;
 use attention_core::score::{QkNormScore, QkNormScoreConfig};
-use attention_import::{ImportError, StateDict};
+use attention_import::{ImportError, Reason, StateDict};
 use burn::tensor::Device;
 
 use super::decoder::{Heads, LLAMA, layer_config, load_decoder, model_config};
@@ -63,7 +63,7 @@ pub(super) fn load_qk_norm(
     file: &StateDict,
     prefix: &str,
     offset: f64,
-) -> Result<Rotary<QkNormScore>, String> {
+) -> Result<Rotary<QkNormScore>, Reason> {
     let score = &mut rotary.score;
     for (gain, name) in [(&mut score.query, "q_norm"), (&mut score.key, "k_norm")] {
         let name = format!("{prefix}{name}.weight");

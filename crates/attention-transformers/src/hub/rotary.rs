@@ -3,6 +3,7 @@
 use attention_core::position::{
     Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
 };
+use attention_import::Reason;
 
 use super::fields::Fields;
 use super::layer_types::LAYER_TYPES;
@@ -21,7 +22,7 @@ const MIN_ANGLES: usize = 1 << 27;
 pub(super) const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
-fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
+fn parameters(fields: &Fields) -> Result<Option<Fields>, Reason> {
     let scaling = fields.object("rope_scaling")?;
     let parameters = match scaling.filter(|scaling| !scaling.is_empty()) {
         Some(parameters) => Some(parameters),
@@ -46,7 +47,7 @@ pub(super) struct Angles {
 /// keys. Texts may be longer than `max_position_embeddings`, as there.
 ///
 /// `theta` is the base where the fields name none.
-pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, String> {
+pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, Reason> {
     let parameters = parameters(fields)?;
     for kind in LAYER_TYPES {
         if let Some(parameters) = &parameters {
@@ -63,7 +64,7 @@ pub(super) fn rotary_of(
     parameters: Option<&Fields>,
     head_size: usize,
     theta: f64,
-) -> Result<Angles, String> {
+) -> Result<Angles, Reason> {
     let max_positions = fields.size("max_position_embeddings")?;
     if !head_size.is_multiple_of(2) {
         let got = head_size.to_string();
@@ -73,9 +74,7 @@ pub(super) fn rotary_of(
     for of in [Some(fields), parameters].into_iter().flatten() {
         let factor = of.optional_positive("partial_rotary_factor")?;
         if let Some(factor) = factor.filter(|factor| *factor != 1.0) {
-            rotated_size = partial(fields, head_size, factor).map_err(|expected| {
-                of.wrong("partial_rotary_factor", &expected, &factor.to_string())
-            })?;
+            rotated_size = partial(fields, of, head_size, factor)?;
         }
     }
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
@@ -97,15 +96,19 @@ pub(super) fn rotary_of(
     Ok(Angles { rotary, limit })
 }
 
-/// The number of features of a head that turn; for a factor that does not fit, the error says which ones would.
-fn partial(fields: &Fields, head_size: usize, factor: f64) -> Result<usize, String> {
+/// The number of features of a head that turn by the factor `of` some fields; for one that does not fit, the error says
+/// which would.
+fn partial(fields: &Fields, of: &Fields, head_size: usize, factor: f64) -> Result<usize, Reason> {
+    let wrong = |expected: &str| of.wrong("partial_rotary_factor", expected, &factor.to_string());
     if !PARTIAL.contains(&fields.text("model_type")?) {
-        return Err("1, as the family has it".to_string());
+        return Err(wrong("1, as the family has it"));
     }
     let rotated_size = (head_size as f64 * factor) as usize;
     let is_fit = (2..=head_size).contains(&rotated_size) && rotated_size.is_multiple_of(2);
-    let expected = || format!("a part of the {head_size} features of a head, for pairs of them");
-    is_fit.then_some(rotated_size).ok_or_else(expected)
+    let expected = format!("a part of the {head_size} features of a head, for pairs of them");
+    is_fit
+        .then_some(rotated_size)
+        .ok_or_else(|| wrong(&expected))
 }
 
 /// The scaling, and the limit of [`Angles`].
@@ -114,7 +117,7 @@ fn scaling(
     max_positions: usize,
     theta: f64,
     rotated_size: usize,
-) -> Result<(RotaryScaling, Option<PositionLimit>), String> {
+) -> Result<(RotaryScaling, Option<PositionLimit>), Reason> {
     let reason = "queries are not scaled by their positions";
     parameters.refuse("llama_4_scaling_beta", reason)?;
     // The older name.
@@ -126,7 +129,7 @@ fn scaling(
     let kind = parameters.optional_text(field)?.unwrap_or("default");
     let original_max_positions = || {
         let own = parameters.optional_size(ORIGINAL)?;
-        Ok::<_, String>(own.unwrap_or(max_positions))
+        Ok::<_, Reason>(own.unwrap_or(max_positions))
     };
     let scaling = match kind {
         "default" => RotaryScaling::None,
@@ -167,7 +170,7 @@ fn longrope(
     lengths: [usize; 2],
     theta: f64,
     rotated_size: usize,
-) -> Result<RotaryScaling, String> {
+) -> Result<RotaryScaling, Reason> {
     if lengths[0] == 1 {
         return Err(parameters.wrong(ORIGINAL, "more than 1 position", "1"));
     }
@@ -195,7 +198,7 @@ fn growth([original, max_positions]: [usize; 2]) -> f64 {
     max_positions as f64 / original as f64
 }
 
-fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScalingConfig, String> {
+fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScalingConfig, Reason> {
     if theta <= 1.0 {
         return Err(parameters.wrong("rope_theta", "a number above 1", &theta.to_string()));
     }
@@ -227,7 +230,7 @@ fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScal
 fn llama3(
     parameters: &Fields,
     original_max_positions: usize,
-) -> Result<Llama3ScalingConfig, String> {
+) -> Result<Llama3ScalingConfig, Reason> {
     let low = parameters.positive("low_freq_factor")?;
     let high = parameters.positive("high_freq_factor")?;
     if high <= low {

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use attention_core::NewRows;
 use attention_import::json::kind;
-use attention_import::{ImportError, Place, StateDict};
+use attention_import::{ImportError, Place, Reason, StateDict};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, tanh};
@@ -221,7 +221,7 @@ fn modules(folder: &Path) -> Result<Vec<SentenceModule>, ImportError> {
     let module = |(at, value): (usize, Value)| {
         let Value::Object(object) = value else {
             let got = kind(&value);
-            return Err(format!("module {at}: expected an object, got {got}"));
+            return Err(format!("module {at}: expected an object, got {got}").into());
         };
         let fields = Fields::of(format!("{at}."), object);
         let class = fields.text("type")?.to_string();
@@ -240,7 +240,7 @@ fn modules(folder: &Path) -> Result<Vec<SentenceModule>, ImportError> {
             kind,
         })
     };
-    let modules = std::fs::read(&file).map_err(|error| error.to_string());
+    let modules = std::fs::read(&file).map_err(|error| Reason::from(error.to_string()));
     let modules = modules.and_then(|text| {
         let all: Vec<Value> = serde_json::from_slice(&text)
             .map_err(|error| format!("expected a list of modules in JSON: {error}"))?;
@@ -306,7 +306,7 @@ impl SentenceModule {
     }
 }
 
-fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, String> {
+fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, Reason> {
     const FIELD: &str = "pooling_mode";
     const SIZE: &str = "embedding_dimension";
     let fields = fields
@@ -388,7 +388,7 @@ fn prompt(folder: &Path) -> Result<Option<String>, ImportError> {
 }
 
 /// The result of `take` for the fields of a file; older folders lack some files, which have no fields.
-fn read<T>(path: &Path, take: impl FnOnce(&Fields) -> Result<T, String>) -> Result<T, ImportError> {
+fn read<T>(path: &Path, take: impl FnOnce(&Fields) -> Result<T, Reason>) -> Result<T, ImportError> {
     let fields = if path.exists() {
         Fields::read(path)
     } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use attention_core::DotProductScore;
 use attention_core::position::{RelativePositionBias, RelativePositionBiasConfig};
 use attention_core::score::DotProductScoreConfig;
-use attention_import::{ImportError, StateDict};
+use attention_import::{ImportError, Reason, StateDict};
 use burn::tensor::Device;
 
 use super::activation::activation_pair;
@@ -196,7 +196,7 @@ fn score(_: usize) -> DotProductScore {
     DotProductScoreConfig::new().with_scale(Some(1.0)).init()
 }
 
-fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
+fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
     let num_hiddens = fields.size("d_model")?;
     let num_heads = fields.size("num_heads")?;
     let dropout = fields.dropout("dropout_rate")?;
@@ -237,7 +237,7 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
 }
 
 /// The activation, with a gate if `gated-` stands before it. That of `gated-gelu` is the approximation.
-fn activation(fields: &Fields) -> Result<FeedForwardActivation, String> {
+fn activation(fields: &Fields) -> Result<FeedForwardActivation, Reason> {
     const FIELD: &str = "feed_forward_proj";
     let name = fields.optional_text(FIELD)?.unwrap_or("relu");
     if name == "gated-gelu" {
@@ -255,7 +255,7 @@ fn activation(fields: &Fields) -> Result<FeedForwardActivation, String> {
 }
 
 /// The bias of the encoder, whose buckets are for two directions.
-fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBiasConfig, String> {
+fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBiasConfig, Reason> {
     const BUCKETS: &str = "relative_attention_num_buckets";
     const DISTANCE: &str = "relative_attention_max_distance";
     let config = RelativePositionBiasConfig::new(num_heads);
@@ -283,7 +283,7 @@ fn load(
     mut model: EncoderDecoder<DotProductScore>,
     file: &StateDict,
     is_tied: bool,
-) -> Result<EncoderDecoder<DotProductScore>, String> {
+) -> Result<EncoderDecoder<DotProductScore>, Reason> {
     let [shared, of_encoder, of_decoder] = EMBEDDINGS;
     let names = [shared, of_encoder, of_decoder, HEAD];
     let name = first_of(file, if is_tied { &names } else { &EMBEDDINGS });
@@ -304,7 +304,7 @@ fn load_stack(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
     base: &str,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     load_layers(
         &mut encoder.layers,
         file,
@@ -320,7 +320,7 @@ fn load_ends(
     (norm, bias): (&mut Option<Norm>, &mut Option<RelativePositionBias>),
     file: &StateDict,
     stack: &str,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     file.optional_norm(norm, &format!("{stack}.final_layer_norm"))?;
     if let Some(RelativePositionBias { embedding, .. }) = bias {
         let of_first = "block.0.layer.0.SelfAttention.relative_attention_bias";
