@@ -133,11 +133,13 @@ impl Work {
 
 fn works() -> Vec<Work> {
     let pairwise = ["distance", "leaky relu"].into_iter().flat_map(|score| {
-        [([8, 1, 128, 128], 256), ([4, 1, 300, 500], 320)].map(|(shape, size)| Work {
-            score,
-            shape,
-            size,
-        })
+        let shapes = [
+            ([8, 1, 128, 128], 256),
+            ([4, 1, 300, 500], 320),
+            // A decoder's step.
+            ([32, 1, 1, 400], 128),
+        ];
+        shapes.map(|(shape, size)| Work { score, shape, size })
     });
     let soft_cap = Work {
         score: "soft-cap",

@@ -1,6 +1,6 @@
 //! Why a tensor was not read.
 
-use tensor_files::ElementType;
+use tensor_files::{ElementType, shown};
 use thiserror::Error;
 
 /// Why a tensor or a layer could not be read, without the file; [`ImportError`](crate::ImportError) adds it.
@@ -8,7 +8,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Reason {
     /// There is no such tensor.
-    #[error("expected a tensor `{tensor}`, {found}")]
+    #[error("expected a tensor `{}`, {found}", shown(tensor))]
     Missing {
         /// The full name, which was expected.
         tensor: String,
@@ -16,7 +16,7 @@ pub enum Reason {
         found: String,
     },
     /// There is a tensor that the module has no place for.
-    #[error("expected no tensor `{tensor}`, since {why}")]
+    #[error("expected no tensor `{}`, since {why}", shown(tensor))]
     Unexpected {
         /// Its full name.
         tensor: String,
@@ -24,17 +24,25 @@ pub enum Reason {
         why: String,
     },
     /// A tensor has another shape than its parameter.
-    #[error("`{tensor}`: expected the shape {expected:?}, got {got:?}")]
+    #[error(
+        "`{}`: expected the shape {expected}, got {got:?}{hint}",
+        shown(tensor)
+    )]
     Shape {
         /// Its full name.
         tensor: String,
-        /// The shape of the parameter.
-        expected: Vec<usize>,
+        /// The shape of the parameter, or its sizes by name: `[3 * hidden_size, input_size]`.
+        expected: String,
         /// The shape in the file.
         got: Vec<usize>,
+        /// What it may be instead, or nothing.
+        hint: String,
     },
     /// A tensor holds no floats.
-    #[error("`{tensor}`: expected floats, got {got:?}: a quantized model is saved dequantized")]
+    #[error(
+        "`{}`: expected floats, got {got:?}: a quantized model is saved dequantized",
+        shown(tensor)
+    )]
     ElementType {
         /// Its full name.
         tensor: String,
@@ -51,10 +59,25 @@ pub enum Reason {
         /// What came.
         got: String,
     },
-    /// Another one, as a sentence that says what was expected and what came: a malformed file, a setting that is not
-    /// known.
+    /// A sentence that says what was expected and what came, of all other kinds: a malformed file, a file of another
+    /// framework.
     #[error("{0}")]
     Other(String),
+}
+
+impl Reason {
+    /// The same, and a guess at what was meant.
+    pub(crate) fn with_hint(mut self, guess: &str) -> Self {
+        match &mut self {
+            Self::Missing { found: end, .. }
+            | Self::Unexpected { why: end, .. }
+            | Self::Shape { hint: end, .. }
+            | Self::Field { got: end, .. }
+            | Self::Other(end) => end.push_str(guess),
+            Self::ElementType { .. } => {}
+        }
+        self
+    }
 }
 
 impl From<String> for Reason {

@@ -296,8 +296,9 @@ impl StateDict {
         if got != shape {
             return Err(Reason::Shape {
                 tensor: full,
-                expected: shape.to_vec(),
+                expected: format!("{shape:?}"),
                 got: got.to_vec(),
+                hint: String::new(),
             });
         }
         self.asked.borrow_mut().insert(full);
@@ -310,7 +311,7 @@ impl StateDict {
 
     fn missing(&self, full: &str) -> Reason {
         Reason::Missing {
-            tensor: shown(full).to_string(),
+            tensor: full.to_owned(),
             found: self.found_instead(full),
         }
     }

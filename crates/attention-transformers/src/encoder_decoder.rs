@@ -136,7 +136,10 @@ impl EncoderDecoderConfig {
 ///
 /// ```
 /// use attention_transformers::layer::NormConfig;
-/// use attention_transformers::{EncoderDecoderConfig, GenerateConfig, TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig};
+/// use attention_transformers::{
+///     EncoderDecoderConfig, GenerateConfig, TokenEmbeddingConfig, TransformerDecoderConfig,
+///     TransformerEncoderConfig, TransformerLayerConfig,
+/// };
 /// use attention_core::NewRows;
 /// use attention_core::position::RelativePositionBiasConfig;
 /// use attention_core::score::DotProductScoreConfig;

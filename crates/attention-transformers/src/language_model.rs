@@ -94,7 +94,10 @@ impl LanguageModelConfig {
 ///
 /// ```
 /// use attention_transformers::layer::NormConfig;
-/// use attention_transformers::{FeedForwardActivation, GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
+/// use attention_transformers::{
+///     FeedForwardActivation, GenerateConfig, LanguageModelConfig, TokenEmbeddingConfig,
+///     TransformerEncoderConfig, TransformerLayerConfig,
+/// };
 /// use attention_core::NewRows;
 /// use attention_core::position::RotaryConfig;
 /// use attention_core::score::DotProductScoreConfig;

@@ -90,7 +90,10 @@ impl MaskedLanguageModelConfig {
 /// ```
 /// use attention_core::NewRows;
 /// use attention_transformers::layer::NormConfig;
-/// use attention_transformers::{FeedForwardActivation, MaskedLanguageModelConfig, NormOrder, PositionEmbeddingConfig, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
+/// use attention_transformers::{
+///     FeedForwardActivation, MaskedLanguageModelConfig, NormOrder, PositionEmbeddingConfig,
+///     TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
+/// };
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();

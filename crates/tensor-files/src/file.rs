@@ -150,7 +150,7 @@ impl TensorFile {
     /// The format and the tensors of a file that starts with `start`. All handles have one position, which each sets
     /// before it reads.
     fn tensors(file: &File, len: u64, start: &[u8]) -> Result<(FileFormat, Tensors), String> {
-        use FileFormat::{Flax, Keras, MxNet, NumPy, Paddle, PyTorch, Safetensors};
+        use FileFormat::{Flax, Keras, MxNet, NumPy, PyTorch, Safetensors};
         let handle = || file.try_clone().map_err(|error| error.to_string());
         let (format, tensors) = match start {
             #[cfg(feature = "hdf5")]
@@ -163,7 +163,7 @@ impl TensorFile {
             _ if let Some(format) = foreign::of_start(start) => {
                 return Err(foreign::refused(format));
             }
-            [0x80, ..] => (Paddle, paddle::tensors(file, len)),
+            [0x80, ..] => return paddle::tensors(file, len),
             _ if message_pack::starts(start) => (Flax, message_pack::tensors(file, len)),
             _ => return Err(foreign::unknown(start)),
         };

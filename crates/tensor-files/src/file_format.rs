@@ -16,8 +16,10 @@ pub enum FileFormat {
     MxNet,
     /// HDF5, alone or in a `.keras`.
     Keras,
-    /// Paddle's `.pdparams`.
+    /// Paddle's `.pdparams` of a state dict.
     Paddle,
+    /// Another pickle of NumPy's arrays, written by many.
+    Pickle,
     /// Flax' MessagePack.
     Flax,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for FileFormat {
             Self::MxNet => "MXNet's `.params`",
             Self::Keras => "Keras' HDF5",
             Self::Paddle => "Paddle's `.pdparams`",
+            Self::Pickle => "a pickle of NumPy's arrays",
             Self::Flax => "Flax' MessagePack",
         })
     }

@@ -3,7 +3,7 @@
 use crate::functional::AttentionOptions;
 use crate::position::Positions;
 
-/// The options of a call; its mask is the memory's.
+/// The options of a call; the mask of its keys and values is the one that counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) options: &'a AttentionOptions,

@@ -338,8 +338,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// A memory of rows to be shared, for many calls, which come with `mask`; `[heads, num_queries]` of them are known so
-    /// far.
+    /// A memory of rows to be shared, for many calls, which come with `mask`; `[heads, num_queries]` of them are known
+    /// so far.
     pub(crate) fn prepared(
         &self,
         mut rows: KeysAndValues,

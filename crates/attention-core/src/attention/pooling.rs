@@ -177,14 +177,16 @@ impl<S: ScoringFunction> Attention<S> {
             options.to_mut().add_bias(per_head(bias, heads));
         }
         match of_positions {
-            PositionTerm::None => return Some(options),
+            PositionTerm::None => {}
             PositionTerm::PerKey(bias) => options.to_mut().add_bias(of_heads(bias)),
             PositionTerm::PerDistance(bias) => {
                 options.to_mut().add_relative_bias(of_heads(bias));
             }
             PositionTerm::PerPair => return None,
         }
-        options.check_modifiers(NAME, sizes.scores(), queries);
+        if let Cow::Owned(options) = &options {
+            options.check_modifiers(NAME, sizes.scores(), queries);
+        }
         Some(options)
     }
 

@@ -68,7 +68,7 @@ impl KeysAndValues {
         }
     }
 
-    /// The same, for many calls to read.
+    /// Keys and values for many calls to read.
     pub(crate) fn to_be_shared(&self) -> SharedRows {
         SharedRows {
             keys: SharedTensor::new(self.keys.clone()),

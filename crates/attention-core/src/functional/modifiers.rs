@@ -13,7 +13,7 @@ use crate::ops::{self, ScoreModifiers};
 
 /// What the options change of a score: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 impl AttentionOptions {
-    /// The same with another bias.
+    /// Adds a bias to the one that is there.
     pub(crate) fn add_bias(&mut self, bias: Tensor<4>) {
         self.bias = Some(match self.bias.take() {
             Some(other) => sum_of_biases(other, bias),
@@ -21,7 +21,7 @@ impl AttentionOptions {
         });
     }
 
-    /// The same with another relative bias.
+    /// Adds a relative bias to the one that is there.
     pub(crate) fn add_relative_bias(&mut self, bias: Tensor<4>) {
         self.relative_bias = Some(match self.relative_bias.take() {
             Some(other) => sum_of_biases(other, bias),
@@ -41,12 +41,14 @@ impl AttentionOptions {
         self.sinks.is_some() || self.zero_key
     }
 
-    /// The devices of biases and sinks, which autodiff may tell apart.
+    /// The devices of biases, sinks and extra keys, which autodiff may tell apart.
     pub(crate) fn devices(&self) -> impl Iterator<Item = Device> + use<> {
         let biases =
             [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(Tensor::device));
         let sinks = self.sinks.as_ref().map(Tensor::device);
-        biases.into_iter().flatten().chain(sinks)
+        let extra_keys = self.extra_keys.iter().flatten().map(Tensor::device);
+        let extra_keys: Vec<_> = extra_keys.collect();
+        biases.into_iter().flatten().chain(sinks).chain(extra_keys)
     }
 
     /// The sinks of `heads` heads, of type `dtype`, the key of score 0 included.
@@ -118,8 +120,8 @@ impl AttentionOptions {
         assert_together(operation, first, others.into_iter().flatten());
     }
 
-    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, which they were found to fit, of types that
-    /// go with theirs.
+    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, which they were found to fit, of types
+    /// that go with theirs.
     pub(super) fn modifiers(
         &self,
         shape: [usize; 4],

@@ -63,7 +63,7 @@ impl AttentionOptions {
     }
 
     /// # Panics
-    /// If an option does not fit these queries and this rows.
+    /// If an option does not fit these queries, keys and values.
     pub(crate) fn check(
         &self,
         operation: &str,

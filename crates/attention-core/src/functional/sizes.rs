@@ -6,7 +6,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use super::key_heads::assert_divides;
 use super::keys_and_values::KeysAndValues;
 
-/// The sizes of a call, of queries `[batch, heads, queries, size]` and a memory that fit together.
+/// The sizes of a call, of queries `[batch, heads, queries, size]` keys and values that fit together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) batch: usize,

@@ -122,7 +122,7 @@ impl Mask {
         HostMask { intervals, keep }
     }
 
-    /// The intervals of windows and segments, which no tensor holds.
+    /// The intervals of windows, segments and [`intervals`](Mask::intervals), which no tensor holds.
     pub(super) fn intervals_of_positions(
         &self,
         num_queries: usize,

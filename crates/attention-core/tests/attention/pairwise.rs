@@ -294,6 +294,8 @@ enum Square {
     Undefined,
     /// Both are infinite beyond 100.
     Ends,
+    /// Both are infinite beyond 100, with other signs.
+    Turns,
     /// The definition sums over the units.
     Sums,
 }
@@ -303,7 +305,7 @@ impl PairwiseTerm for Square {
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
         let square = simd.mul(query, query);
         let value = simd.add(square, key);
-        if matches!(self, Self::Overflows | Self::Ends) {
+        if matches!(self, Self::Overflows | Self::Ends | Self::Turns) {
             let is_far = simd.less(simd.splat(E::from_f64(100.0)), query);
             return simd.select(is_far, simd.splat(E::INFINITY), value);
         }
@@ -323,6 +325,7 @@ impl PairwiseFormula for Square {
         let square = match self {
             Self::Undefined => square.mask_fill(low, f64::NAN),
             Self::Ends => square.mask_fill(high, f64::INFINITY),
+            Self::Turns => square.mask_fill(high, f64::NEG_INFINITY),
             _ => square,
         };
         match self {
@@ -339,6 +342,7 @@ fn what_is_no_number_is_compared() {
     for (term, expected, found) in [
         (Square::Overflows, 9e4, f64::INFINITY),
         (Square::Undefined, f64::NAN, 9e4),
+        (Square::Turns, f64::NEG_INFINITY, f64::INFINITY),
     ] {
         let error = check_term(&term, &device).unwrap_err();
         assert_eq!(error.part, "value", "{error}");

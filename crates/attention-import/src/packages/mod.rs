@@ -95,7 +95,8 @@ const fn package<A>(
 
 /// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` is a bias inside the tanh, where there may
 /// be several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates
-/// of a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another use.
+/// of a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip] // a list
 enum Role {
@@ -147,7 +148,7 @@ impl<A> Package<A> {
         let file = of_variables.as_ref().unwrap_or(file);
         let fitted = self.names.fit(file);
         let (entries, sizes) =
-            fitted.map_err(|reason| format!("{reason}{}", hint(&self.names, file)))?;
+            fitted.map_err(|reason| reason.with_hint(&hint(&self.names, file)))?;
         let parts = Parts::read(file, &entries, sizes, (self.factor, device))?;
         Ok((self.build)(&parts))
     }

@@ -59,8 +59,8 @@ impl Names {
         self.tables.iter().copied().flatten()
     }
 
-    /// The tensors that a file has, and those that it should have, in the spelling that it has of each or, where it has
-    /// none, whose end is nearest to a name of its.
+    /// The tensors that a file has, and those that it should have. Each is in the spelling that the file has of it; of
+    /// a tensor that is not there, in the spelling whose end is nearest to a name of the file.
     fn entries(&self, file: &StateDict) -> Vec<Named> {
         let is_layered = |(name, ..): &&Entry| name.contains(['#', '~']);
         let has_layer = |layer: &usize| {
@@ -127,10 +127,10 @@ impl Names {
             (biases.find(|bias| file.contains(&bias.name)), missing)
         {
             let [bias, missing] = [bias, missing].map(|bias| file.full(&bias.name));
-            return Err(format!(
-                "expected a tensor `{missing}` beside `{bias}`: {class} has all biases or none"
-            )
-            .into());
+            return Err(Reason::Missing {
+                tensor: missing,
+                found: format!("found `{bias}` alone: {class} has all biases or none"),
+            });
         }
         entries.retain(|entry| entry.role != Role::Ignored && file.contains(&entry.name));
         let is_lstm = entries.iter().any(|entry| {
@@ -147,8 +147,11 @@ impl Names {
         for entry in &entries {
             let (got, full) = (file.shape(&entry.name)?, file.full(&entry.name));
             let fitted = sizes.fit(entry.shape.trim_end_matches('?'), &got, entry.layer);
-            fitted.map_err(|shape| {
-                format!("`{full}`: expected the shape {shape}, got {got:?}{gates}")
+            fitted.map_err(|expected| Reason::Shape {
+                tensor: full,
+                expected,
+                got,
+                hint: gates.to_owned(),
             })?;
         }
         Ok((entries, sizes))

@@ -1,7 +1,6 @@
 //! Shapes in letters: `"A D"` is a matrix of `num_hiddens` rows and `key_size` columns, `"O D+Q"` one whose rows are as
 //! long as a key and a query together, `"3H I"` one of three gates. A file gives the letters their sizes.
 
-use crate::Reason;
 use std::collections::BTreeMap;
 
 /// The sizes that the letters have in a file.
@@ -24,16 +23,12 @@ impl Sizes {
     ///
     /// # Errors
     /// The shape that was expected, if `got` does not fit it.
-    pub(super) fn fit(&mut self, shape: &str, got: &[usize], layer: usize) -> Result<(), Reason> {
+    pub(super) fn fit(&mut self, shape: &str, got: &[usize], layer: usize) -> Result<(), String> {
         let shape = &shape.replace('I', if layer > 0 { "H" } else { "I" });
         let axes: Vec<&str> = shape.split_whitespace().collect();
         let mut pairs = axes.iter().zip(got);
         let fits = axes.len() == got.len() && pairs.all(|(axis, &size)| self.fit_axis(axis, size));
-        if fits {
-            Ok(())
-        } else {
-            Err(self.shown(&axes).into())
-        }
+        if fits { Ok(()) } else { Err(self.shown(&axes)) }
     }
 
     /// An axis has at most one letter that is new, which stands for what the others leave of its size.

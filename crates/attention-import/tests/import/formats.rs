@@ -66,8 +66,9 @@ fn errors_have_kinds() {
     let tensor = || "weight".to_owned();
     let shape = Reason::Shape {
         tensor: tensor(),
-        expected: vec![3, 2],
+        expected: "[3, 2]".to_owned(),
         got: vec![2, 3],
+        hint: String::new(),
     };
     assert_eq!(find("weight", &[3, 2]), shape);
     let missing = find("bias", &[2]);

@@ -3,10 +3,11 @@
 
 use attention_core::MultiHeadAttention;
 use attention_core::score::DotProductScore;
+use attention_import::Reason;
 use attention_import::packages::{Package, d2l, keras};
 use attention_tests::{assert_says, device, reference_path};
 use burn_fused_layers::recurrent::Recurrent;
-use tensor_files::TensorFile;
+use tensor_files::{FileFormat, TensorFile};
 
 use crate::formats::{ONE, safetensors};
 
@@ -16,6 +17,40 @@ fn error<A>(package: Package<A>, file: &str, prefix: &str) -> String {
     let path = reference_path("frameworks").join(file);
     let loaded = package.load(path, prefix, &device::plain()[0]);
     loaded.map(drop).unwrap_err().to_string()
+}
+
+/// Of a class, too, whose sentence has a guess behind it.
+#[test]
+fn errors_of_classes_have_kinds() {
+    let reason = |package: Package<Recurrent>, file: &str, prefix: &str| {
+        let path = reference_path("frameworks").join(file);
+        let loaded = package.load(path, prefix, &device::plain()[0]);
+        loaded.map(drop).unwrap_err().reason().clone()
+    };
+    let shape = reason(d2l::mxnet::GRU, "small.params", "lstm.");
+    assert!(
+        matches!(shape, Reason::Shape { ref got, .. } if got == &[16, 5]),
+        "{shape:?}"
+    );
+    let missing = reason(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
+    assert!(matches!(missing, Reason::Missing { ref tensor, .. } if tensor.ends_with("i2h_bias")));
+    let wrong_prefix = reason(d2l::mxnet::GRU, "small.params", "nowhere.");
+    assert!(
+        matches!(wrong_prefix, Reason::Missing { .. }),
+        "{wrong_prefix:?}"
+    );
+}
+
+/// A pickle of arrays that no framework has signed may be anybody's.
+#[test]
+fn paddles_files_are_those_that_it_marks() {
+    let format = |file: &str| {
+        TensorFile::open(reference_path("frameworks").join(file))
+            .unwrap()
+            .format()
+    };
+    assert_eq!(format("small.pdparams"), FileFormat::Paddle);
+    assert_eq!(format("paddle_nested.pdparams"), FileFormat::Pickle);
 }
 
 /// Square weights fit both ways round: the file and the names tell whose they are.
@@ -62,8 +97,8 @@ fn one_bias_without_the_other_is_an_error() {
     let missing = error(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
     assert_says(
         missing,
-        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias` beside `encoder.rnn.rnn._unfused.0.h2h_bias`: D2L's \
-         GRU has all biases or none",
+        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias`, found `encoder.rnn.rnn._unfused.0.h2h_bias` alone: \
+         D2L's GRU has all biases or none",
     );
 }
 

@@ -2,8 +2,8 @@
 //!
 //! To use a formula `f`, implement [`PairwiseTerm`]: its value and its two derivatives, for a vector of lanes. The
 //! streaming kernels and, of few queries, the decoding ones do the rest. They are compiled for each instruction set in
-//! the crate that names the term, where it becomes a [`PairwiseKernel`]; unoptimised they are slow, so that a crate with
-//! terms wants `opt-level = 3` in its dev profile, too.
+//! the crate that names the term, where it becomes a [`PairwiseKernel`]; unoptimised they are slow, so that a crate
+//! with terms wants `opt-level = 3` in its dev profile, too.
 //!
 //! With `g = d loss / d score`:
 //!

@@ -36,8 +36,8 @@ impl<M: Seq2SeqModel> Trainee<M> {
         }
     }
 
-    /// Clips the gradients of each step to a norm, taken over all parameters together. Gradients whose norm is not finite
-    /// stay as they are: see [`TrainOutput::norm`].
+    /// Clips the gradients of each step to a norm, taken over all parameters together. Gradients whose norm is not
+    /// finite stay as they are: see [`TrainOutput::norm`].
     ///
     /// # Panics
     /// If the norm is not above 0.

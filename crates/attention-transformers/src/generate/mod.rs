@@ -176,7 +176,10 @@ impl Generated {
 ///
 /// ```
 /// use attention_transformers::generate::RandomSamplingConfig;
-/// use attention_transformers::{GenerateConfig, LanguageModelConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig};
+/// use attention_transformers::{
+///     GenerateConfig, LanguageModelConfig, Sampling, TokenEmbeddingConfig, TransformerEncoderConfig,
+///     TransformerLayerConfig,
+/// };
 /// use burn::prelude::*;
 ///
 /// let stack = TransformerEncoderConfig::new(TransformerLayerConfig::new(16, 4, 21), 2);

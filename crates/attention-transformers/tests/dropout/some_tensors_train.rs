@@ -1,6 +1,7 @@
 //! A module trains if one of its tensors does: a batch from a loader is on no training device.
 
 use attention_core::functional::AttentionOptions;
+use attention_core::score::DotProductScoreConfig;
 use attention_core::stateful::{
     CoverageAttentionConfig, LocationAttentionConfig, StatefulAttention,
 };
@@ -52,7 +53,12 @@ fn contexts<S: ScoringFunction>(
     let mut contexts = vec![attention.forward(q, k, v, options)];
     let (q, k, v) = all();
     contexts.push(attention.forward_with_weights(q, k, v, options).context);
-    if options.bias.is_none() && options.sinks.is_none() {
+    let of_call = [
+        options.bias.is_some(),
+        options.sinks.is_some(),
+        options.extra_keys.is_some(),
+    ];
+    if !of_call.contains(&true) {
         let (q, k, v) = all();
         let memory = attention.prepare(k, v, options.mask.clone());
         contexts.push(attention.attend(q.clone(), &memory, Mask::none()));
@@ -287,6 +293,28 @@ fn layers_drop_if_the_linear_layer_or_norm_behind_trains() {
             stack.layers[0].feed_forward_residual.norm = NormConfig::layer().init(6, device);
             let run = || Array::read(stack.forward(rows.clone(), Mask::none()));
             assert_eq!(run() != run(), trains, "residual");
+        }
+    });
+}
+
+#[test]
+fn a_module_drops_if_its_extra_keys_alone_train() {
+    let _alone = alone();
+    device::each(|device| {
+        let ones = |rows, device: &Device| Tensor::<4>::ones([1, 1, rows, 4], device);
+        let training = device.clone().autodiff();
+        let options = AttentionOptions {
+            extra_keys: Some([(); 2].map(|()| ones(1, &training))),
+            ..Default::default()
+        };
+        let attention = Attention::new(DotProductScoreConfig::new().init(), PROBABILITY);
+        // All values are 1, and so is every mean of them.
+        for context in contexts(
+            &attention,
+            [40, 9, 9].map(|rows| ones(rows, device)),
+            &options,
+        ) {
+            assert!((0..40).any(|row| (context.at(&[0, 0, row, 0]) - 1.0).abs() > 0.01));
         }
     });
 }

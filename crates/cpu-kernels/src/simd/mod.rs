@@ -111,8 +111,8 @@ pub trait Simd<E: Float>: Token {
         self.max(v, self.neg(v))
     }
 
-    /// `a / v`, within four units in the last place, for `v` and `1 / v` finite and normal: divided by 0 or infinity, it
-    /// may be NaN.
+    /// `a / v`, within four units in the last place, for `v` and `1 / v` finite and normal: divided by 0 or infinity,
+    /// it may be NaN.
     #[inline(always)]
     fn div(self, a: Self::V, v: Self::V) -> Self::V {
         self.add_quotient(a, v, self.zero())

@@ -209,6 +209,8 @@ pub(super) fn masks([queries, keys]: [usize; 2]) -> Vec<MaskSpec> {
     vec![
         MaskSpec::None,
         MaskSpec::Causal.and(MaskSpec::lens(&[keys as i64 - 2, 1])),
+        // Intervals that begin after the first key.
+        MaskSpec::window(1, 2).and(MaskSpec::lens(&[keys as i64, keys as i64 - 1])),
         MaskSpec::drawn(3, &[BATCH, HEADS, queries, keys], 0.6),
     ]
 }

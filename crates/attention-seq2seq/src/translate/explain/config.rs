@@ -8,8 +8,8 @@ pub struct ExplainConfig {
     /// The search for outputs.
     pub search: SearchConfig,
     /// The target tokens with which every output begins, greedy search's too; if empty, the tokens of the
-    /// text [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output. A
-    /// model whose data have a token `<eos>` refuses it there: it could be either.
+    /// text [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output.
+    /// A model whose data have a token `<eos>` refuses it there: it could be either.
     pub prefix: Vec<String>,
     /// The most alternatives of a step.
     pub alternatives: usize,
