@@ -8,13 +8,13 @@ mod model;
 
 use std::sync::Mutex;
 
-use attention_core::Mask;
 use attention_core::backend::OPERATIONS;
 use attention_core::functional::rotate;
 use attention_core::position::RotaryLayout;
 use attention_core::stateful::{
     CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, StatefulAttention,
 };
+use attention_core::{DotProductAttentionConfig, Mask};
 use attention_tests::{Array, Outcome, assert_outcomes_close, assert_same, parameters};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
@@ -249,4 +249,44 @@ fn extremes_of_activations_by_their_definition() {
         assert!(output[4].is_nan() && gradient[4].is_nan(), "{function:?}");
     }
     set_kernel(OPERATIONS.named("activate"), true);
+}
+
+/// The lines of the log.
+struct Lines(Mutex<Vec<String>>);
+
+impl log::Log for Lines {
+    fn enabled(&self, metadata: &log::Metadata) -> bool {
+        metadata.target() == "burn_fused_layers::paths"
+    }
+
+    fn log(&self, record: &log::Record) {
+        if self.enabled(record.metadata()) {
+            self.0.lock().unwrap().push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// A call that stores all pairs says so, and why.
+#[test]
+fn the_log_says_that_a_call_is_composed() {
+    static LINES: Lines = Lines(Mutex::new(Vec::new()));
+    let _switches = SWITCHES.lock();
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(log::LevelFilter::Debug);
+    let rows = |rows| Tensor::<3>::ones([3, rows, 5], &Device::flex());
+    let attention = DotProductAttentionConfig::new().init();
+    attention.forward(rows(70), rows(9), rows(9), Mask::none());
+    attention.forward_with_weights(rows(70), rows(9), rows(9), Mask::none());
+    log::set_max_level(log::LevelFilter::Off);
+    let lines = LINES.0.lock().unwrap();
+    let says = |line: &str| lines.iter().any(|said| said == line);
+    assert!(
+        says("dot_product_attention of [3, 1, 70, 5] F32 on Cpu: by its kernel"),
+        "{lines:?}"
+    );
+    let composed =
+        "attention of [3, 1, 70, 5] F32 on Cpu: by its definition, as weights are asked for";
+    assert!(says(composed), "{lines:?}");
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use burn::backend::tensor::{Device, FloatTensor};
-use burn::backend::{Backend, BackendTypes, TensorMetadata};
-use burn::tensor::{DType, Shape};
+use burn::backend::{Backend, BackendTypes, Dispatch, TensorMetadata};
+use burn::tensor::{DType, Shape, Tensor};
 use cpu_kernels::Level;
 
 /// The environment variable that chooses the paths.
@@ -179,6 +179,8 @@ enum Path {
     NoKernel,
     /// The backend has one, but not for the device and the type.
     NotHere,
+    /// It never came to the backend, for this reason.
+    InSteps(&'static str),
 }
 
 /// The kernel, if it runs with tensors like this one, of the backend `B` or of its autodiff: `runs_on` says whether on
@@ -205,6 +207,14 @@ where
     kernel.filter(|_| path == Path::Kernel)
 }
 
+/// Tells the log that an operation is composed before it comes to a backend, and why.
+#[doc(hidden)]
+pub fn composed<const D: usize>(name: &'static str, why: &'static str, like: &Tensor<D>) {
+    if log::log_enabled!(log::Level::Debug) {
+        say::<Dispatch>(name, Path::InSteps(why), &like.clone().into_dispatch());
+    }
+}
+
 /// Says it, if it has not been said of tensors of about this shape.
 fn say<B: Backend>(name: &'static str, path: Path, like: &FloatTensor<B>) {
     type Said = HashSet<(&'static str, Path, String)>;
@@ -221,6 +231,7 @@ fn say<B: Backend>(name: &'static str, path: Path, like: &FloatTensor<B>) {
         Path::SwitchedOff => "by its definition, as its kernel is switched off".to_string(),
         Path::NoKernel => "by its definition, as there is no kernel".to_string(),
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
+        Path::InSteps(why) => format!("by its definition, as {why}"),
     };
     log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
 }

@@ -6,6 +6,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::drops;
 use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::harness::wide::widened;
+use burn_fused_layers::paths::composed;
 
 use super::call::Call;
 use super::extra_keys::ExtraKeys;
@@ -40,6 +41,8 @@ impl<S: ScoringFunction> Attention<S> {
             return sizes.zeros(rows);
         };
         let Some((score, options)) = self.fused(&queries, rows, sizes, call) else {
+            let why = "no kernel has its score, its normalizer or a function of one's own";
+            composed(NAME, why, &queries);
             return self.pool(queries, rows, sizes, call).context;
         };
         let dropout = self.active_dropout(call, || {
@@ -70,7 +73,10 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let sizes = Sizes::of_call(NAME, &queries, rows);
         match self.project_queries(queries, rows, sizes, call) {
-            Some(queries) => self.pool(queries, rows, sizes, call),
+            Some(queries) => {
+                composed(NAME, "weights are asked for", &queries);
+                self.pool(queries, rows, sizes, call)
+            }
             None => AttentionOutput {
                 context: sizes.zeros(rows),
                 weights: Tensor::zeros(

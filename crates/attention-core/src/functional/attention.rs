@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::paths::composed;
 
 use super::extra_keys::{extra_keys_last, with_extra_keys};
 use super::fused::{FusedScore, attend};
@@ -229,6 +230,8 @@ impl Call {
 /// The context: fused, unless a function of the user's own is known to tensors alone.
 fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
     if !score.runs(&call.options, &call.queries) {
+        let why = "no kernel has a function of one's own here";
+        composed(call.operation, why, &call.queries);
         return from_four_axes(Pooled::of(&call, &score).context);
     }
     let Call {

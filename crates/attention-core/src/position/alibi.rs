@@ -32,7 +32,7 @@ impl AlibiConfig {
     }
 }
 
-/// `bias(i, j) = -slope_h (position_i - j)`: the farther back a key, the lower its score, at another rate in each head.
+/// `bias(i, j) = -slope_h (position_i - j)`, made by [`AlibiConfig`]: the farther back a key, the lower its score, at another rate in each head.
 /// Nothing is learned, and nothing limits the length.
 ///
 /// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to

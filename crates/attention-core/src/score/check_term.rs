@@ -42,7 +42,8 @@ impl Error for TermError {}
 /// Where the definition is infinite or no number in `f32`, the value for lanes is to be the same.
 ///
 /// # Errors
-/// The part that the other two contradict; the value, where value and definition differ by a constant.
+/// The part that the other two contradict; the value, where value and definition differ by a constant. One part at a
+/// time is told, and where two wrong parts agree, it is the third.
 ///
 /// # Panics
 /// If `device` has no `f64`, in which the differences of the definition are computed, or the definition has another

@@ -51,6 +51,8 @@ use cpu_kernels::simd::Simd;
 /// | `sqrt(a)` | the square root |
 /// | `exp(a)`, `exp2(a)` | `e^a`, and `2^a` for `a` of at most 127 |
 /// | `tanh(a)`, `sigmoid(a)` | the hyperbolic tangent, `1 / (1 + e^-a)` |
+/// | **places**, for [`VectorMod`](crate::VectorMod) | |
+/// | `count_from(x)` | `x` in the first lane, `x + 1` in the next, and so on |
 ///
 /// Functions and quotients are within four units in the last place. Masks combine by `select`: `less(a, b)` and
 /// `less(c, d)` are both true where `select(less(a, b), select(less(c, d), one, zero), zero)` is 1. There is no

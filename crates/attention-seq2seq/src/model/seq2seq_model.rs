@@ -73,6 +73,7 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
 }
 
 /// The output of [`Seq2SeqModel::loss`].
+#[derive(Clone, Debug)]
 pub struct LossOutput {
     /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token, `[1]`.
     pub loss: Tensor<1>,
@@ -81,6 +82,7 @@ pub struct LossOutput {
 }
 
 /// The output of [`Seq2SeqModel::greedy`], for a batch.
+#[derive(Clone, Debug)]
 pub struct Translation {
     /// The target tokens of each example, without the end token: tokens of the data, no special ones.
     pub tokens: Vec<Vec<u32>>,

@@ -53,6 +53,7 @@ use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 /// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: M,

@@ -1,5 +1,6 @@
 //! A trained model with its vocabularies.
 
+use std::fmt;
 use std::path::Path;
 
 use burn::module::Module;
@@ -53,6 +54,17 @@ pub struct Translator {
     is_chosen: bool,
     pub(super) max_len: usize,
     pub(super) most_sources: usize,
+}
+
+/// Without vocabularies and parameters.
+impl fmt::Debug for Translator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Translator")
+            .field("models", &self.members.len())
+            .field("config", &self.config)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A model and where it is.

@@ -55,6 +55,7 @@ pub trait Decoding {
 }
 
 /// The output of [`Decoding::step`].
+#[derive(Clone, Debug)]
 pub struct NextTokens {
     /// The log-probability of each candidate, `[rows, candidates]`: over the candidates alone, which are all tokens
     /// that an output can have, so that the probabilities of a row sum to 1. NaN in all of a row whose logits are NaN
