@@ -287,6 +287,6 @@ fn the_log_says_that_a_call_is_composed() {
         "{lines:?}"
     );
     let composed =
-        "attention of [3, 1, 70, 5] F32 on Cpu: by its definition, as weights are asked for";
+        "attention of [3, 1, 70, 5] F32 on Flex(Cpu): by its definition, as weights are asked for";
     assert!(says(composed), "{lines:?}");
 }
