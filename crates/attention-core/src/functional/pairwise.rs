@@ -11,7 +11,7 @@ pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 /// Every term is a [`PairwiseKernel`] by itself. Gradients go through either path, to the weight and the projections,
 /// too. The kernels are compiled in the crate that has the term: give it `opt-level = 3` in its dev profile.
 ///
-/// [`check_term`](super::check_term) compares the two, and the derivatives with both.
+/// [`check_term`](crate::score::check_term) compares the two, and the derivatives with both.
 ///
 /// ```
 /// use std::sync::Arc;
