@@ -73,12 +73,12 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// | `norm_first` | `False` | `norm_order` | [`Pre`](crate::NormOrder::Pre), its `True` |
 /// | `norm` of a stack | `None` | `final_norm` | a norm, unless the order is `Post` |
 /// | `activation` | `relu` | `activation` | [`Relu`](crate::FeedForwardActivation::Relu), the same |
-/// | `layer_norm_eps` | `1e-5` | `norm` | [`NormConfig::layer`](crate::NormConfig::layer), the same |
+/// | `layer_norm_eps` | `1e-5` | `norm` | [`NormConfig::layer`](crate::layer::NormConfig::layer), the same |
 /// | `nhead` | none | `num_heads` | none |
 /// | `dropout` | 0.1 | `dropout`, `attention_dropout`, `feed_forward_dropout` | 0 |
 ///
 /// With `bias=False` PyTorch leaves out the biases of linear layers and normalizations alike: `attention_bias`,
-/// `feed_forward_bias` and the bias of [`NormConfig`](crate::NormConfig) are false.
+/// `feed_forward_bias` and the bias of [`NormConfig`](crate::layer::NormConfig) are false.
 ///
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than

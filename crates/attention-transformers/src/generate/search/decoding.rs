@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 /// The outputs of one batch in the making, each row one of them: what a search asks of a model. It begins with a row
-/// for each example. [`TextDecoding`](super::TextDecoding) makes it of a [`CausalModel`](crate::CausalModel).
+/// for each example. [`TextDecoding`](super::TextDecoding) makes it of a [`CausalModel`](crate::generate::CausalModel).
 pub trait Decoding {
     /// The tokens that may come next, in the order of [`NextTokens::log_probabilities`]; known after the first step at
     /// the latest. Of equals a search chooses the first.
