@@ -38,7 +38,8 @@
 //! it is no limit of angles. Two kinds change the angles of all tokens once a text grows beyond a length, and keys in a
 //! cache would then be wrong. So texts of `dynamic` have at most `max_position_embeddings` tokens, and texts of
 //! `longrope` at most `original_max_position_embeddings`. A longer text panics by the name of the kind; generation ends
-//! at this length, by [`FinishReason::PositionLimit`](crate::generate::FinishReason::PositionLimit), and keeps the tokens so far.
+//! at this length, by [`FinishReason::PositionLimit`](crate::generate::FinishReason::PositionLimit), and keeps the tokens
+//! so far.
 //!
 //! # Errors
 //!
