@@ -261,7 +261,10 @@ impl log::Log for Lines {
 
     fn log(&self, record: &log::Record) {
         if self.enabled(record.metadata()) {
-            self.0.lock().unwrap().push(record.args().to_string());
+            self.0
+                .lock()
+                .expect("no test panics with it")
+                .push(record.args().to_string());
         }
     }
 
@@ -273,14 +276,14 @@ impl log::Log for Lines {
 fn the_log_says_that_a_call_is_composed() {
     static LINES: Lines = Lines(Mutex::new(Vec::new()));
     let _switches = SWITCHES.lock();
-    log::set_logger(&LINES).unwrap();
+    log::set_logger(&LINES).expect("there is no other");
     log::set_max_level(log::LevelFilter::Debug);
     let rows = |rows| Tensor::<3>::ones([3, rows, 5], &Device::flex());
     let attention = DotProductAttentionConfig::new().init();
     attention.forward(rows(70), rows(9), rows(9), Mask::none());
     attention.forward_with_weights(rows(70), rows(9), rows(9), Mask::none());
     log::set_max_level(log::LevelFilter::Off);
-    let lines = LINES.0.lock().unwrap();
+    let lines = LINES.0.lock().expect("no test panics with it");
     let says = |line: &str| lines.iter().any(|said| said == line);
     assert!(
         says("dot_product_attention of [3, 1, 70, 5] F32 on Cpu: by its kernel"),
