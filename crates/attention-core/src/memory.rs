@@ -82,7 +82,7 @@ impl Memory {
         );
     }
 
-    /// What `[heads, num_queries]` of queries attend to; see [`KeysAndValues::for_queries`].
+    /// Keys and values with the mask of `[heads, num_queries]` of queries; see [`KeysAndValues::for_queries`].
     ///
     /// # Panics
     /// If a mask does not fit, or the memory was prepared for another type than `T`.

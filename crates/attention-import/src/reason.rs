@@ -35,7 +35,7 @@ pub enum Reason {
         expected: String,
         /// The shape in the file.
         got: Vec<usize>,
-        /// What it may be instead, or nothing.
+        /// A guess at the file, or nothing.
         hint: String,
     },
     /// A tensor holds no floats.
@@ -54,9 +54,9 @@ pub enum Reason {
     Field {
         /// Its name, after the fields that hold it.
         field: String,
-        /// What was expected.
+        /// The values that were expected, in words.
         expected: String,
-        /// What came.
+        /// The value that came.
         got: String,
     },
     /// A sentence that says what was expected and what came, of all other kinds: a malformed file, a file of another

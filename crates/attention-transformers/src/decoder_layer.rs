@@ -109,8 +109,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         })
     }
 
-    /// The last rows of texts after the layer. `cache` has the keys and values so far, and takes up those from the
-    /// `new` rows; as [`TransformerEncoderLayer::forward_cached`](crate::layer::TransformerEncoderLayer::forward_cached).
+    /// The last rows of texts after the layer. `cache` has the keys and values so far and takes up the `new` ones; as
+    /// [`TransformerEncoderLayer::forward_cached`](crate::layer::TransformerEncoderLayer::forward_cached).
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`

@@ -127,7 +127,7 @@ impl FromStr for Normalizer {
     }
 }
 
-/// What came where the name of a [`Normalizer`] was expected.
+/// A text where the name of a [`Normalizer`] was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownNormalizer(pub String);
 

@@ -32,8 +32,8 @@ impl AlibiConfig {
     }
 }
 
-/// `bias(i, j) = -slope_h (position_i - j)`, made by [`AlibiConfig`]: the farther back a key, the lower its score, at another rate in each head.
-/// Nothing is learned, and nothing limits the length.
+/// `bias(i, j) = -slope_h (position_i - j)`, made by [`AlibiConfig`]: the farther back a key, the lower its score, at
+/// another rate in each head. Nothing is learned, and nothing limits the length.
 ///
 /// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to
 /// the next lower power of two have its slopes, and the rest every other slope of the next higher one.

@@ -12,7 +12,7 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
     /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. By default
     /// the bias of their distances.
     ///
-    /// [`Biased`](crate::score::Biased) asks for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
+    /// [`Biased`](crate::score::Biased) asks for `f32` or `f64`: half precision gives neighbouring positions one bias.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`

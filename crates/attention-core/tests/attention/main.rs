@@ -4,6 +4,7 @@
 mod additive_options;
 mod broadcast;
 mod cache;
+mod check_term;
 mod conformance;
 mod custom_score;
 mod decoding;
