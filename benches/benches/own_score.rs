@@ -89,7 +89,7 @@ impl SoftCap {
     /// `tanh(score / cap)`
     #[inline(always)]
     fn tanh<S: Simd<f32>>(simd: S, scores: S::V) -> S::V {
-        let [one, two] = [1.0, 2.0].map(|x| simd.splat(x));
+        let [one, two] = [simd.splat(1.0), simd.splat(2.0)];
         let double = simd.mul(scores, simd.splat(2.0 / CAP));
         let power = simd.exp(simd.min(simd.splat(40.0), double));
         simd.neg_mul_add(two, simd.reciprocal(simd.add(power, one)), one)

@@ -1,5 +1,7 @@
 //! One row against gathered rows: what decoding does with keys and values, without packing them.
 
+use std::ops::Range;
+
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
@@ -60,13 +62,42 @@ pub(crate) struct Gathered<'a, E> {
     pub indices: &'a [usize],
 }
 
+/// What a vector of units of two rows adds to their score.
+pub(crate) trait RowTerm<E: Real>: Copy {
+    /// Adds the terms of `units`, which are fewer than the lanes only at a row's end.
+    fn add_to<S: Simd<E>>(self, simd: S, units: Range<usize>, rows: [S::V; 2], sum: S::V) -> S::V;
+}
+
+/// The term of a dot product.
+#[derive(Clone, Copy)]
+struct Product;
+
+impl<E: Real> RowTerm<E> for Product {
+    #[inline(always)]
+    fn add_to<S: Simd<E>>(
+        self,
+        simd: S,
+        _units: Range<usize>,
+        [a, b]: [S::V; 2],
+        sum: S::V,
+    ) -> S::V {
+        simd.mul_add(a, b, sum)
+    }
+}
+
 impl<E: Real> Gathered<'_, E> {
     /// `out[n] = row . rows[indices[n]]`
     #[inline(always)]
     pub(crate) fn dots<S: Simd<E>>(self, simd: S, row: &[E], out: &mut [E]) {
+        self.sums(simd, Product, row, out);
+    }
+
+    /// `out[n]` is the sum of the terms of `row` and `rows[indices[n]]`.
+    #[inline(always)]
+    pub(crate) fn sums<S: Simd<E>>(self, simd: S, term: impl RowTerm<E>, row: &[E], out: &mut [E]) {
         match self.rows.head(self.at) {
-            Head::Whole(rows) => dots(simd, row, self.indices, rows, out),
-            Head::Half(rows) => dots(simd, row, self.indices, rows, out),
+            Head::Whole(rows) => sums(simd, term, row, self.indices, rows, out),
+            Head::Half(rows) => sums(simd, term, row, self.indices, rows, out),
         }
     }
 
@@ -81,8 +112,9 @@ impl<E: Real> Gathered<'_, E> {
 }
 
 #[inline(always)]
-fn dots<E: Real, S: Simd<E>>(
+fn sums<E: Real, S: Simd<E>>(
     simd: S,
+    term: impl RowTerm<E>,
     row: &[E],
     indices: &[usize],
     rows: impl Fetch<E>,
@@ -104,13 +136,15 @@ fn dots<E: Real, S: Simd<E>>(
         for x in (0..whole).step_by(S::LANES) {
             let a = simd.load(&row[x..]);
             for r in 0..GATHER_ROWS {
-                sums[r] = simd.mul_add(a, simd.load(&others[r][x..]), sums[r]);
+                let rows = [a, simd.load(&others[r][x..])];
+                sums[r] = term.add_to(simd, x..x + S::LANES, rows, sums[r]);
             }
         }
         if whole < row.len() {
             let a = simd.load_partial(&row[whole..]);
             for r in 0..GATHER_ROWS {
-                sums[r] = simd.mul_add(a, simd.load_partial(&others[r][whole..]), sums[r]);
+                let rows = [a, simd.load_partial(&others[r][whole..])];
+                sums[r] = term.add_to(simd, whole..row.len(), rows, sums[r]);
             }
         }
         for r in 0..count {

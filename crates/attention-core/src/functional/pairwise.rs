@@ -38,8 +38,7 @@ pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 ///     #[inline(always)]
 ///     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
 ///         let is_negative = simd.less(simd.add(query, key), simd.zero());
-///         let [one, minus_one] = [E::ONE, -E::ONE].map(|x| simd.splat(x));
-///         [simd.select(is_negative, minus_one, one); 2]
+///         [simd.select(is_negative, simd.splat(-E::ONE), simd.splat(E::ONE)); 2]
 ///     }
 /// }
 ///

@@ -27,7 +27,8 @@ use cpu_kernels::simd::Simd;
 
 /// One unit's term of a pairwise score, `f(q, k)`, for a vector of queries and one of keys.
 ///
-/// Both methods are `#[inline(always)]`, call nothing that is not, and may be given any number, infinities and NaN
+/// Both methods are `#[inline(always)]` and call nothing that is not, nor a closure: as in `[a, b].map(..)`, it may stay
+/// a call, which takes vectors through memory, several times as slow. They may be given any number, infinities and NaN
 /// included: what they make of these reaches only the pair that has them. They depend on their arguments alone.
 ///
 /// # Operations

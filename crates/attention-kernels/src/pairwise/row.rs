@@ -1,5 +1,7 @@
 //! The scores and gradients of one query with rows of keys. The units are the lanes.
 
+use std::ops::Range;
+
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
@@ -7,7 +9,7 @@ use super::PairwiseTerm;
 use super::score::PairwiseScore;
 use crate::Rows;
 use crate::decode::{RowGradients, RowScore};
-use crate::gather::Gathered;
+use crate::gather::{Gathered, RowTerm};
 
 impl<E: Real, T: PairwiseTerm> RowScore<E> for PairwiseScore<'_, E, T> {
     fn rows(&self) -> [Rows<'_, E>; 2] {
@@ -16,25 +18,7 @@ impl<E: Real, T: PairwiseTerm> RowScore<E> for PairwiseScore<'_, E, T> {
 
     #[inline(always)]
     fn row_scores<S: Simd<E>>(&self, simd: S, query: &[E], keys: Gathered<E>, scores: &mut [E]) {
-        let (size, mut wide) = (query.len(), Vec::new());
-        for (&index, score) in keys.indices.iter().zip(scores) {
-            let key = keys.rows.row(keys.at, index).read(&mut wide);
-            let mut sum = simd.zero();
-            for first in (0..size).step_by(S::LANES) {
-                let units = first..size.min(first + S::LANES);
-                let [weight, query, key] = [&self.weight, query, key]
-                    .map(|row: &[E]| simd.load_partial(&row[units.clone()]));
-                let mut value = self.term.value(simd, query, key);
-                if units.len() < S::LANES {
-                    // Beyond the last unit a term of zeros may be anything.
-                    let count = simd.splat(E::from_f64(units.len() as f64));
-                    let is_unit = simd.less(simd.count_from(E::ZERO), count);
-                    value = simd.select(is_unit, value, simd.zero());
-                }
-                sum = simd.mul_add(weight, value, sum);
-            }
-            *score = simd.sum(sum);
-        }
+        keys.sums(simd, self, query, scores);
     }
 
     #[inline(always)]
@@ -50,32 +34,59 @@ impl<E: Real, T: PairwiseTerm> RowScore<E> for PairwiseScore<'_, E, T> {
             return;
         }
         let (size, mut wide) = (query.len(), Vec::new());
-        for (&index, &gradient) in keys.indices.iter().zip(gradients) {
-            if gradient == E::ZERO {
-                continue;
-            }
-            let key = keys.rows.row(keys.at, index).read(&mut wide);
-            let gradient = simd.splat(gradient);
-            for first in (0..size).step_by(S::LANES) {
-                let units = first..size.min(first + S::LANES);
-                let [weight, query, key] = [&self.weight, query, key]
-                    .map(|row: &[E]| simd.load_partial(&row[units.clone()]));
-                let add = |factor, of_unit, to: &mut [E]| {
-                    simd.store_partial(simd.mul_add(factor, of_unit, simd.load_partial(to)), to);
-                };
+        for first in (0..size).step_by(S::LANES) {
+            let units = first..size.min(first + S::LANES);
+            let weight = simd.load_partial(&self.weight[units.clone()]);
+            let query = simd.load_partial(&query[units.clone()]);
+            let [mut query_sum, mut weight_sum] = [simd.zero(); 2];
+            for (&index, &gradient) in keys.indices.iter().zip(gradients) {
+                if gradient == E::ZERO {
+                    continue;
+                }
+                let key = keys.rows.row(keys.at, index).part(units.clone());
+                let key = simd.load_partial(key.read(&mut wide));
+                let gradient = simd.splat(gradient);
                 let weighted = simd.mul(gradient, weight);
                 let [by_query, by_key] = self.term.derivatives(simd, query, key);
-                if let Some(to) = &mut to.query {
-                    add(weighted, by_query, &mut to[units.clone()]);
-                }
+                query_sum = simd.mul_add(weighted, by_query, query_sum);
                 if let Some(to) = &mut to.keys {
-                    add(weighted, by_key, &mut to[index * size..][units.clone()]);
+                    let to = &mut to[index * size..][units.clone()];
+                    simd.store_partial(simd.mul_add(weighted, by_key, simd.load_partial(to)), to);
                 }
                 if !to.shared.is_empty() {
                     let value = self.term.value(simd, query, key);
-                    add(gradient, value, &mut to.shared[units]);
+                    weight_sum = simd.mul_add(gradient, value, weight_sum);
                 }
             }
+            let add = |sum, to: &mut [E]| {
+                simd.store_partial(simd.add(sum, simd.load_partial(to)), to);
+            };
+            if let Some(to) = &mut to.query {
+                add(query_sum, &mut to[units.clone()]);
+            }
+            if !to.shared.is_empty() {
+                add(weight_sum, &mut to.shared[units]);
+            }
         }
+    }
+}
+
+impl<E: Real, T: PairwiseTerm> RowTerm<E> for &PairwiseScore<'_, E, T> {
+    #[inline(always)]
+    fn add_to<S: Simd<E>>(
+        self,
+        simd: S,
+        units: Range<usize>,
+        [query, key]: [S::V; 2],
+        sum: S::V,
+    ) -> S::V {
+        let mut value = self.term.value(simd, query, key);
+        if units.len() < S::LANES {
+            // Beyond the last unit a term of zeros may be anything.
+            let count = simd.splat(E::from_f64(units.len() as f64));
+            let is_unit = simd.less(simd.count_from(E::ZERO), count);
+            value = simd.select(is_unit, value, simd.zero());
+        }
+        simd.mul_add(simd.load_partial(&self.weight[units]), value, sum)
     }
 }

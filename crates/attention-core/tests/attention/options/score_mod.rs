@@ -38,7 +38,7 @@ struct VectorCap(f32);
 impl VectorCap {
     #[inline(always)]
     fn tanh<S: Simd<f32>>(&self, simd: S, scores: S::V) -> S::V {
-        let [one, two, most] = [1.0, 2.0, 40.0].map(|x| simd.splat(x));
+        let [one, two, most] = [simd.splat(1.0), simd.splat(2.0), simd.splat(40.0)];
         let double = simd.mul(scores, simd.splat(2.0 / self.0));
         let power = simd.exp(simd.min(most, double));
         simd.neg_mul_add(two, simd.reciprocal(simd.add(power, one)), one)
