@@ -1,6 +1,10 @@
 //! The types that operations compute in.
 
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Tensor};
+
+use super::tracked::TrackedInputs;
 
 /// The type in which half precision is computed, f32; other types are themselves.
 pub fn wide(dtype: DType) -> DType {
@@ -24,6 +28,25 @@ pub fn in_wide<const D: usize, const E: usize>(
 ) -> Tensor<E> {
     let dtype = tensor.dtype();
     compute(widened(tensor)).cast(dtype)
+}
+
+/// The result of a definition whose inputs are f32 where they are half precision, rounded to the type of the first.
+pub fn define_in_wide<B: Backend, I: TrackedInputs<B, N>, const N: usize>(
+    inputs: I,
+    define: impl FnOnce(I::On<B>) -> FloatTensor<B>,
+) -> FloatTensor<B> {
+    let cast = |tensor: FloatTensor<B>, to: DType| match tensor.dtype() == to {
+        true => tensor,
+        false => B::float_cast(tensor, to.into()),
+    };
+    let dtype = inputs.first().dtype();
+    let inputs = inputs.map::<B>(&mut |tensor: Option<FloatTensor<B>>, _| {
+        tensor.map(|tensor| {
+            let dtype = wide(tensor.dtype());
+            cast(tensor, dtype)
+        })
+    });
+    cast(define(inputs), dtype)
 }
 
 /// A parameter that many calls read, [`widened`] where it may get gradients: they are added in f32, and rounded once.

@@ -2,6 +2,7 @@
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::wide::define_in_wide;
 
 use super::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionBackend;
@@ -9,10 +10,14 @@ use crate::ops::key_heads::repeated;
 use crate::ops::largest_tensor::assert_fits;
 use crate::ops::masked::Masked;
 
-/// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`.
+/// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`; of half precision in f32.
 pub(in crate::ops) fn forward<B: AttentionBackend>(
     inputs: AdditiveScoreInputs<B>,
 ) -> FloatTensor<B> {
+    define_in_wide(inputs, scores)
+}
+
+fn scores<B: AttentionBackend>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
     let AdditiveScoreInputs {
         queries,
         keys,

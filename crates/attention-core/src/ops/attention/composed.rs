@@ -1,6 +1,7 @@
 //! The definition.
 
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::wide::define_in_wide;
 
 use super::AttentionInputs;
 use crate::ops::additive_score::AdditiveScoreInputs;
@@ -11,8 +12,12 @@ use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
-/// Score, softmax, dropout, weighted sum.
+/// Score, softmax, dropout, weighted sum; of half precision in f32.
 pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
+    define_in_wide(inputs, context)
+}
+
+fn context<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
     assert_fits::<B>(inputs.operation().name(), &inputs.queries, &inputs.keys, 1);
     let AttentionInputs {
         queries,

@@ -3,13 +3,18 @@
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::ops::ConvOptions;
+use burn_fused_layers::harness::wide::define_in_wide;
 
 use super::LocationScoreInputs;
 use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
 
-/// The score of `keys + filters * alignments`.
+/// The score of `keys + filters * alignments`; of half precision in f32.
 pub(in crate::ops) fn forward<B: AttentionOps>(inputs: LocationScoreInputs<B>) -> FloatTensor<B> {
+    define_in_wide(inputs, scores)
+}
+
+fn scores<B: AttentionOps>(inputs: LocationScoreInputs<B>) -> FloatTensor<B> {
     let LocationScoreInputs {
         queries,
         keys,

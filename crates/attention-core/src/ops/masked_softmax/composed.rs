@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, FloatDType};
+use burn_fused_layers::harness::wide::define_in_wide;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::masked::{Masked, bool_dtype, lowest};
@@ -17,12 +17,14 @@ pub(in crate::ops) fn with_sinks<B: Backend>(
     inputs: MaskedSoftmaxInputs<B>,
     sinks: Option<FloatTensor<B>>,
 ) -> FloatTensor<B> {
-    let MaskedSoftmaxInputs { mut scores, mask } = inputs;
-    let dtype = scores.dtype();
-    let is_half = matches!(dtype, DType::F16 | DType::BF16);
-    if is_half {
-        scores = B::float_cast(scores, FloatDType::F32);
-    }
+    define_in_wide(inputs, |inputs| weights(inputs, sinks))
+}
+
+fn weights<B: Backend>(
+    inputs: MaskedSoftmaxInputs<B>,
+    sinks: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
+    let MaskedSoftmaxInputs { scores, mask } = inputs;
     let [_, _, _, num_keys] = scores.shape().dims();
     let masked = Masked::<B>::new(mask, num_keys, &scores);
     // The most negative finite number stands for a masked score: it is finite, so the maximum of a row without any key
@@ -54,10 +56,5 @@ pub(in crate::ops) fn with_sinks<B: Backend>(
     let empty = B::float_equal_elem(sum.clone(), 0.0.into(), bool_dtype::<B>(&sum));
     let sum = B::float_mask_fill(sum, empty, 1.0.into());
     // Filled once more: a NaN in the gradient of a masked weight must not enter the row's sum.
-    let weights = masked.fill(B::float_div(exp, sum), 0.0);
-    if is_half {
-        B::float_cast(weights, dtype.into())
-    } else {
-        weights
-    }
+    masked.fill(B::float_div(exp, sum), 0.0)
 }
