@@ -19,7 +19,7 @@ use crate::stream::{
     Attention, AttentionGradients, AttentionOutputs, FiniteRows, LogSumExp, PackedRows, Panels,
     Phase, Sizes, TileScore, Wanted, padded,
 };
-use crate::tiles::{KEY_STRIDE, ROW_DECODE_QUERIES};
+use crate::tiles::KEY_STRIDE;
 use crate::{HeadIndex, Rows};
 
 /// `scale * (q . k)`
@@ -93,7 +93,6 @@ impl<E: Real> SplitScale<E> {
 
 impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     const OPERATION: &'static str = "dot product attention";
-    const DECODE_QUERIES: usize = ROW_DECODE_QUERIES;
 
     type Keys = Keys<E>;
     type Queries = Queries<E>;

@@ -16,7 +16,7 @@ use crate::heads::Heads;
 use crate::stream::{
     Attention, AttentionGradients, AttentionOutputs, LogSumExp, Phase, Sizes, TileScore, Wanted,
 };
-use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
+use crate::tiles::{KEY_LANES, KEY_STRIDE};
 use crate::{AttentionInputs, HeadIndex, Score};
 
 /// The score, and what is made of its weights and keys once.
@@ -96,7 +96,6 @@ pub(crate) struct Queries<'a, E> {
 
 impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     const OPERATION: &'static str = "additive attention";
-    const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
 
     type Keys = Keys<'a, E>;
     type Queries = Queries<'a, E>;

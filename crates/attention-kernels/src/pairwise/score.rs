@@ -15,7 +15,6 @@ use crate::stream::{
     Attention, AttentionGradients, AttentionOutputs, LogSumExp, PackedRows, Panels, Phase, Sizes,
     TileScore, Wanted,
 };
-use crate::tiles::ROW_DECODE_QUERIES;
 use crate::{AttentionInputs, HeadIndex, Rows, Score, decode};
 
 /// `sum_u w[u] f(q[u], k[u])`
@@ -82,7 +81,6 @@ pub(super) struct Queries<E> {
 
 impl<E: Real, T: PairwiseTerm> TileScore<E> for PairwiseScore<'_, E, T> {
     const OPERATION: &'static str = "pairwise attention";
-    const DECODE_QUERIES: usize = ROW_DECODE_QUERIES;
 
     type Keys = Keys<E>;
     type Queries = Queries<E>;

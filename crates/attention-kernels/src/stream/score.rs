@@ -86,9 +86,6 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// The name of the attention with this score in messages.
     const OPERATION: &'static str;
 
-    /// The most queries of decoding.
-    const DECODE_QUERIES: usize;
-
     /// Packed keys and, backward, the sums of their gradients and of the shared one.
     type Keys: Default + Send + Sync;
     /// A block of packed queries and, backward, the sums of their gradients.

@@ -65,9 +65,8 @@ pub(crate) fn forward_saving<E: Real>(
     check_len(operation, "weights", pairs, weights.len());
     assert!(
         attention.is_decode,
-        "{operation}: saved weights expected 1 to {} queries, no size of 0 and no modifiers, \
-         got scores {pairs:?}, values {:?} and {}",
-        AdditiveScore::<E>::DECODE_QUERIES,
+        "{operation}: saved weights expected few queries, no size of 0 and no modifiers, got scores {pairs:?}, values \
+         {:?} and {}",
         attention.values.shape(),
         attention.modifiers.presence()
     );
