@@ -1,4 +1,4 @@
-//! The definition.
+//! The composed definition.
 
 use burn::backend::tensor::FloatTensor;
 
@@ -11,7 +11,7 @@ use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
-/// Score, softmax, dropout, weighted sum.
+/// Score, softmax, dropout and weighted sum.
 pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
     assert_fits::<B>(inputs.operation().name(), &inputs.queries, &inputs.keys, 1);
     let AttentionInputs {
