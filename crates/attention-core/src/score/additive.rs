@@ -58,8 +58,7 @@ impl AdditiveScoreConfig {
 /// [`ConcatScore`](crate::score::ConcatScore) has the parameters of that form.
 ///
 /// With a bias the hidden units are `tanh(W_q q + W_k k + b)`. [`normalize`](AdditiveScoreConfig::normalize) makes
-/// their weights `g w_v / |w_v|`: length and direction are learned apart (Salimans & Kingma 2016, "Weight
-/// Normalization").
+/// their weights `g w_v / |w_v|`, learning length and direction apart (Salimans & Kingma 2016, "Weight Normalization").
 ///
 /// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2. With
 /// `normalize` it is `BahdanauAttention(normalize=True)` of TensorFlow Addons.

@@ -68,8 +68,7 @@ operations! {
             saves [ActivateLinearInputs<B>; 4], definition activate_linear::composed::forward;
             cpu [activate_linear::cpu]
 
-        /// `(input - mean) / sqrt(variance + epsilon) * gain + bias` for each row, or its root-mean-square
-        /// normalization.
+        /// `(input - mean) / sqrt(variance + epsilon) * gain + bias` for each row, or by its root mean square.
         fn normalize(NormalizeInputs) -> FloatTensor
             saves [normalize::Normalized<B>; 3], node normalize::composed::kernel;
             cpu [normalize::cpu]

@@ -9,8 +9,7 @@ use crate::harness::wide::widened;
 
 /// A [`RecurrentLayer`] that is run step by step, if a step's input depends on the previous step, as in a decoder.
 ///
-/// On the CPU, in `f32` and `f64`, the weight is packed once for all steps, and its gradient is one product over all
-/// steps.
+/// On the CPU, in `f32` and `f64`, the weight is packed once for all steps, and its gradient is a single product.
 ///
 /// ```
 /// use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState};
@@ -44,8 +43,7 @@ impl RecurrentCell {
         }
     }
 
-    /// The state after a step, from the input projection of the [`gates`](RecurrentLayer::gates) and the previous
-    /// state.
+    /// The state after a step, from the input projection of the [`gates`](RecurrentLayer::gates) and the state before.
     ///
     /// # Shapes
     /// - gates `[batch, gates * hidden_size]`

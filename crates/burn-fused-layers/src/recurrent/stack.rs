@@ -40,8 +40,7 @@ pub struct RecurrentConfig {
     /// The probability to drop, while training, an output of a layer that feeds another layer.
     #[config(default = 0.0)]
     pub dropout: f64,
-    /// Whether the reset gate of a GRU multiplies after the product, as in PyTorch, or before it; see
-    /// [`CellKind::Gru`].
+    /// Whether the reset gate of a GRU multiplies after the product, as in PyTorch, or before; see [`CellKind::Gru`].
     #[config(default = true)]
     pub reset_after: bool,
     /// Whether an LSTM has peepholes; see [`CellKind::Lstm`].

@@ -1,9 +1,8 @@
 //! Recurrent layers over whole sequences, and the states that they leave.
 //!
-//! Each state is read separately, for all steps or for the last. In Burn, the gradient of a view is a tensor of the
-//! whole, padded with zeros, and adding it reads all of it, for each reader. Here a reader deposits the gradient of
-//! what it read, and the layer's backward pass takes the deposits; see
-//! [`deferred_gradients`](crate::harness::deferred_gradients).
+//! Each state is read separately, for all steps or for the last. In Burn, each reader's gradient of a view is a tensor
+//! of the whole, padded with zeros, which is then added in full. Here a reader deposits the gradient of what it read,
+//! and the layer's backward pass takes the deposits; see [`deferred_gradients`](crate::harness::deferred_gradients).
 
 use std::sync::Arc;
 

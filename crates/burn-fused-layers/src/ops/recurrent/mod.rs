@@ -150,7 +150,6 @@ pub(crate) struct Recurred<B: Backend> {
     pub(super) inputs: RecurrentInputs<B>,
     /// `[states, batch, steps, hidden_size]`
     pub(super) states: FloatTensor<B>,
-    /// For a GRU the hidden projection of n, `[batch, steps, hidden_size]`; in the definition preceded by the values of
-    /// the gates.
+    /// For a GRU the hidden projection of n, `[batch, steps, hidden_size]`; in the definition after the gates' values.
     pub(super) saved: FloatTensor<B>,
 }

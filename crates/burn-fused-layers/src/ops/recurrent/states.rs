@@ -119,8 +119,7 @@ pub(crate) struct StateGradients<B: Backend> {
 }
 
 impl<B: Backend> StateGradients<B> {
-    /// The gradients, from the one registered for the states (a marker unless somebody read them all) and from the
-    /// readers' deposits.
+    /// The gradients, from that registered for the states (a marker, unless all are read) and the readers' deposits.
     pub(crate) fn new(
         inputs: &RecurrentInputs<B>,
         states: &FloatTensor<B>,
