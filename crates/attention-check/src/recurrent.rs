@@ -20,7 +20,7 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     Case::ALL.into_iter().flat_map(check).collect()
 }
 
-/// The steps of the examples, and the content of the others.
+/// The steps of each example, and what the gates after its last step hold.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,

@@ -11,7 +11,7 @@ use super::score_mod;
 use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
 
-/// The part of the options that changes scores: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
+/// Options that change scores: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 impl AttentionOptions {
     /// Adds a bias to the present one.
     pub(crate) fn add_bias(&mut self, bias: Tensor<4>) {

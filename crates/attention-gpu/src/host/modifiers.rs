@@ -164,7 +164,7 @@ impl Modifiers {
         }
     }
 
-    /// Turns the gradients by capped scores into those by the scores before the cap; [`MASKED`] stays.
+    /// Turns gradients by capped scores into gradients by the scores before the cap; [`MASKED`] stays.
     pub(crate) fn uncap_gradients(
         &self,
         gradients: &mut Array<f32>,

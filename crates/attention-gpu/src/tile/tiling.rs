@@ -4,7 +4,7 @@
 /// Vulkan silently ends them after 65,535 iterations of one unit.
 pub(crate) const UNROLLED: usize = 8;
 
-/// The number for a loop over `count` of them, which is a multiple of it.
+/// [`UNROLLED`], or `count` if that is less; `count` must be a multiple of the result.
 pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }

@@ -46,8 +46,8 @@ pub(super) struct Extension {
 }
 
 /// Orders from the best to the worst. The sums of different tokens of one parent may round to the same number; then the
-/// tokens decide, so that a beam of one chooses like greedy search. Of equal ones, the first hypothesis and then the
-/// first column comes first.
+/// tokens decide, so that a beam of one chooses like greedy search. Of equal extensions, the one with the smaller
+/// hypothesis and then the smaller column comes first.
 impl Ord for Extension {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_sum = other.log_probability.total_cmp(&self.log_probability);
