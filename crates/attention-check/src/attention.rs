@@ -116,7 +116,7 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
 }
 
 /// Dot-product attention of queries, keys, values and an optional bias, computed by `on_device`; if `changed`, its
-/// scores are modified by `tanh(score)` and a number per key, like that of a bias.
+/// scores are modified by `tanh(score)` and a number per key, as a bias has.
 pub(crate) fn dot_product_attention_by<const N: usize>(
     case: Case,
     inputs: [Input; N],

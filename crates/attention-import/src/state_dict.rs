@@ -77,7 +77,7 @@ impl StateDict {
         })
     }
 
-    /// The tensors under the names that `rename` makes from theirs; two may not get the same.
+    /// The tensors, renamed by `rename`; no two may get the same name.
     pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, Reason> {
         let checkpoint = self.checkpoint.renamed(rename)?;
         Ok(Self { checkpoint, ..self })

@@ -149,7 +149,7 @@ mod tests {
             .collect()
     }
 
-    /// The pair of a feature, whether it is the first of it, and the other one.
+    /// The pair of a feature, whether the feature is its first, and the other feature.
     fn pair_of(layout: PairLayout, feature: usize, pairs: usize) -> (usize, bool, usize) {
         match layout {
             PairLayout::Interleaved => (feature / 2, feature.is_multiple_of(2), feature ^ 1),

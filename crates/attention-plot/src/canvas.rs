@@ -135,7 +135,7 @@ impl Cells {
     }
 }
 
-/// The shapes of which figures are made.
+/// The shapes that figures consist of.
 pub(crate) trait Canvas {
     fn fill(&mut self, area: Area, color: Rgb);
 

@@ -23,7 +23,7 @@ impl Scale {
     /// At most `most` (two or more) round numbers on the axis, with labels as precise as
     /// [`end_labels`](Self::end_labels).
     ///
-    /// An end whose label is that of a round number counts as this number: a smallest weight of 0.00001 as 0.
+    /// An end whose label shows a round number counts as this number: a smallest weight of 0.00001 as 0.
     pub(crate) fn ticks_like_ends(&self, most: usize) -> Vec<Tick> {
         let finest = self.finest();
         let slack = 10_f64.powi(finest) / 2.0;

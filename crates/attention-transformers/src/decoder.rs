@@ -237,7 +237,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
     }
 
     /// The last rows of texts after all layers: the rows that [`forward`](Self::forward) computes for them given the
-    /// whole texts. `cache` has the keys and values so far; those of the `new` rows are appended.
+    /// whole texts. `cache` has the keys and values so far; the call appends those of the `new` rows.
     ///
     /// For generation, without autodiff.
     ///

@@ -234,7 +234,7 @@ struct Backward<'a, E> {
     inputs: NormalizationInputs<'a, E>,
     statistics: &'a [E],
     gradient: &'a [E],
-    /// The gradients of rows are written; those of parameters are added to.
+    /// The gradients of rows are written; the gradients of parameters are added to.
     gradients: NormalizationGradients<'a, E>,
 }
 
@@ -329,7 +329,7 @@ impl<E: Real> NormalizationInputs<'_, E> {
 /// accurate.
 const CHAINS: usize = 4;
 
-/// The sum of the elements minus `center`, and the sum of the squares of these.
+/// The sum of the elements minus `center`, and the sum of the squares of these differences.
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>>(simd: S, row: &[E], center: E) -> [f64; 2] {
     let shift = simd.splat(center);

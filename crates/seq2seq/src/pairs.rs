@@ -1,4 +1,4 @@
-//! Files of pairs, other than that of the training.
+//! Files of pairs other than the training's.
 
 use std::path::Path;
 

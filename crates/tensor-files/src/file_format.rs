@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The format of a file: that of a framework, or one that many programs write.
+/// The format of a file: a framework's own, or one that many programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileFormat {

@@ -34,7 +34,7 @@ const ORBAX: Format = ("a checkpoint of Orbax",
 pub(crate) const PICKLE: Format = ("a pickle without tensors", Do("save the state dict by `torch.save`"));
 pub(crate) const ARCHIVE: Format = ("a zip archive without an entry `data.pkl` or `.npy`", Do("unpack it"));
 
-/// Formats by their bytes, and the place of these in a file.
+/// Formats by characteristic bytes, and the offset of these in a file.
 const FORMATS: [(usize, &[u8], Format); 16] = [
     (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes it", Feature)),
     (0, b"GGUF", ("GGUF", Arrays("{t.name: gguf.dequantize(t.data, t.tensor_type) for t in \

@@ -62,7 +62,7 @@ impl StoredTensor {
         self.layout.shape()
     }
 
-    /// The `len` indices from `start` on the first axis. Only these will be read.
+    /// The `len` indices from `start` on the first axis. Only their elements will be read.
     ///
     /// # Panics
     /// If the first axis has fewer indices, or the tensor has no axis.

@@ -62,8 +62,8 @@ impl KeyValueCache {
 
     /// An empty cache with space for `capacity` tokens of each example. A call that would exceed it panics.
     ///
-    /// With a [window](Self::with_window), `window - 1` tokens and those of a call must fit; the more space is left,
-    /// the less often keys are moved to its start.
+    /// With a [window](Self::with_window), `window - 1` tokens and the tokens of a call must fit; the more space is
+    /// left, the less often keys are moved to the start.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             capacity: Some(capacity),

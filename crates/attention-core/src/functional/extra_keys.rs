@@ -44,7 +44,7 @@ pub(crate) fn with_extra_keys(
     (rows, sizes.with_keys(num_keys + number), options)
 }
 
-/// The biases of the extra keys and of the others, concatenated, `numbers` of each: 0 if absent; `None` without both.
+/// The biases of the extra keys, then of the other keys, `numbers` of each: 0 if one is absent; `None` if both are.
 fn side_by_side(
     of_extra: Option<Tensor<4>>,
     own: Option<Tensor<4>>,

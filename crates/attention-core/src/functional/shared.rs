@@ -11,8 +11,8 @@ use burn_fused_layers::read_shared;
 /// A tensor with many readers, and where their gradients go.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTensor {
-    /// The tensor in the graph: as it is read, or a leaf as it was given, with three or four axes and padding not
-    /// cleared.
+    /// The tensor in the graph: the one that is read, or the leaf that was given, with three or four axes and padding
+    /// not cleared.
     source: FloatTensor<Dispatch>,
     slot: GradientSlot,
 }

@@ -24,7 +24,7 @@ impl Mask {
     ///
     /// With [`causal`](Self::causal) each query attends to the keys of its own segment up to itself, if a row has as
     /// many queries as keys: causal masks and windows count positions in whole rows. Keys that only the combination
-    /// masks, or whose segment has no query, are known as late as those of a [`window`](Self::window).
+    /// masks, or whose segment has no query, are known as late as the masked keys of a [`window`](Self::window).
     ///
     /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func`, whose `cu_seqlens` are the cumulative sums of
     /// `lens`; for `causal=True`, use [`segments_causal`](Self::segments_causal).

@@ -184,8 +184,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.prepared(rows, mask, known)
     }
 
-    /// The context of the last queries of texts. `cache` holds the keys and values so far; those of this call are
-    /// appended: each example may add a different number. Tensors of the options are per head. See [`KeyValueCache`].
+    /// The context of the last queries of texts. `cache` holds the keys and values so far; this call appends its own:
+    /// each example may add a different number. Tensors of the options are per head. See [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`

@@ -181,7 +181,7 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
 
     /// # Panics
     /// Also if context, output and query together do not have the size that the transition agent reads, or the output
-    /// is of another batch.
+    /// has another batch.
     fn step_with_weights(
         &self,
         query: Tensor<3>,

@@ -1,4 +1,4 @@
-//! The weights that a first step uses as those of earlier steps.
+//! The weights that a first step uses as the weights of earlier steps.
 
 use burn::config::Config;
 use burn::tensor::Tensor;

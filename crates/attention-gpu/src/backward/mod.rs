@@ -23,7 +23,7 @@ use crate::tile::math::{corrected, error_of_sum};
 use crate::tile::tiling::Tiling;
 
 /// The gradients requested from a backward pass. The pass over queries computes the gradients of queries and of an
-/// additive score's weight, the pass over keys those of keys, values and a bias of keys. A bias of pairs or of
+/// additive score's weight, the pass over keys the gradients of keys, values and a bias of keys. A bias of pairs or of
 /// distances has a pass of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {

@@ -85,7 +85,7 @@ pub struct AdditiveScoreInputs {
 }
 
 impl AdditiveScoreInputs {
-    /// The inputs as those of an attention, whose values kernels of scores do not read.
+    /// The inputs as inputs of attention, whose values score kernels do not read.
     pub(crate) fn without_values(&self) -> AttentionInputs {
         AttentionInputs {
             queries: self.queries.clone(),

@@ -248,7 +248,8 @@ impl DeviceMask {
     }
 }
 
-/// Writes the interval of each query, then the interval of each tile of queries, which covers those of its queries.
+/// Writes the interval of each query, then the interval of each tile of queries, which covers the intervals of its
+/// queries.
 #[cube(launch, address_type = "dynamic")]
 fn bounds_of_tiles(
     start: &[i32],

@@ -52,7 +52,7 @@ pub(crate) fn bounded(x: f32, bound: f32) -> f32 {
     select(x > bound, bound, select(x < -bound, -bound, x))
 }
 
-/// The larger one. Of a NaN and a number, it may be either.
+/// The larger one. If one of the two is NaN, the result may be either.
 #[cube]
 pub(crate) fn greater(a: f32, b: f32) -> f32 {
     select(a > b, a, b)

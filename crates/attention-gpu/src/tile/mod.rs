@@ -49,7 +49,7 @@ pub(crate) struct QueryTile {
     pub(crate) key_head: usize,
     /// The index of the first query.
     pub(crate) first: usize,
-    /// The index of the first query among those of all examples and heads.
+    /// The index of the first query among the queries of all examples and heads.
     pub(crate) row: usize,
     /// The number of queries, which may be smaller in the last tile.
     pub(crate) valid: usize,
@@ -96,7 +96,7 @@ impl QueryTile {
 pub(crate) struct KeyTile {
     /// The index of the first key.
     pub(crate) first: usize,
-    /// The index of the first key among those of all examples and heads.
+    /// The index of the first key among the keys of all examples and heads.
     pub(crate) row: usize,
     /// The number of keys, which may be smaller in the last tile.
     pub(crate) valid: usize,

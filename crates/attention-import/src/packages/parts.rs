@@ -145,7 +145,7 @@ impl Parts {
         ['Q', 'D', 'A'].map(|letter| self.sizes.of(letter))
     }
 
-    /// The layers of query, key and value of a stateful attention, with the biases in that of the key.
+    /// The layers of query, key and value of a stateful attention, with the biases in the key's layer.
     fn energies(&self) -> [Linear; 3] {
         [
             self.linear(self.tensor(Role::Query), None),

@@ -63,7 +63,7 @@ pub mod espnet {
 
     /// `AttForwardTA`, "forward_ta": forward attention with a transition agent, which reads the decoder's previous
     /// output: each step needs [`ForwardState::with_output`](attention_core::stateful::ForwardState::with_output).
-    /// ESPnet's probability is that of staying, the paper's that of moving on, so weights and bias are negated.
+    /// ESPnet has the probability of staying, the paper that of moving on, so weights and bias are negated.
     pub const ATT_FORWARD_TA: Package<ForwardAttention<LocationAttention>> =
         package("ESPnet's AttForwardTA", &[LAYERS, FILTERS, AGENT], 1.0, |file| forward(file, 1e-6, -1.0));
 }

@@ -10,7 +10,7 @@ use super::tanh::{Exact, complement, exact_lanes};
 use super::tile::{KeyBlock, Products, QueryTile, Quotients, Terms, copy_units, unit_reciprocal};
 use crate::tiles::{KEY_LANES, UNIT_CHUNK};
 
-/// Adds terms of which some are evaluated from the sum of query and key. Rare, slow and large, so compiled once for
+/// Adds terms, some of which are evaluated from the sum of query and key. Rare, slow and large, so compiled once for
 /// each instruction set.
 pub(super) struct ExactTerms<'a, 'b, E, const Q: usize> {
     pub weights: &'a UnitWeights<E>,

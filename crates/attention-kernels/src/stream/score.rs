@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether another gradient than that of the values is requested: it is computed from those of the scores.
+    /// Whether a gradient other than the values' is requested: it needs the gradients of the scores.
     #[inline(always)]
     pub(crate) fn through_scores(self) -> bool {
         self.queries || self.keys || self.bias || self.relative_bias || self.shared

@@ -225,8 +225,8 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// Computes the weights of one tile of a block, the gradients of the modified scores, and adds to those of the
-    /// values.
+    /// Computes the weights and the gradients of the modified scores for one tile of a block, and adds to the values'
+    /// gradients.
     #[inline(always)]
     fn tile<S: Simd<E>>(
         &mut self,

@@ -89,7 +89,7 @@ impl HeatmapGrid {
     ///
     /// # Errors
     ///
-    /// If the number of titles is not that of the columns.
+    /// If there are not as many titles as columns.
     pub fn with_titles<T: Into<String>>(
         mut self,
         titles: impl IntoIterator<Item = T>,
@@ -102,7 +102,7 @@ impl HeatmapGrid {
     ///
     /// # Errors
     ///
-    /// If the number of labels is not that of the queries.
+    /// If there are not as many labels as queries.
     pub fn with_query_labels<T: Into<String>>(
         mut self,
         tokens: impl IntoIterator<Item = T>,
@@ -115,7 +115,7 @@ impl HeatmapGrid {
     ///
     /// # Errors
     ///
-    /// If the number of labels is not that of the keys.
+    /// If there are not as many labels as keys.
     pub fn with_key_labels<T: Into<String>>(
         mut self,
         tokens: impl IntoIterator<Item = T>,

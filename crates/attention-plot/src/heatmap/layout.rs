@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Each panel is in the middle of a slot, which is at least as wide as the title above it, so titles never touch. An
-//! axis title is no longer than its axis: that of one panel or, if it does not fit there, of all panels together, where
-//! it is placed once.
+//! axis title is no longer than the axis of one panel or, if it does not fit there, of all panels together, where it is
+//! placed once.
 
 use super::{
     HeatmapGrid,

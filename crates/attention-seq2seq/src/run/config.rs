@@ -111,8 +111,8 @@ impl RunConfig {
         memory::check("the memory of the model", bytes)
     }
 
-    /// Checks by their [checksum](crate::data::Corpus::checksum) that these are the pairs of the run in `folder`, if it
-    /// is known; for the message, `expected` describes the right pairs, and what to do about others.
+    /// Checks by their [checksum](crate::data::Corpus::checksum), if it is known, that these are the pairs of the run
+    /// in `folder`; for the message, `expected` describes the right pairs, and what to do about others.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for other pairs.

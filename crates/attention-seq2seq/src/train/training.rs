@@ -87,7 +87,7 @@ pub enum TrainingEnd {
     Patience,
     /// The time of [`TrainConfig::max_minutes`] has passed.
     Time,
-    /// It was interrupted within an epoch, of which nothing is kept.
+    /// It was interrupted within an epoch; nothing of that epoch is kept.
     Interrupted,
 }
 

@@ -12,8 +12,7 @@ use crate::model::AttentionHead;
 pub(super) const END: &str = "<eos>";
 
 impl Translator {
-    /// The most likely target tokens of one source, each with its attention weights: in a Transformer, those of one
-    /// head.
+    /// The most likely target tokens of one source, each with its attention weights (in a Transformer, of one head).
     ///
     /// # Errors
     /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not

@@ -75,7 +75,7 @@ pub(super) struct MemberIds {
 }
 
 impl MemberIds {
-    /// The token ids of another model: the ids given, looked up for the tokens of these.
+    /// Another model's ids for the tokens with the given ids.
     fn then(&self, ids: &Self) -> Self {
         let then = |these: &[u32], ids: &[u32]| these.iter().map(|&id| ids[id as usize]).collect();
         Self {

@@ -194,7 +194,7 @@ impl TransformerDecoderLayer {
     /// [`forward`](Self::forward) with a cache; see [`TransformerDecoder::forward_autoregressive_inference`].
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), or if there is no new row.
+    /// As [`forward`](Self::forward), and if there is no new row.
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerDecoderInput,

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Records, configurations and files of burn-store, with any adapter, are Burn's, to read and to write. Attention
-//! stores no weights; norms, GELU, ReLU and linear layers run in kernels if the device has them. What differs on
-//! purpose is what differs in [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`]
-//! a mask may be one of this library's, whose intervals say what need not be computed.
+//! stores no weights; norms, GELU, ReLU and linear layers run in kernels if the device has them. The intended
+//! differences are those of [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`] a
+//! mask may be one of this library's, whose intervals say what need not be computed.
 //!
 //! For any score and all else that the library's own layers can do, use [`attention_transformers`](crate).
 

@@ -141,7 +141,7 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
 }
 
 /// Loads the model in a Hugging Face folder, of any of the [families](super), with or without its head; heads for
-/// classes, choices, spans of answers or values are ignored. Of T5 and BART, which read one text and write another, it
+/// classes, choices, spans of answers or values are ignored. For T5 and BART, which read one text and write another, it
 /// loads only the encoder; for the whole model use [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
 ///
 /// # Errors

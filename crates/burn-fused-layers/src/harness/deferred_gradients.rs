@@ -205,7 +205,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    /// The deferral for tensors with these slots, whose nodes, if tracked, are these.
+    /// The deferral for tensors with these slots and, if tracked, these nodes.
     pub fn of<const N: usize>(slots: &[Option<GradientSlot>; N], nodes: [Option<u64>; N]) -> Self {
         let fits = |(slot, node): (&Option<GradientSlot>, Option<u64>)| match (slot, node) {
             (Some(slot), Some(node)) => slot.is_of(node),

@@ -12,7 +12,7 @@ use cpu_kernels::Packing;
 use super::deferred_gradients::GradientSlot;
 use super::host::CpuReal;
 
-/// What the calls that read a weight share, besides the weight.
+/// State, besides the weight, that the calls that read it share.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWeight {
     slot: GradientSlot,

@@ -20,7 +20,7 @@ pub(super) struct Hidden {
     weight: Tensor<2>,
     /// `[gates * hidden_size]`
     bias: Option<Tensor<1>>,
-    /// What many calls share.
+    /// State that many calls share.
     shared: Option<SharedWeight>,
 }
 

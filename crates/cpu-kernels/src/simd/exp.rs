@@ -42,7 +42,7 @@ const POWER_OF_TWO: [f32; 7] = [
 /// Below this `2^x` is replaced by 0, because it is subnormal.
 pub(super) const LOWEST_POWER: f32 = -126.0;
 
-/// `v` within bounds, which are the first arguments of `min` and `max`, so that these let NaN pass.
+/// `v` within bounds, which are the first arguments of `min` and `max`, so that NaN passes.
 #[inline(always)]
 pub(super) fn bounded<S: Simd<f32>>(simd: S, lowest: f32, v: S::V, highest: f32) -> S::V {
     simd.max(simd.splat(lowest), simd.min(simd.splat(highest), v))

@@ -132,7 +132,7 @@ impl Corpus {
     }
 
     /// How often each token occurs in the sources and targets of the training pairs. Each subword counts once more:
-    /// later texts may be divided into subwords that these texts are not.
+    /// later texts may be divided into subwords that do not occur in these texts.
     fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
         let train = &self.train;

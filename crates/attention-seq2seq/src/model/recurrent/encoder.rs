@@ -70,7 +70,7 @@ impl Encoder {
     }
 }
 
-/// The state of a layer: those of its directions, concatenated.
+/// The state of a layer: the states of its directions, concatenated.
 fn side_by_side(directions: &[RecurrentState]) -> RecurrentState {
     let hidden = directions.iter().map(|state| state.hidden.clone());
     let cells: Option<Vec<_>> = directions.iter().map(|state| state.cell.clone()).collect();

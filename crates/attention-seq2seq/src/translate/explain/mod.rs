@@ -84,7 +84,7 @@ pub struct ExplainedOutput {
 }
 
 impl Explanation {
-    /// The explanation with the positions of its tokens in the original text, of which other tokens were left out.
+    /// The explanation with the positions of its tokens in the original text, from which other tokens were left out.
     /// `translator` joins all tokens to a text.
     pub fn in_text(self, translator: &Translator, read: &ReadTokens) -> Self {
         Self {

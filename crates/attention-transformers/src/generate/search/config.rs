@@ -40,8 +40,8 @@ const MOST_BEAM: usize = 10_000;
 ///
 /// - No output that begins with it is better than its reach: log-probabilities only fall, `lp` divides them the more
 ///   the longer the output is, and `cp` is at most 0.
-/// - An extension that it, or its descendants, would crowd out of the beam has the same length and no higher
-///   log-probability, and therefore no higher reach: it would be dropped, too.
+/// - If that hypothesis or its descendants would crowd an extension out of the beam, the extension has the same length
+///   and no higher log-probability, hence no higher reach: it would be dropped, too.
 ///
 /// So the outputs are those of a beam search that drops nothing, and the greedy output; and the first of `n_best`
 /// outputs is the output of the same search for one.

@@ -15,7 +15,7 @@ struct Hypothesis {
     coverage: Vec<f64>,
     /// Whether it is the beginning of the greedy output.
     is_greedy: bool,
-    /// Whether it continues only as that, crowded out of the beam.
+    /// Whether it continues only as the beginning of the greedy output, crowded out of the beam.
     is_outside: bool,
 }
 
@@ -131,7 +131,7 @@ impl Hypotheses {
     }
 
     /// The hypotheses before the first token again, with the greedy output as the first that ended; done if no other
-    /// can be better. If the greedy output was cut off, as [`new`](Self::new).
+    /// can be better. If the greedy output was cut off, the same as [`new`](Self::new).
     pub(super) fn after_greedy(self, search: &Search<'_>) -> Self {
         let greedy = match self.phase {
             Phase::FindsGreedy(greedy) if !self.ended.is_empty() => greedy,
@@ -284,9 +284,9 @@ impl Hypotheses {
         parents
     }
 
-    /// Adds a hypothesis that was extended by the end token, or that was cut off where that makes an output; it comes
-    /// after outputs of equal score that are no longer. The greedy output comes before others of equal score and
-    /// length, as in a search for one output, which finds it first.
+    /// Adds a hypothesis that was extended by the end token, or cut off if that makes an output; it comes after outputs
+    /// of equal score and at most equal length. The greedy output comes before others of equal score and length, as in
+    /// a search for one output, which finds it first.
     fn end(&mut self, hypothesis: &Hypothesis, ended: bool, search: &Search<'_>) {
         let found = self.found(hypothesis, ended, search);
         let is_as_short =

@@ -1,7 +1,8 @@
 //! The composed definition, with a gradient of its own.
 //!
-//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is, except on flex, that
-//! of an approximation; the other functions, differentiated operation by operation, would store several tensors.
+//! Every function is `x c(x)`, where `c` rises from 0 to 1. Except on flex, Burn's gradient of GELU (0.22.1) is the
+//! gradient of an approximation; the other functions, differentiated operation by operation, would store several
+//! tensors.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 

@@ -134,7 +134,7 @@ inputs! {
         same cell: CellKind,
         /// The number of steps, and their order.
         same steps: Arc<Steps>,
-        /// What calls with the same weight share.
+        /// State that calls with the same weight share.
         same shared: Option<SharedWeight>,
         /// The slot where readers of the states deposit their gradients, for a single call.
         same reads: GradientSlot,
