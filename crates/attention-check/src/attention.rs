@@ -1,4 +1,4 @@
-//! Scores, softmax, weighted sums, and attention fused of them.
+//! Scores, softmax, weighted sums, and the attention that fuses them.
 
 use attention_core::functional::{self, AttentionOptions};
 use attention_core::masked_softmax;
@@ -53,7 +53,7 @@ fn additive_attention(case: Case) -> Check {
     )
 }
 
-/// Attention by a score with a weight of each unit, as `on_device` computes it.
+/// Attention with a score that has a weight per unit, computed by `on_device`.
 pub(crate) fn weighted_attention(
     names: [&'static str; 2],
     case: Case,
@@ -100,7 +100,7 @@ pub(crate) fn weighted_attention(
     )
 }
 
-/// Dot-product attention of queries, keys, values and perhaps a bias, in one call.
+/// Dot-product attention of queries, keys, values and an optional bias, in one call.
 fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Check {
     dot_product_attention_by(case, inputs, None, move |inputs| {
         let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
@@ -115,8 +115,8 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
     })
 }
 
-/// Dot-product attention of queries, keys, values and perhaps a bias, as `on_device` computes it; if its scores are
-/// `changed`, of `tanh(score)` and a number of each key, as a bias has it.
+/// Dot-product attention of queries, keys, values and an optional bias, computed by `on_device`; if `changed`, its
+/// scores are modified by `tanh(score)` and a number per key, as a bias has.
 pub(crate) fn dot_product_attention_by<const N: usize>(
     case: Case,
     inputs: [Input; N],

@@ -6,7 +6,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use crate::check::{Input, draw};
 
-/// The sizes of what is computed.
+/// The sizes of the checked tensors.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) batch: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Keys beyond every tile, and nothing a multiple of one.
+    /// More keys than any tile has, and no size a multiple of a tile.
     pub(crate) const CHECKED: Self = Self {
         batch: 2,
         heads: 2,
@@ -48,10 +48,10 @@ pub(crate) struct Case {
 #[derive(Clone, Copy)]
 enum MaskKind {
     None,
-    /// The number of keys that the first example has; others have all.
+    /// The number of keys of the first example; other examples have all keys.
     Lengths(usize),
     Causal,
-    /// Flags of each pair.
+    /// A flag for each pair.
     Dense,
 }
 
@@ -91,7 +91,7 @@ impl Case {
         ]
     }
 
-    /// Cases of an operation that has dropout.
+    /// Cases of an operation with dropout.
     pub(crate) fn with_dropout(sizes: Sizes) -> [Self; 2] {
         let case = |name| Self {
             dropout: 0.3,
@@ -100,7 +100,7 @@ impl Case {
         [case("dropout"), case("dropout of one query").of_one_query()]
     }
 
-    /// Cases of an operation that has a bias of each key.
+    /// Cases of an operation with a bias per key.
     pub(crate) fn with_bias(sizes: Sizes) -> [Self; 2] {
         let case = |name| Self::new(name, sizes, MaskKind::padding(sizes));
         [
@@ -109,7 +109,7 @@ impl Case {
         ]
     }
 
-    /// A case of queries that come one after the other, to keys that are prepared.
+    /// A case of queries that come one by one, with prepared keys.
     pub(crate) fn of_decoding(sizes: Sizes) -> Self {
         let sizes = Sizes {
             queries: 3,
@@ -118,7 +118,7 @@ impl Case {
         Self::new("steps of decoding", sizes, MaskKind::padding(sizes))
     }
 
-    /// The same with two query heads for each key head.
+    /// This case with two query heads for each key head.
     fn of_shared_heads(mut self) -> Self {
         self.sizes.heads = 2 * self.key_heads;
         self
@@ -129,7 +129,7 @@ impl Case {
         self
     }
 
-    /// The same with dot products whose rounding in f32 is no more than any other.
+    /// This case with dot products small enough not to dominate rounding in f32.
     pub(crate) fn of_dot_products(self) -> Self {
         Self {
             deviation: self.deviation.min(3.0),
@@ -145,18 +145,18 @@ impl Case {
         [self.sizes.batch, self.key_heads, self.sizes.keys, size]
     }
 
-    /// Queries.
+    /// The queries.
     pub(crate) fn queries(&self) -> Input {
         Input::drawn(1, self.query_shape(self.sizes.size), self.deviation)
     }
 
-    /// Keys, with NaN in the padding of a case that has it.
+    /// The keys, with NaN in the padding of a case that has it.
     pub(crate) fn keys(&self) -> Input {
         let shape = self.key_shape(self.sizes.size);
         self.with_poison(Input::drawn(2, shape, self.deviation))
     }
 
-    /// Values, with NaN where keys are NaN.
+    /// The values, with NaN where keys are NaN.
     pub(crate) fn values(&self) -> Input {
         let shape = self.key_shape(self.sizes.value_size);
         self.with_poison(Input::drawn(3, shape, 1.0))
@@ -167,7 +167,7 @@ impl Case {
         Input::drawn(4, [1, 1, 1, self.sizes.size], 0.3)
     }
 
-    /// A bias of each key.
+    /// A bias per key.
     pub(crate) fn bias(&self) -> Input {
         let Sizes {
             batch, heads, keys, ..
@@ -175,7 +175,7 @@ impl Case {
         Input::drawn(5, [batch, heads, 1, keys], 1.0)
     }
 
-    /// Scores, with NaN where they are masked in a case that has NaN.
+    /// The scores, with NaN where masked in a case that has NaN.
     pub(crate) fn scores(&self) -> Input {
         let mut scores = Input::drawn(6, self.query_shape(self.sizes.keys), self.deviation);
         if self.poisoned {
@@ -188,12 +188,12 @@ impl Case {
         scores
     }
 
-    /// Weights of any size and sign.
+    /// Weights of any magnitude and sign.
     pub(crate) fn weights(&self) -> Input {
         Input::drawn(7, self.query_shape(self.sizes.keys), 1.0)
     }
 
-    /// The gradient that a result of `size` elements for each query receives.
+    /// The gradient of a result with `size` elements per query.
     pub(crate) fn grad_output(&self, size: usize) -> Vec<f64> {
         draw(8, self.query_shape(size), 1.0)
     }
@@ -212,7 +212,7 @@ impl Case {
         rows
     }
 
-    /// The mask of the library.
+    /// The mask for the library.
     pub(crate) fn mask(&self, device: &Device) -> Mask {
         match self.kind {
             MaskKind::None => Mask::none(),
@@ -254,7 +254,7 @@ impl Case {
         Pairs::new(axes, |pair| self.attends(pair))
     }
 
-    /// Whether a query attends to a key, by `[example, head, query, key]`.
+    /// Whether a query attends to a key, given as `[example, head, query, key]`.
     fn attends(&self, [b, h, i, j]: [usize; 4]) -> bool {
         let Sizes {
             heads,
@@ -276,7 +276,7 @@ impl Case {
 }
 
 impl MaskKind {
-    /// About half of the first example's keys.
+    /// A mask that keeps about half of the first example's keys.
     fn padding(sizes: Sizes) -> Self {
         Self::Lengths(sizes.keys * 11 / 20)
     }

@@ -1,4 +1,4 @@
-//! One operation in one case: what goes in, how both sides compute, and how far apart they are.
+//! One operation in one case: its inputs, how both sides compute it, and how far apart the results are.
 
 use std::time::{Duration, Instant};
 
@@ -12,33 +12,33 @@ pub(crate) struct Check {
     pub(crate) case: &'static str,
     pub(crate) dtype: DType,
     pub(crate) inputs: Vec<Input>,
-    /// The gradient that the output receives.
+    /// The gradient of the output.
     pub(crate) grad_output: Vec<f64>,
     plain: Plain,
     on_device: OnDevice,
 }
 
-/// A tensor that goes in and gets a gradient.
+/// An input tensor that gets a gradient.
 #[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) elements: Vec<f64>,
     pub(crate) shape: [usize; 4],
 }
 
-/// A finished computation.
+/// The results of a computation.
 pub(crate) struct Outcome {
     pub(crate) output: Vec<f64>,
     /// Further results, which must be equal.
     pub(crate) exact: Vec<f64>,
-    /// The gradients of the inputs, in their order.
+    /// The gradients of the inputs, in order.
     pub(crate) gradients: Vec<Vec<f64>>,
 }
 
-/// Whatever else the plain loops need beside the inputs.
+/// What the plain loops need besides the inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
     pub(crate) grad_output: &'a [f64],
-    /// The output of the device, which alone knows what its dropout has dropped.
+    /// The output of the device, as only the device knows which weights its dropout dropped.
     pub(crate) observed: &'a [f64],
 }
 
@@ -53,7 +53,7 @@ type Plain = Box<dyn Fn(&[&[f64]], Given) -> Outcome>;
 type OnDevice = Box<dyn Fn(Vec<Tensor<4>>) -> Output>;
 
 impl Check {
-    /// A check of `operation` in `case`: by plain loops, from the elements of the inputs, and on a device, from their
+    /// A check of `operation` in `case`: by plain loops on the elements of the inputs, and on a device on their
     /// tensors.
     pub(crate) fn new<const N: usize, O: Into<Output>>(
         [operation, case]: [&'static str; 2],
@@ -77,7 +77,7 @@ impl Check {
         }
     }
 
-    /// The same in another type, of inputs that it can hold, as the case of that `name`.
+    /// This check in another type, with inputs that the type can hold, as a case called `name`.
     pub(crate) fn in_type(self, dtype: DType, name: &'static str) -> Self {
         let inputs = self.inputs.into_iter().map(|input| Input {
             elements: rounded(input.elements, dtype),
@@ -111,7 +111,7 @@ impl Check {
         })
     }
 
-    /// The outcome of `inputs` by plain loops, where a device's output is `observed`.
+    /// The outcome for `inputs` by plain loops, if a device's output was `observed`.
     pub(crate) fn expected(&self, inputs: &[Input], observed: &[f64]) -> Outcome {
         let inputs: Vec<&[f64]> = inputs.iter().map(|input| &input.elements[..]).collect();
         let given = Given {
@@ -121,7 +121,7 @@ impl Check {
         (self.plain)(&inputs, given)
     }
 
-    /// The outcome on a device, and how long each pass took, the reading of its results included.
+    /// The outcome on a device, and the time of each pass, including reading its results.
     pub(crate) fn compute(&self, device: &Device) -> (Outcome, [Duration; 2]) {
         let leaf = |input: &Input| {
             let tensor = tensor(&input.elements, input.shape, device, self.dtype);
@@ -157,7 +157,7 @@ impl Input {
 }
 
 impl Outcome {
-    /// An outcome whose output is all that comes out.
+    /// An outcome with only an output and gradients.
     pub(crate) fn new(output: Vec<f64>, gradients: impl IntoIterator<Item = Vec<f64>>) -> Self {
         Self {
             output,
@@ -166,8 +166,8 @@ impl Outcome {
         }
     }
 
-    /// How far `actual` is from this, in output and gradients: the largest error, of the largest element of the same
-    /// tensor; NaN if something is not finite, or not there, or should be equal and is not.
+    /// The error of `actual` in output and gradients: the largest error relative to the largest element of the same
+    /// tensor; NaN if something is not finite or absent, or should be equal and is not.
     pub(crate) fn errors(&self, actual: &Self) -> [f64; 2] {
         let forward = if actual.exact == self.exact {
             error(&actual.output, &self.output)
@@ -192,10 +192,10 @@ impl From<Tensor<4>> for Output {
     }
 }
 
-/// The largest errors that pass, of the largest element of the same tensor: in results and in gradients.
+/// The largest accepted errors, relative to the largest element of the same tensor: in results and in gradients.
 ///
-/// Half precision rounds by `2^-11` (f16) or `2^-8` (bf16) of an element: a kernel that computes in f32 rounds its
-/// results alone, but what is composed also scores, weights and their gradients, one after the other.
+/// Half precision rounds by `2^-11` (f16) or `2^-8` (bf16) of an element: a kernel that computes in f32 only rounds its
+/// results, while a composed operation also rounds scores, weights and their gradients, one after the other.
 pub(crate) fn tolerances(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F16 => [4.0, 8.0].map(|times| times * 2_f64.powi(-11)),
@@ -215,12 +215,12 @@ fn error(actual: &[f64], expected: &[f64]) -> f64 {
     errors.fold(0.0, larger) / magnitude
 }
 
-/// The larger; NaN counts as the largest.
+/// The larger number, where NaN counts as the largest.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-/// Elements of a standard deviation, uniform, each a number of `f32`.
+/// Uniform elements with a standard deviation, each exact in `f32`.
 pub(crate) fn draw(seed: u64, shape: [usize; 4], deviation: f64) -> Vec<f64> {
     let mut state = seed;
     let element = |_| {
@@ -233,7 +233,7 @@ pub(crate) fn draw(seed: u64, shape: [usize; 4], deviation: f64) -> Vec<f64> {
     (0..shape.iter().product()).map(element).collect()
 }
 
-/// The elements as `dtype` holds them.
+/// The elements, rounded to `dtype`.
 fn rounded(elements: Vec<f64>, dtype: DType) -> Vec<f64> {
     let len = elements.len();
     let data = TensorData::new(elements, [len]).convert_dtype(dtype);
@@ -250,7 +250,7 @@ fn tensor<const D: usize>(
     Tensor::from_data(data, (device, dtype))
 }
 
-/// The elements; NaN if there is no tensor.
+/// The elements; NaN without a tensor.
 fn read(tensor: Option<Tensor<4>>) -> Vec<f64> {
     match tensor {
         Some(tensor) => tensor.into_data().iter::<f64>().collect(),

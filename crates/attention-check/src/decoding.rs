@@ -1,5 +1,5 @@
-//! Attention to a memory that is prepared once, a query at a time: keys are projected, and packed for the kernel that
-//! reads them, before the first.
+//! Attention to a memory that is prepared once, one query at a time: before the first query, keys are projected, and
+//! packed for the kernel.
 
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{AdditiveScore, Attention, Mask, Memory, ScoringFunction};
@@ -85,7 +85,7 @@ fn dot_product_attention(case: Case) -> Check {
     })
 }
 
-/// The contexts of the queries, each from a call of its own.
+/// The contexts of the queries, each from a separate call.
 fn in_steps<S: ScoringFunction>(
     attention: &Attention<S>,
     queries: Tensor<4>,
@@ -96,7 +96,7 @@ fn in_steps<S: ScoringFunction>(
     Tensor::cat((0..num_queries).map(step).collect(), 2)
 }
 
-/// A layer of this weight, which is no leaf of the graph.
+/// A layer with this weight, which is not a leaf of the graph.
 fn linear(weight: Tensor<2>) -> Linear {
     Linear {
         weight: Param::initialized(ParamId::new(), weight),

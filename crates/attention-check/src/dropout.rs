@@ -1,16 +1,16 @@
-//! Which weights a device has dropped.
+//! Finding the weights that a device dropped.
 //!
-//! No operation tells. But a value with a one-hot vector of its key behind it carries the key's weight, after dropout,
-//! through the weighted sum: the context shows which weights are left, and the plain loops drop the others. Weights
-//! that are left must then be scaled, and the gradients follow the same choice.
+//! No operation reports them. But if each value is followed by a one-hot vector of its key, the weighted sum carries
+//! the key's weight after dropout: the context shows which weights are left, and the plain loops drop the others. The
+//! remaining weights must then be scaled, and the gradients follow the same choice.
 
 use attention_oracle::Pairs;
 
 use crate::case::Case;
 use crate::check::Input;
 
-/// The standard deviations by which the number of dropped weights may differ from its expectation; chance does not
-/// reach them.
+/// The number of standard deviations by which the number of dropped weights may differ from its expectation, which
+/// chance does not reach.
 const DEVIATIONS: f64 = 8.0;
 
 /// The values of a case. With dropout each value is followed by a one-hot vector of its key.
@@ -30,8 +30,8 @@ pub(crate) fn with_identity(case: &Case, values: Input) -> Input {
     }
 }
 
-/// The factor of each weight, from the context that was observed: 0 where the weight was dropped, and what keeps their
-/// expectation elsewhere. NaN if another share of them was dropped than should be.
+/// The factor of each weight, from the observed context: 0 where the weight was dropped, otherwise the one that keeps
+/// the expectation. NaN if the fraction of dropped weights is wrong.
 pub(crate) fn factors(case: &Case, pairs: &Pairs, context: &[f64]) -> Vec<f64> {
     let mut factors = vec![1.0; pairs.count()];
     if case.dropout == 0.0 {

@@ -1,4 +1,4 @@
-//! Activations, and normalizations of rows: what stands around the products of a feed-forward network.
+//! Activations, and normalizations of rows: the operations around the products of a feed-forward network.
 
 use attention_oracle::Normalization;
 use burn::tensor::Tensor;
@@ -9,7 +9,7 @@ use crate::check::{Check, Input, Outcome, draw};
 
 const EPSILON: f64 = 1e-5;
 
-/// The checks, of as many rows as there are queries.
+/// The checks, with as many rows as queries.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let [input, factor] = [31, 32].map(|seed| Input::drawn(seed, shape(sizes), 2.0));
     let gated = || [input.clone(), factor.clone()];
@@ -43,7 +43,7 @@ fn shape(sizes: Sizes) -> [usize; 4] {
     [batch, heads, rows, size]
 }
 
-/// An activation of the input, perhaps with a factor.
+/// An activation of the input, with an optional factor.
 fn activation<const N: usize>(
     case: &'static str,
     inputs: [Input; N],
@@ -89,7 +89,7 @@ fn norm_inputs(sizes: Sizes) -> [Input; 3] {
     ]
 }
 
-/// A normalization of rows with a gain and perhaps a bias.
+/// A normalization of rows with a gain and an optional bias.
 fn norm<const N: usize>(
     case: &'static str,
     inputs: [Input; N],

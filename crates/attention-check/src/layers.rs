@@ -10,10 +10,10 @@ use burn_fused_layers::{
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, Output, draw};
 
-/// How many calls share a weight.
+/// The number of calls that share a weight.
 const CALLS: usize = 3;
 
-/// The checks, of as many rows as queries.
+/// The checks, with as many rows as queries.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let [input, weight, bias] = layer_inputs(sizes);
     let inputs = || [input.clone(), weight.clone()];
@@ -59,7 +59,7 @@ fn layer_inputs(sizes: Sizes) -> [Input; 3] {
     ]
 }
 
-/// A layer of input, weight and perhaps bias.
+/// A layer with an input, a weight and an optional bias.
 fn layer<const N: usize>(
     case: &'static str,
     inputs: [Input; N],
@@ -98,14 +98,14 @@ fn layer<const N: usize>(
     )
 }
 
-/// The output of several calls that share the weight, each of some rows.
+/// The output of several calls that share the weight, each for some rows.
 fn in_calls(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
     let layer = PackedLinear::new(weight, bias);
     let rows = input.chunk(CALLS, 0).into_iter();
     Tensor::cat(rows.map(|rows| layer.forward(rows)).collect(), 0)
 }
 
-/// Rows of a table of `keys` rows, some of them more than once, in `calls` calls.
+/// Selects rows of a table of `keys` rows, some of them several times, in `calls` calls.
 fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
     let Sizes {
         queries: count,
@@ -136,12 +136,12 @@ fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
     )
 }
 
-/// A case of cross-entropy, of as many classes as there are keys.
+/// A case of cross-entropy, with as many classes as keys.
 #[derive(Clone, Copy)]
 struct Loss {
     name: &'static str,
     sizes: Sizes,
-    /// The parts in which the features of a row come.
+    /// The number of parts in which the features of a row come.
     parts: usize,
     has_ignored_rows: bool,
 }
@@ -176,7 +176,7 @@ impl Loss {
         rows.map(|row| (row * 7 + 3) % self.sizes.keys).collect()
     }
 
-    /// The factor on the loss of each row: a weight of its class, or 0 where the row is ignored.
+    /// The factor on the loss of each row: a weight of its class, or 0 if the row is ignored.
     fn factors(&self) -> Vec<f64> {
         let factor = |(row, class): (usize, usize)| {
             if self.has_ignored_rows && row % 3 == 1 {
@@ -188,7 +188,7 @@ impl Loss {
         self.targets().into_iter().enumerate().map(factor).collect()
     }
 
-    /// The check of features, weight and perhaps bias.
+    /// The check with features, weight and an optional bias.
     fn check<const N: usize>(self, inputs: [Input; N]) -> Check {
         let Sizes {
             queries: rows,
@@ -257,12 +257,12 @@ impl Loss {
         joined
     }
 
-    /// The other way.
+    /// The reverse of [`joined`](Self::joined).
     fn split(&self, joined: &[f64]) -> Vec<f64> {
         self.places().map(|place| joined[place]).collect()
     }
 
-    /// Where each element of `[parts, rows, size]` is in `[rows, parts * size]`.
+    /// The index in `[rows, parts * size]` of each element of `[parts, rows, size]`.
     fn places(&self) -> impl Iterator<Item = usize> + use<> {
         let Self { parts, sizes, .. } = *self;
         let (rows, size) = (sizes.queries, sizes.size);

@@ -1,4 +1,4 @@
-//! Functions of a user's own: a term of pairwise scores, and a change of scores.
+//! A user's own functions: a term of pairwise scores, and a modification of scores.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn checks(sizes: Sizes) -> impl Iterator<Item = Check> {
     cases.flat_map(|case| [pairwise(case), changed(case)])
 }
 
-/// `q k`, whose derivatives differ.
+/// `q k`, whose two derivatives differ.
 #[derive(Debug)]
 struct Product;
 

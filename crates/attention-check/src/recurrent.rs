@@ -10,7 +10,7 @@ use crate::check::{Check, Input, Outcome, draw};
 const BATCH: usize = 3;
 const STEPS: usize = 7;
 
-/// The checks, of as many hidden units as queries have elements.
+/// The checks, with as many hidden units as queries have elements.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let cells = [
         ("recurrent layer, GRU", CellKind::Gru),
@@ -20,13 +20,13 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     Case::ALL.into_iter().flat_map(check).collect()
 }
 
-/// Which steps there are, and what the others hold.
+/// The steps of each example, and what the gates after its last step hold.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
     lens: Option<[usize; BATCH]>,
     is_reversed: bool,
-    /// Whether the gates after the steps of an example are NaN.
+    /// Whether the gates after the last step of an example are NaN.
     poisoned: bool,
 }
 
@@ -84,7 +84,7 @@ impl Case {
     }
 }
 
-/// A layer, whose output is read as by users: h after each step, and the last of every state.
+/// A layer whose output is read as users do: h after each step, and the final value of every state.
 fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Check {
     let (width, states) = (cell.gates() * size, cell.states());
     Check::new(
@@ -151,8 +151,8 @@ fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Che
     )
 }
 
-/// Where a user reads the states: a place in `[states, batch, steps, size]`, and one in
-/// `[batch, steps + states, size]`.
+/// The states that a user reads: an index in `[states, batch, steps, size]`, and one in `[batch, steps + states,
+/// size]`.
 fn each_read(case: Case, states: usize, size: usize, mut read: impl FnMut(usize, usize)) {
     let last = if case.is_reversed { 0 } else { STEPS - 1 };
     for b in 0..BATCH {

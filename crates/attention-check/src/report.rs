@@ -13,39 +13,39 @@ pub struct SelfCheckReport {
 /// One operation in one case.
 #[derive(Clone, Debug)]
 pub struct SelfCheck {
-    /// Such as `additive attention`.
+    /// The name, such as `additive attention`.
     pub operation: &'static str,
-    /// Such as `causal mask`.
+    /// The name, such as `causal mask`.
     pub case: &'static str,
-    /// Results or gradients.
+    /// Whether results or gradients are compared.
     pub direction: Direction,
-    /// The largest error, relative to the tensor's largest element; NaN if one that should be finite is not.
+    /// The largest error, relative to the tensor's largest element; NaN if an element that should be finite is not.
     pub error: f64,
-    /// The largest error that passes.
+    /// The largest accepted error.
     pub tolerance: f64,
-    /// The time of one call and the reading of its results, after one that compiled what is needed.
+    /// The time of one call and of reading its results, after a first call that compiled the kernels.
     pub time: Duration,
 }
 
-/// Which pass of an operation.
+/// The pass of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Its results.
+    /// The results.
     Forward,
-    /// Its gradients.
+    /// The gradients.
     Backward,
 }
 
 impl SelfCheck {
-    /// Whether the error is as small as it should be.
+    /// Whether the error is within the tolerance.
     pub fn passed(&self) -> bool {
-        // Not so with NaN.
+        // False for NaN.
         self.error <= self.tolerance
     }
 }
 
 impl SelfCheckReport {
-    /// Whether everything did.
+    /// Whether all checks passed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(SelfCheck::passed)
     }

@@ -1,4 +1,4 @@
-//! Rows turned by angles.
+//! Rows rotated by angles.
 
 use attention_core::functional;
 use attention_core::position::RotaryLayout;
@@ -8,8 +8,8 @@ use burn::tensor::{DType, Tensor, TensorData};
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, draw};
 
-/// The checks of an angle for each pair of each row: of neighbours that make up whole rows, the angles the same in all
-/// examples; and of features from two halves, before some that stay, each example with its own angles.
+/// The checks with an angle for each pair of each row: neighbours that make up whole rows, with the same angles in all
+/// examples; and features from two halves, before some that stay, with angles of each example.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let Sizes {
         batch,

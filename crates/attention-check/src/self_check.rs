@@ -7,21 +7,21 @@ use crate::check::Check;
 use crate::report::SelfCheckReport;
 use crate::{attention, decoding, feed_forward, layers, own, recurrent, rotation};
 
-/// Every operation of attention on `device`, forward and backward, against the formulas as plain loops in f64, which
-/// share no code with it.
+/// Checks every operation of attention on `device`, forward and backward, against the formulas as plain loops in f64,
+/// which share no code with it.
 ///
-/// Scores, softmax, weighted sums and fused attention: with padding, queries without a key, causal and dense masks,
-/// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout; by a term
-/// and a change of scores of a user's own. Linear layers, embeddings, cross-entropy, activations, normalizations,
-/// recurrent layers in either direction, and rows turned by angles. All in f32, and each operation once in f16 and in
-/// bf16 where the device has these types.
+/// Scores, softmax, weighted sums and fused attention: with padding, queries without keys, causal and dense masks,
+/// shared heads, a single query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout; with a
+/// user's own term and modification of scores. Linear layers, embeddings, cross-entropy, activations, normalizations,
+/// recurrent layers in either direction, and rotated rows. All in f32, and each operation once in f16 and in bf16 if
+/// the device has these types.
 ///
-/// Mistakes of a driver or a compiler of shaders show here before a training run meets them. It takes some seconds, and
-/// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do
-/// not pass as f32.
+/// Errors of a driver or a shader compiler show here before a training run meets them. It takes some seconds, or more
+/// on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do not
+/// pass as f32.
 ///
 /// # Panics
-/// If the device does not work at all.
+/// If the device does not work.
 pub fn self_check(device: &Device) -> SelfCheckReport {
     let device = device.clone().autodiff();
     let checks = checks(Sizes::CHECKED, &device);

@@ -9,27 +9,27 @@ use burn::tensor::Device;
 #[cfg(feature = "cubecl-backend")]
 use crate::ops::cube_device;
 
-/// The limits of a kernel on a device that CubeCL reaches; see [`device_limits`]. They print as a line.
+/// The limits of a kernel on a device that CubeCL reaches; see [`device_limits`]. `Display` prints them as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLimits {
-    /// The most bytes of one tensor.
+    /// The largest size of a tensor, in bytes.
     pub largest_buffer: u64,
-    /// The bytes of all tensors together, where the device says.
+    /// The bytes of all tensors together, if the device reports it.
     pub memory: Option<u64>,
-    /// The bytes that the units of a cube share.
+    /// The shared memory of a cube, in bytes.
     pub shared_memory: usize,
-    /// The units of a cube: threads of a block, invocations of a workgroup.
+    /// The largest number of units of a cube: threads of a block, invocations of a workgroup.
     pub units: u32,
-    /// The tensors of a kernel.
+    /// The largest number of tensors that a kernel may have.
     pub bindings: u32,
-    /// Whether attention in f32 runs in kernels; else it is composed of Burn's operations.
+    /// Whether attention in f32 runs in kernels; otherwise it is composed of Burn's operations.
     pub has_kernels: bool,
-    /// The same of f16.
+    /// Whether attention in f16 runs in kernels.
     pub has_half_kernels: bool,
 }
 
-/// The limits of a GPU; none of a device in this process's memory.
+/// The limits of a GPU; `None` for a device in this process's memory.
 ///
 /// ```
 /// use attention_core::backend::device_limits;
@@ -39,7 +39,7 @@ pub struct DeviceLimits {
 /// ```
 ///
 /// # Panics
-/// If the device does not work at all.
+/// If the device does not work.
 pub fn device_limits(device: &Device) -> Option<DeviceLimits> {
     #[cfg(feature = "cubecl-backend")]
     {
@@ -94,7 +94,7 @@ impl fmt::Display for Bytes {
         match units.iter().find(|(bits, _)| self.0 >> bits > 0) {
             Some((bits, name)) => {
                 let number = self.0 as f64 / (1_u64 << bits) as f64;
-                // Whole where it is, as limits mostly are.
+                // No decimals for a whole number, as most limits are.
                 let decimals = usize::from(number.fract() != 0.0);
                 write!(f, "{number:.decimals$} {name}")
             }

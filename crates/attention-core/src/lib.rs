@@ -32,8 +32,8 @@ mod rank;
 pub mod score;
 pub mod stateful;
 
-// Names of a first week, in the order of the pipeline: score, mask, normalizer, weighted sum. The others are in the
-// modules above.
+// The names that most programs need, in the order of the pipeline: score, mask, normalizer, weighted sum. The others
+// are in the modules above.
 pub use score::{AdditiveScore, DotProductScore, ScoringFunction};
 
 pub use mask::Mask;
@@ -51,10 +51,10 @@ pub use multi_head_attention::{
     MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,
 };
 
-/// Recurrent and linear layers in kernels of the same kind, so that they need no dependency of their own.
+/// Recurrent and linear layers in fused kernels, re-exported to save a dependency.
 pub use burn_fused_layers;
 
-/// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
+/// The operations of attention as a Burn backend extension, for backends that are not Burn's own.
 ///
 /// [`AttentionOps`](backend::AttentionOps) is implemented for all backends whose feature is on. Another one takes part
 /// with
@@ -66,10 +66,10 @@ pub use burn_fused_layers;
 /// impl AttentionOps for MyBackend {}
 /// ```
 ///
-/// Every operation is composed from Burn's then, and differentiated with them. A kernel is a method of `AttentionOps`
-/// that it overrides: it gets all tensors and options of the operation as one struct, whose mask is resolved. Such a
-/// method runs without autodiff; in training the operation stays composed, because the gradients of kernels are known
-/// to this crate's own backends only.
+/// Every operation is then composed of Burn's, and differentiated with them. To add a kernel, override its method of
+/// `AttentionOps`, which gets all tensors and options of the operation as one struct with a resolved mask. Such a
+/// method runs without autodiff; in training the operation stays composed, because this crate knows the gradients of
+/// its own backends' kernels only.
 pub mod backend {
     pub use crate::device_limits::{DeviceLimits, device_limits};
     pub use crate::ops::inputs::*;

@@ -12,7 +12,7 @@ use crate::rank::repeat_examples;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
 /// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it, whose
-/// parameters have projected the keys; a module with a score of another type panics.
+/// parameters projected the keys; a module with another type of score panics.
 ///
 /// [`Attention::prepare`]: crate::Attention::prepare
 /// [`Attention::attend`]: crate::Attention::attend
@@ -35,12 +35,12 @@ use crate::rank::repeat_examples;
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub(crate) rows: KeysAndValues,
-    /// Who may read it; anyone, if it is nobody's.
+    /// The type that may read it; `None` for any.
     owner: Option<Owner>,
 }
 
 impl Memory {
-    /// Keys that are projected already, with the heads axis, and their values, for any score to read. Padding is
+    /// Keys that are already projected, with the heads axis, and their values, for any score to read. Padding is
     /// cleared.
     ///
     /// # Shapes
@@ -48,7 +48,7 @@ impl Memory {
     ///
     /// # Panics
     /// If keys and values differ in batch, heads, number, device or the type of their elements, or the mask does not
-    /// fit them. Its heads axis is 1 or the heads of the queries to come, a multiple of the key heads.
+    /// fit them: its heads axis is 1 or the number of query heads of later calls, a multiple of the key heads.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
@@ -61,7 +61,7 @@ impl Memory {
         }
     }
 
-    /// For a `T` alone to read.
+    /// A memory that only a `T` may read.
     pub(crate) fn owned_by<T: 'static>(rows: KeysAndValues) -> Self {
         Self {
             rows,
@@ -82,7 +82,7 @@ impl Memory {
         );
     }
 
-    /// Keys and values with the mask of `[heads, num_queries]` of queries; see [`KeysAndValues::for_queries`].
+    /// Keys and values with the mask for `[heads, num_queries]` of a call; see [`KeysAndValues::for_queries`].
     ///
     /// # Panics
     /// If a mask does not fit, or the memory was prepared for another type than `T`.
@@ -95,13 +95,13 @@ impl Memory {
         self.rows.for_queries(mask, queries)
     }
 
-    /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
+    /// The memory of the examples `indices`, in that order, as beam search keeps it after a step.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
     ///
     /// # Panics
-    /// If the indices are on another device, or one is no example.
+    /// If the indices are on another device, or an index is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
         let first = Argument::on_device("keys", &self.rows.keys);
         let others = [Argument::on_device("indices", &indices)];

@@ -1,4 +1,4 @@
-//! Rows that hold nothing.
+//! Rows that are padding.
 
 use std::ops::Range;
 
@@ -11,22 +11,22 @@ use crate::rank::{from_four_axes, to_four_axes};
 
 /// The padding among the rows of a stack of layers.
 ///
-/// It is cleared before the first layer, as the gradient of a gain or a weight multiplies by what stands there, and
-/// after the last one, so that no gradient comes back to it.
+/// It is cleared before the first layer, because the gradient of a gain or a weight multiplies by it, and after the
+/// last layer, so that no gradient comes back to it.
 pub struct Padding {
-    /// A mask of keys that says the same for all queries, resolved for one; `None` if no row is padding.
+    /// The mask of keys, equal for all queries, resolved for one query; `None` if no row is padding.
     rows: Option<Mask>,
     heads: usize,
 }
 
 impl Padding {
-    /// The rows that `mask` hides from every row, whichever it is.
+    /// The rows that `mask` masks for every query.
     pub fn of_mask(mask: &Mask, rows: &Tensor<3>) -> Self {
         let [batch, num_rows, _] = rows.dims();
         Self::of_keys(mask.of_keys_alone(), [batch, num_rows], &rows.device())
     }
 
-    /// The rows that are no tokens.
+    /// The rows that are not tokens.
     pub fn of_new(new: NewRows, rows: &Tensor<3>) -> Self {
         let [batch, num_rows, _] = rows.dims();
         let tokens = new.ranges([batch, num_rows]);
@@ -75,7 +75,7 @@ pub fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask
     }
 }
 
-/// The tokens, with 0 for padding, where there may be no such token.
+/// The tokens, with 0 for padding, which may hold invalid tokens.
 ///
 /// # Panics
 /// If `rows` do not fit the tokens.
@@ -89,7 +89,7 @@ pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, I
     }
 }
 
-/// The row of the first token of each example, `[batch, size]`; any row where there is none.
+/// The row of the first token of each example, `[batch, size]`; any row for an example without tokens.
 ///
 /// # Panics
 /// If `new` does not fit `[batch, num_rows]`.
@@ -98,7 +98,7 @@ pub fn first_tokens(rows: Tensor<3>, new: NewRows, shape: [usize; 2]) -> Tensor<
     tokens_at(rows, new, shape, |of| of.start.min(num_rows - 1))
 }
 
-/// The row of the last token of each example, `[batch, size]`; any row where there is none.
+/// The row of the last token of each example, `[batch, size]`; any row for an example without tokens.
 ///
 /// # Panics
 /// If `new` does not fit `[batch, num_rows]`.
@@ -122,7 +122,7 @@ fn tokens_at(
     rows.reshape([batch * num_rows, size]).select(0, at)
 }
 
-/// True where a row is no token, `[batch, rows]`.
+/// True where a row is not a token, `[batch, rows]`.
 fn is_padding(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<2, Bool> {
     let [_, num_rows] = shape;
     let ranges = rows.ranges(shape);

@@ -1,4 +1,4 @@
-//! Vectors that modules keep as a linear layer of one column.
+//! Vectors that modules store as a linear layer with one column.
 
 use burn::module::Param;
 use burn::nn::Linear;
@@ -13,7 +13,7 @@ pub(crate) fn column(layer: &Linear) -> Tensor<1> {
     weight.reshape([size])
 }
 
-/// `gain w / |w|`, where `w` is the only [`column`] of a linear layer: its length and direction are learnt apart
+/// `gain w / |w|`, where `w` is the only [`column`] of a linear layer: length and direction are learned separately
 /// (Salimans & Kingma 2016, "Weight Normalization").
 pub(crate) fn normalized_column(layer: &Linear, gain: &Param<Tensor<1>>) -> Tensor<1> {
     in_wide(column(layer), |direction| {

@@ -46,14 +46,14 @@ fn reshape_floats<const D: usize, const E: usize>(
     Tensor::from_dispatch(Dispatch::float_reshape(tensor.into_dispatch(), dims.into()))
 }
 
-/// Every example of `[batch, heads, rows, size]` as often as `times` says, the copies next to each other.
+/// Repeats every example of `[batch, heads, rows, size]` `times` times, the copies next to each other.
 pub(crate) fn repeat_examples<K: Basic>(tensor: Tensor<4, K>, times: usize) -> Tensor<4, K> {
     let [batch, heads, rows, size] = tensor.dims();
     let copies = reshape(tensor, [batch, 1, heads, rows, size]).repeat_dim(1, times);
     reshape(copies, [batch * times, heads, rows, size])
 }
 
-/// `tensor.reshape(dims)`, except that 0 is the size of an axis: to Burn's `reshape` it means "as before".
+/// `tensor.reshape(dims)`, where 0 is a size; in Burn's `reshape` it means "as before".
 pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
     tensor: Tensor<D, K>,
     dims: [usize; E],
@@ -65,7 +65,7 @@ pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
     }
 }
 
-/// `tensor.expand(dims)`, for axes of size 0, too.
+/// `tensor.expand(dims)`, which also handles axes of size 0.
 pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Tensor<D> {
     if dims.contains(&0) {
         Tensor::empty(dims, (&tensor.device(), tensor.dtype()))

@@ -4,7 +4,7 @@ use burn_backend::{DType, Shape};
 use burn_cubecl::cubecl::{Device, prelude::*, wgpu::WgpuDevice};
 use burn_cubecl::tensor::CubeTensor;
 
-/// Sines, from a phase on.
+/// Sines, starting at a phase.
 pub(crate) fn tensor(shape: impl Into<Shape>, phase: f32) -> CubeTensor {
     let device = Device::Wgpu(WgpuDevice::default());
     let client = device.client();

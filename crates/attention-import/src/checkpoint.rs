@@ -1,4 +1,4 @@
-//! The tensors of one file, or of the shards that an index names.
+//! The tensors of one file, or of all shards named by an index.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -9,10 +9,10 @@ use tensor_files::{FileFormat, StoredTensor, TensorFile, shown};
 
 use crate::json::{kind, read_object};
 
-/// The field of an index that has the file of each tensor.
+/// The field of an index that maps tensors to files.
 const WEIGHT_MAP: &str = "weight_map";
 
-/// Tensors by their names, whichever file each is in.
+/// Tensors by name, across files.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
     files: Rc<Vec<TensorFile>>,
@@ -20,14 +20,14 @@ pub(crate) struct Checkpoint {
     names: Rc<BTreeMap<String, (usize, String)>>,
 }
 
-/// A tensor that is not read, of one of the files.
+/// A tensor in one of the files, not read yet.
 pub struct Found {
     pub(crate) stored: StoredTensor,
     file: usize,
 }
 
 impl Checkpoint {
-    /// Opens the file at `path`; an index, which ends in `.json`, with all of its shards. No element is read.
+    /// Opens the file at `path`; if it is an index, which ends in `.json`, all of its shards. No element is read.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         if path
             .extension()
@@ -68,7 +68,7 @@ impl Checkpoint {
                     let file = file
                         .map_err(|error| format!("shard `{}`: {}", shown(shard), error.reason()))?;
                     let place = files.len();
-                    // Those that the index does not list are there, too.
+                    // Tensors that the index does not list are included.
                     let of_file = file.names().iter();
                     names.extend(of_file.map(|name| (name.clone(), (place, name.clone()))));
                     files.push(file);
@@ -94,8 +94,8 @@ impl Checkpoint {
     }
 
     /// # Errors
-    /// If the tensors have fewer bytes than the index says. What was saved in half precision may have the size before,
-    /// 4 bytes for each element; tensors of a type that is not read have none.
+    /// If the tensors have fewer bytes than the index says. A model saved in half precision may state the size before
+    /// conversion, 4 bytes per element; tensors of an unsupported type have no size.
     fn check_size(&self, total: f64) -> Result<(), String> {
         let (mut len, mut bytes) = (0, 0);
         for name in self.names() {
@@ -115,10 +115,10 @@ impl Checkpoint {
         ))
     }
 
-    /// The same tensors by other names.
+    /// The tensors under other names.
     ///
     /// # Errors
-    /// If two get the same name.
+    /// If two tensors get the same name.
     pub(crate) fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, String> {
         let mut renamed = BTreeMap::new();
         for (name, place) in Rc::unwrap_or_clone(self.names) {
@@ -134,7 +134,7 @@ impl Checkpoint {
         Ok(Self { names, ..self })
     }
 
-    /// The format of the first file; shards are all of one.
+    /// The format of the first file; all shards have the same.
     pub(crate) fn format(&self) -> FileFormat {
         self.files
             .first()
@@ -155,7 +155,7 @@ impl Checkpoint {
         self.names.contains_key(name)
     }
 
-    /// The tensor of a name; `None` if there is none.
+    /// The tensor with this name; `None` if there is none.
     pub(crate) fn find(&self, name: &str) -> Option<Result<Found, String>> {
         let (file, name) = self.names.get(name)?;
         let stored = self.files[*file].find(name);
@@ -183,7 +183,7 @@ impl Found {
     }
 }
 
-/// The name of the shard of a tensor. It is a file beside the index, and no other.
+/// The name of a tensor's shard. It must be a file next to the index.
 fn checked_shard<'a>(tensor: &str, shard: &'a Value) -> Result<&'a str, String> {
     let name = shard.as_str().filter(|name| {
         let mut parts = Path::new(name).components();

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use tensor_files::shown;
 
-/// The largest file that is read: as large as the format of safetensors allows its header, whose names an index has.
+/// The largest file to read: the format of safetensors allows its header as much, whose names an index has.
 const MAX_BYTES: u64 = 100_000_000;
 
 /// The object that the file at `path` holds.
@@ -28,7 +28,7 @@ pub fn read_object(path: &Path) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The kind of a value that was not expected, and the value where it is short.
+/// The kind of an unexpected value, and the value if it is short.
 pub fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_string(),

@@ -30,7 +30,7 @@ pub struct ImportError {
     reason: Reason,
 }
 
-/// The sentence, as `main` prints what it returns.
+/// Prints the sentence, because `main` prints the `Debug` form of its error.
 impl fmt::Debug for ImportError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)

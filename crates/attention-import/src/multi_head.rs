@@ -13,21 +13,21 @@ use crate::{ImportError, read_file};
 
 /// Loads a PyTorch state dict of multi-head attention into `attention`: of D2L's `MultiHeadAttention` (`W_q.weight`,
 /// .., `W_o.weight`) or of `torch.nn.MultiheadAttention` (`in_proj_weight`, or `q_proj_weight`, `k_proj_weight` and
-/// `v_proj_weight` where the sizes differ; `out_proj.weight`). Biases (`W_q.bias`, ..; `in_proj_bias`, `out_proj.bias`)
-/// are loaded if `attention` has them, `bias_k` and `bias_v` as its
-/// [extra keys](attention_core::MultiHeadAttentionConfig::num_extra_keys).
+/// `v_proj_weight` if the sizes differ; `out_proj.weight`). Biases (`W_q.bias`, ..; `in_proj_bias`, `out_proj.bias`)
+/// are loaded if `attention` has them, `bias_k` and `bias_v` into its [extra
+/// keys](attention_core::MultiHeadAttentionConfig::num_extra_keys).
 ///
-/// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
+/// `prefix` precedes these names in the file: `""` for a state dict of the attention alone.
 ///
-/// Where heads are grouped, the queries of one head of the keys are neighbours, as in PyTorch's `enable_gqa` and in
-/// `transformers`; x-transformers' order is a recipe in docs/recipes.md.
+/// If heads are grouped, the query heads that share a key head are neighbours, as in PyTorch's `enable_gqa` and in
+/// `transformers`; for x-transformers' order, docs/recipes.md has a recipe.
 ///
-/// No state dict says whether PyTorch's module has `add_zero_attn=True`: such a file loads as any other, and each call
-/// needs [`AttentionOptions::zero_key`](attention_core::functional::AttentionOptions::zero_key).
+/// A state dict does not say whether PyTorch's module has `add_zero_attn=True`: such a file loads like any other, and
+/// each call needs [`AttentionOptions::zero_key`](attention_core::functional::AttentionOptions::zero_key).
 ///
 /// # Errors
-/// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
-/// `attention` was configured for, or the file has a bias or an output projection that `attention` has not.
+/// If the file is missing or malformed, a tensor is missing, has an unsupported type or another shape than `attention`
+/// was configured for, or the file has a bias or an output projection that `attention` does not have.
 ///
 /// ```no_run
 /// use attention_core::MultiHeadAttentionConfig;
@@ -48,10 +48,10 @@ pub fn load_multi_head_attention<S: ScoringFunction>(
     })
 }
 
-/// [`load_multi_head_attention`] of a file that is open: the attention whose tensors are called `at` and a name.
+/// [`load_multi_head_attention`] from an open file, for the attention whose tensors have the prefix `at`.
 ///
 /// # Errors
-/// Why not, without the name of the file.
+/// The reason of [`load_multi_head_attention`]'s error, without the name of the file.
 pub fn read_multi_head_attention<S: ScoringFunction>(
     mut attention: MultiHeadAttention<S>,
     file: &StateDict,

@@ -1,21 +1,21 @@
-//! Why a tensor was not read.
+//! The reasons why a tensor was not read.
 
 use tensor_files::{ElementType, shown};
 use thiserror::Error;
 
-/// Why a tensor or a layer could not be read, without the file; [`ImportError`](crate::ImportError) adds it.
+/// Why a tensor or a layer could not be read, without the file, which [`ImportError`](crate::ImportError) adds.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// There is no such tensor.
+    /// A tensor does not exist.
     #[error("expected a tensor `{}`, {found}", shown(tensor))]
     Missing {
-        /// The full name, which was expected.
+        /// The expected full name.
         tensor: String,
-        /// The nearest names, or what a prefix should have been.
+        /// The nearest names, or the probably intended prefix.
         found: String,
     },
-    /// There is a tensor that the module has no place for.
+    /// The module has no place for a tensor.
     #[error("expected no tensor `{}`, since {why}", shown(tensor))]
     Unexpected {
         /// Its full name.
@@ -35,10 +35,10 @@ pub enum Reason {
         expected: String,
         /// The shape in the file.
         got: Vec<usize>,
-        /// A guess at the file, or nothing.
+        /// A guess at the cause, or empty.
         hint: String,
     },
-    /// A tensor holds no floats.
+    /// A tensor does not contain floats.
     #[error(
         "`{}`: expected floats, got {got:?}: a quantized model is saved dequantized",
         shown(tensor)
@@ -49,24 +49,24 @@ pub enum Reason {
         /// The type of its elements.
         got: ElementType,
     },
-    /// A field of a file of settings is not there, or does not fit.
+    /// A field of a settings file is missing, or does not fit.
     #[error("`{field}`: expected {expected}, got {got}")]
     Field {
-        /// Its name, after the fields that hold it.
+        /// Its name, after the names of the enclosing fields.
         field: String,
-        /// The values that were expected, in words.
+        /// The expected values, in words.
         expected: String,
-        /// The value that came.
+        /// The value found.
         got: String,
     },
-    /// A sentence that says what was expected and what came, of all other kinds: a malformed file, a file of another
-    /// framework.
+    /// Any other reason (a malformed file, a file of another framework), as a sentence that says what was expected and
+    /// what came.
     #[error("{0}")]
     Other(String),
 }
 
 impl Reason {
-    /// The same, and a guess at what was meant.
+    /// This reason with a guess at what was meant.
     pub(crate) fn with_hint(mut self, guess: &str) -> Self {
         match &mut self {
             Self::Missing { found: end, .. }

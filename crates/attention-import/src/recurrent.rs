@@ -10,19 +10,18 @@ use crate::state_dict::{Place, StateDict};
 use crate::{ImportError, read_file};
 
 /// Loads a PyTorch state dict of `torch.nn.GRU` or `torch.nn.LSTM` into `recurrent`: `weight_ih_l0`, `weight_hh_l0`,
-/// `bias_ih_l0`, `bias_hh_l0`, the same of the other layers, and of the other direction (`weight_ih_l0_reverse`, ..).
+/// `bias_ih_l0`, `bias_hh_l0`, and the same for the other layers and the other direction (`weight_ih_l0_reverse`, ..).
 ///
-/// A `torch.nn.GRUCell` or `torch.nn.LSTMCell` (`weight_ih`, ..) is a layer, too, and a list of cells (`0.weight_ih`,
-/// `1.weight_ih`, ..) is as many.
+/// A `torch.nn.GRUCell` or `torch.nn.LSTMCell` (`weight_ih`, ..) counts as a layer, and a list of cells (`0.weight_ih`,
+/// `1.weight_ih`, ..) as several.
 ///
-/// `prefix` is what stands before these names in the file: `""` for a state dict of the layers alone. Layers of a file
-/// without biases (`bias=False`) have none.
+/// `prefix` precedes these names in the file: `""` for a state dict of the layers alone. From a file without biases
+/// (`bias=False`), layers get none.
 ///
 /// # Errors
-/// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
-/// `recurrent` was configured for, or the file has layers, a direction, biases or projections (`proj_size`) that
-/// `recurrent` has not, or `recurrent` has layers or a direction that the file has not, or its cells are none of
-/// PyTorch's.
+/// If the file is missing or malformed, a tensor is missing, has an unsupported type or another shape than `recurrent`
+/// was configured for, the file has layers, a direction, biases or projections (`proj_size`) that `recurrent` does not
+/// have, `recurrent` has layers or a direction that the file does not have, or its cells differ from PyTorch's.
 ///
 /// ```no_run
 /// use attention_import::load_recurrent;
@@ -53,7 +52,7 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, Reason> {
     refuse_others(spelling, &recurrent, file)?;
     let reason = "projections of the output are not supported";
     file.refuse("weight_hr_l0", reason)?;
-    // With `bias=False` none of the layers has one: they stay what PyTorch trained.
+    // With `bias=False` no layer has a bias, so results stay those that PyTorch trained.
     let is_bias = |name: &str| {
         let own = name.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
         own.starts_with("bias_ih") || own.starts_with("bias_hh")
@@ -88,8 +87,8 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, Reason> {
     })
 }
 
-/// How the tensors of a layer are called, with its number for `#`: in `nn.GRU` and `nn.LSTM`, whose other direction
-/// has an end; in a cell; in a list of cells.
+/// The spelling of a layer's tensors, with its number for `#`: in `nn.GRU` and `nn.LSTM`, with a suffix for the other
+/// direction; in a cell; in a list of cells.
 const LAYERS: &str = "@_l#";
 const CELL: &str = "@";
 const CELLS: &str = "#.@";
@@ -106,7 +105,7 @@ fn spelling_of(file: &StateDict) -> Result<&'static str, Reason> {
     if let Some(found) = [LAYERS, CELL, CELLS].into_iter().find(is_there) {
         return Ok(found);
     }
-    // No file of layers has a name that ends so.
+    // No name in a file of layers ends like this.
     let nearest = match file.all_names().any(|name| name.ends_with("weight_ih")) {
         true => CELL,
         false => LAYERS,
@@ -116,7 +115,7 @@ fn spelling_of(file: &StateDict) -> Result<&'static str, Reason> {
 }
 
 /// # Errors
-/// If the file has more layers or directions than `recurrent`, or cells, which read in one direction, and
+/// If the file has more layers or directions than `recurrent`, or has cells, which read in one direction, and
 /// `recurrent` reads in both.
 fn refuse_others(spelling: &str, recurrent: &Recurrent, file: &StateDict) -> Result<(), Reason> {
     let count = recurrent.layers.len();

@@ -1,4 +1,4 @@
-//! The parameters in files that PyTorch wrote, as they are.
+//! The parameters in files that PyTorch wrote, unconverted.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,17 +16,16 @@ use tensor_files::{ElementType, FileFormat, shown};
 use crate::Reason;
 use crate::checkpoint::{Checkpoint, Found};
 
-/// The most names that an error tells.
+/// The largest number of names in an error.
 pub(crate) const NEAREST: usize = 5;
 
 /// The tensors of a checkpoint whose names start with a prefix, for importers of your own modules.
 ///
-/// An error is the reason alone, which names tensors and shapes; [`ImportError::of`](crate::ImportError::of) adds the
-/// file.
+/// Errors are only a reason, which names tensors and shapes; [`ImportError::of`](crate::ImportError::of) adds the file.
 pub struct StateDict {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) prefix: String,
-    /// The full names of the tensors that were asked for.
+    /// The full names of the tensors that were requested.
     pub(crate) asked: RefCell<BTreeSet<String>>,
 }
 
@@ -38,16 +37,16 @@ impl fmt::Debug for StateDict {
     }
 }
 
-/// Where the weight or bias of a linear layer stands: in a tensor of its own, or among the `rows` of a fused one.
+/// The place of the weight or bias of a linear layer: a tensor of its own, or some `rows` of a fused one.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The name of the tensor, after the prefix of the [`StateDict`].
     pub name: String,
-    /// The first of the rows of a fused tensor that are this layer's.
+    /// The first row of this layer in a fused tensor.
     pub start: usize,
-    /// All rows of a fused tensor; `None` where it is the layer's own.
+    /// The number of all rows of a fused tensor; `None` if the layer has its own.
     pub rows: Option<usize>,
-    /// Whether the weight is `[in, out]`, as of Hugging Face's `Conv1D`; PyTorch's is `[out, in]`.
+    /// Whether the weight is `[in, out]`, as in Hugging Face's `Conv1D`; PyTorch's is `[out, in]`.
     pub is_transposed: bool,
 }
 
@@ -69,7 +68,7 @@ impl Place {
 }
 
 impl StateDict {
-    /// Opens the file at `path`, or all shards of the index there. No element is read before a layer asks for it.
+    /// Opens the file at `path`, or all shards if it is an index. No element is read before a layer requests it.
     pub fn open(path: &Path, prefix: &str) -> Result<Self, Reason> {
         Ok(Self {
             checkpoint: Checkpoint::open(path)?,
@@ -78,13 +77,13 @@ impl StateDict {
         })
     }
 
-    /// The same tensors by the names that `rename` makes of their names; two may not get the same.
+    /// The tensors, renamed by `rename`; no two may get the same name.
     pub fn renamed(self, rename: impl Fn(&str) -> String) -> Result<Self, Reason> {
         let checkpoint = self.checkpoint.renamed(rename)?;
         Ok(Self { checkpoint, ..self })
     }
 
-    /// The same tensors after another prefix.
+    /// The tensors after another prefix.
     pub(crate) fn at(&self, prefix: &str) -> Self {
         Self {
             checkpoint: self.checkpoint.clone(),
@@ -93,7 +92,7 @@ impl StateDict {
         }
     }
 
-    /// Whether there is a tensor of this name, or a length and a direction of it (`weight_norm`).
+    /// Whether there is a tensor with this name, or its length and direction (`weight_norm`).
     pub fn contains(&self, name: &str) -> bool {
         self.is_stored(name) || self.weight_norm(name).is_some()
     }
@@ -106,7 +105,7 @@ impl StateDict {
         self.checkpoint.contains(&self.full(name))
     }
 
-    /// The names of all tensors, whatever the prefix.
+    /// The names of all tensors, with any prefix.
     pub(crate) fn all_names(&self) -> impl ExactSizeIterator<Item = &String> {
         self.checkpoint.names()
     }
@@ -117,17 +116,17 @@ impl StateDict {
         names.map_while(|name| name.strip_prefix(&self.prefix))
     }
 
-    /// The names after the prefix that no layer has asked for.
+    /// The names after the prefix that no layer has requested.
     pub fn unread(&self) -> Vec<&str> {
         let asked = self.asked.borrow();
         let is_unread = |name: &&str| !asked.contains(&self.full(name));
         self.names().filter(is_unread).collect()
     }
 
-    /// The shape of the tensor `name`, or of the weight whose length and direction are there.
+    /// The shape of the tensor `name`, or of the weight that is stored as length and direction.
     ///
     /// # Errors
-    /// If there is none, or its header cannot be read.
+    /// If there is no such tensor, or its header cannot be read.
     pub fn shape(&self, name: &str) -> Result<Vec<usize>, Reason> {
         match self.weight_norm(name) {
             Some([_, direction]) => self.stored_shape(&direction),
@@ -143,7 +142,7 @@ impl StateDict {
         }
     }
 
-    /// The tensor `name`, of this shape, as the rows of its first axis; a vector is one row.
+    /// The tensor `name`, with this shape, as the rows of its first axis; a vector is one row.
     pub(crate) fn rows(
         &self,
         name: &str,
@@ -191,7 +190,7 @@ impl StateDict {
         Ok(Linear { weight, bias })
     }
 
-    /// The weight of a linear layer, `[in, out]`, with the elements at `place`, or as `weight_norm` divided them.
+    /// The weight of a linear layer, `[in, out]`, with the elements at `place`, or composed of its `weight_norm` parts.
     pub fn weight(
         &self,
         param: Param<Tensor<2>>,
@@ -212,7 +211,7 @@ impl StateDict {
             } else {
                 stored.transpose()
             };
-            // Through the host: its elements then lie row by row.
+            // Through the host, so that the elements are contiguous.
             let data = weight.narrow(1, place.start, to).into_data();
             return Ok(with_value(param, Tensor::from_data(data, (&device, dtype))));
         }
@@ -233,7 +232,7 @@ impl StateDict {
         Ok(Embedding { weight })
     }
 
-    /// A parameter with the elements of the tensor `name`, which has its shape.
+    /// A parameter with the elements of the tensor `name`, which must have the same shape.
     pub fn parameter<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
@@ -260,7 +259,7 @@ impl StateDict {
         })
     }
 
-    /// Whether two tensors of one shape have the same elements.
+    /// Whether two tensors with the same shape have the same elements.
     pub fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, Reason> {
         let read = |name: &str| self.read(name, &self.find(name, shape)?);
         let [one, other] = names.map(read);
@@ -280,7 +279,7 @@ impl StateDict {
         Ok(())
     }
 
-    /// The tensor `name` of floats, whole, not yet read. One without axes is a `shape` of one element.
+    /// The tensor `name` of floats, as a whole, not read yet. One without axes counts as a `shape` of one element.
     pub fn find(&self, name: &str, shape: &[usize]) -> Result<Found, Reason> {
         let full = self.full(name);
         let Some(found) = self.checkpoint.find(&full) else {
@@ -332,7 +331,7 @@ impl StateDict {
             );
         }
         let mut names: Vec<&String> = self.all_names().collect();
-        // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
+        // A wrong prefix is the usual reason: the nearest names have the same end and, among those, the same beginning.
         names.sort_by_cached_key(|name| {
             let end = common(full.bytes().rev(), name.bytes().rev());
             Reverse((end, common(full.bytes(), name.bytes())))
@@ -349,8 +348,8 @@ impl StateDict {
         }
     }
 
-    /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
-    /// The value it was initialized with, or would be, is not computed.
+    /// A parameter with the elements of a tensor, which `make` creates on the device and in the type of the parameter.
+    /// The parameter's own initial value is not computed.
     pub fn load<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
@@ -382,14 +381,14 @@ fn target<const D: usize>(param: &Param<Tensor<D>>) -> (Device, DType) {
     let device = param.lazy_device();
     let of_device = device.settings().float_dtype.into();
     let dtype = match param.is_initialized().then(|| param.dtype()) {
-        // What was quantised is loaded as floats.
+        // Quantised parameters are loaded as floats.
         None | Some(DType::QFloat(_)) => of_device,
         Some(dtype) => dtype,
     };
     (device, dtype)
 }
 
-/// The elements of a tensor, of a type and on a device.
+/// The elements of a tensor, with a type and on a device.
 fn as_it_is<const D: usize>(data: TensorData, device: &Device, dtype: DType) -> Tensor<D> {
     Tensor::from_data(data, (device, dtype))
 }
@@ -408,7 +407,7 @@ fn dtype(tensor: &str, element_type: ElementType) -> Result<DType, Reason> {
     })
 }
 
-/// The number of bytes that two names begin with.
+/// The length of the common beginning of two names, in bytes.
 pub(crate) fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usize {
     one.zip(other)
         .take_while(|(one, other)| one == other)

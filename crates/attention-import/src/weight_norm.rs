@@ -7,9 +7,9 @@ use crate::Reason;
 use crate::state_dict::StateDict;
 
 impl StateDict {
-    /// The names of g and v of the weight `name`, as `torch.nn.utils.weight_norm` writes them or
-    /// `torch.nn.utils.parametrizations.weight_norm`. `None` if the file has the weight itself or no such two tensors,
-    /// if v is a vector, or if the parametrization has more tensors, or another follows.
+    /// The names of g and v of the weight `name`, as written by `torch.nn.utils.weight_norm` or
+    /// `torch.nn.utils.parametrizations.weight_norm`. `None` if the file has the weight itself or not both of them, if
+    /// v is a vector, or if the parametrization has more tensors or is followed by another.
     pub(crate) fn weight_norm(&self, name: &str) -> Option<[String; 2]> {
         let start = name.rfind('.').map_or(0, |dot| dot + 1);
         let (module, own) = name.split_at(start);
@@ -28,17 +28,17 @@ impl StateDict {
         (is_whole && !self.is_stored(name)).then_some(pair)
     }
 
-    /// Whether the stored tensor `part` is the tensor `name`, or g or v of it.
+    /// Whether the stored tensor `part` is the tensor `name`, or its g or v.
     pub(crate) fn is_part(&self, part: &str, name: &str) -> bool {
         let pair = self.weight_norm(name);
         part == name || pair.is_some_and(|pair| pair.iter().any(|of_pair| of_pair == part))
     }
 
-    /// The weight of g and v, of this shape, as the rows of its first axis. There is one g for each row (`dim=0` of
+    /// The weight from g and v, with this shape, as the rows of its first axis. There is one g for each row (`dim=0` in
     /// PyTorch's functions), for each column of a matrix (`dim=1`) or for all (`dim=None`).
     ///
     /// # Errors
-    /// If one of the two has another shape or cannot be read, or v has length 0.
+    /// If g or v has another shape or cannot be read, or v has length 0.
     pub(crate) fn normalized_rows(
         &self,
         [length, direction_name]: [String; 2],

@@ -1,18 +1,18 @@
-//! Names that wrappers of modules put between others.
+//! Name parts inserted by wrappers of modules.
 
 use crate::state_dict::{StateDict, common};
 
-/// Parts of names that compiled and distributed modules of PyTorch add.
+/// Name parts that compiled and distributed modules of PyTorch insert.
 const WRAPPERS: &str = "module _orig_mod _fsdp_wrapped_module _checkpoint_wrapped_module";
 
-/// The name of a tensor without parts that wrappers added.
+/// The name of a tensor without the parts inserted by wrappers.
 pub fn unwrapped(name: &str) -> String {
     let is_own = |part: &&str| !WRAPPERS.split(' ').any(|wrapper| wrapper == *part);
     let parts = name.split('.').filter(is_own);
     parts.collect::<Vec<_>>().join(".")
 }
 
-/// The path of a variable of Keras, as a state dict on PyTorch or a checkpoint has it.
+/// The path of a Keras variable, as in a state dict on PyTorch or in a checkpoint.
 fn variable(name: &str) -> String {
     if name.contains("/.OPTIMIZER_SLOT/") {
         return format!(".OPTIMIZER_SLOT/{name}");
@@ -27,7 +27,7 @@ fn variable(name: &str) -> String {
 }
 
 impl StateDict {
-    /// The prefix with parts of wrappers, if no name begins with the prefix but has them.
+    /// The prefix with wrapper parts inserted, if no name begins with the prefix itself.
     pub(crate) fn wrapped_prefix(&self) -> Option<&str> {
         let prefix = self.prefix.as_str();
         let mut prefixes = self.all_names().filter_map(|name| {
@@ -40,10 +40,10 @@ impl StateDict {
         (first != prefix && prefixes.all(|other| other == first)).then_some(first)
     }
 
-    /// The file by the paths of Keras' variables, if it has others. An `AttentionWrapper` has the variables of its
-    /// attention under two paths, `decoder/attention_wrapper/BahdanauAttention/attention_v` and
-    /// `decoder/BahdanauAttention/memory_layer/kernel`: all are then under the first, whether the prefix is the one,
-    /// the other or what they have in common.
+    /// The file by the paths of Keras' variables, if its own names differ. An `AttentionWrapper` has the variables of
+    /// its attention under two paths, `decoder/attention_wrapper/BahdanauAttention/attention_v` and
+    /// `decoder/BahdanauAttention/memory_layer/kernel`: the result has all under the first, whether the prefix is the
+    /// first, the second or their common beginning.
     pub(crate) fn of_variables(&self) -> Option<Self> {
         const MEMORY: &str = "memory_layer/kernel";
         let names: Vec<String> = self.all_names().map(|name| variable(name)).collect();

@@ -1,4 +1,4 @@
-//! Attention, fused: without `[queries, keys]` in memory.
+//! Fused attention: without `[queries, keys]` in memory.
 
 use std::f64::consts::LN_2;
 
@@ -13,8 +13,8 @@ use crate::pairwise::Pass;
 use crate::stream::{Attention, AttentionGradients, AttentionOutputs, LogSumExp, is_decode};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, ROW_DECODE_QUERIES};
 
-/// Evaluates the expression of the inputs' score: of those that are known here with their attention as `$attention`, of
-/// pairwise ones with their kernels as `$kernel`.
+/// Evaluates the expression for the inputs' score: for scores known here with their attention as `$attention`, for
+/// pairwise scores with their kernels as `$kernel`.
 macro_rules! with_kernel {
     ($inputs:ident, $attention:ident => $dot_product:expr, $additive:expr, $kernel:ident => $pairwise:expr) => {
         match $inputs.score {
@@ -36,11 +36,11 @@ macro_rules! with_kernel {
 }
 
 impl<'a, E: Real> AttentionInputs<'a, E> {
-    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, no size is 0, no function of the user's changes scores, and, if they are additive, there are no modifiers.
+    /// Whether the decoding kernels run: there are too few queries, as in a step of a decoder, to make packing keys and
+    /// values worthwhile, no size is 0, no user's function modifies scores, and additive scores have no modifiers.
     pub fn is_decode(&self) -> bool {
         let most = match self.score {
-            // The streaming kernels alone have rows of neighbouring keys.
+            // Only the streaming kernels have rows of neighbouring keys.
             _ if self.modifiers.score_mod.is_some() => return false,
             Score::DotProduct { .. } | Score::Pairwise { .. } => ROW_DECODE_QUERIES,
             Score::Additive { .. } if self.modifiers.is_none() => ADDITIVE_DECODE_QUERIES,
@@ -79,7 +79,7 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
     /// A query that attends to no key, or only to scores of minus infinity, has context 0. The number of threads
-    /// changes no bit.
+    /// changes no bit of the result.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`
@@ -96,9 +96,9 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
         );
     }
 
-    /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) by additive scores that is to be
-    /// trained: writes the weights before dropout, too, 0 where masked, for [`AttentionOutputs::weights`]. The backward
-    /// pass does not compute the scores again then, with the same bits.
+    /// As [`forward`](Self::forward), for training a step of [decoding](Self::is_decode) with additive scores: also
+    /// writes the weights before dropout, 0 where masked, for [`AttentionOutputs::weights`]. The backward pass then
+    /// does not recompute the scores, and gives the same bits.
     ///
     /// # Shapes
     /// - weights `[batch, heads, queries, keys]`
@@ -120,16 +120,16 @@ impl<E: AttentionReal> AttentionInputs<'_, E> {
         );
     }
 
-    /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
-    /// same inputs.
+    /// Adds the requested gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same
+    /// inputs.
     ///
-    /// The weights are computed again, from the scores and the log-sum-exp. Where a query attends to no key all
-    /// gradients are 0, whatever the gradient of the context holds. No bit depends on which gradients are wanted, or on
-    /// the number of threads.
+    /// The weights are recomputed from the scores and the log-sum-exp. If a query attends to no key all gradients are
+    /// 0, whatever the gradient of the context holds. The choice of gradients and the number of threads change no bit
+    /// of a result.
     ///
     /// # Panics
-    /// If the shapes do not fit together, the gradient of a weight that is not there is wanted, or gradients are
-    /// deferred and this is not [decoding](Self::is_decode).
+    /// If the shapes do not fit together, the gradient of an absent weight is requested, or gradients are deferred and
+    /// this is not [decoding](Self::is_decode).
     pub fn backward(
         &self,
         level: Level,

@@ -10,7 +10,7 @@ use crate::pairwise::Dispatched;
 use crate::stream::{self, Attention, AttentionGradients, AttentionOutputs, LogSumExp};
 use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
 
-/// `f32` or `f64`, with the kernels of attention compiled for it: without the feature `f64` those in `f64` panic.
+/// `f32` or `f64`, with the kernels of attention compiled for it; without the feature `f64`, those in `f64` panic.
 #[allow(
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"

@@ -1,4 +1,4 @@
-//! Gradients of keys and values that are deferred: a decoder adds all its steps' gradients at once.
+//! Deferred gradients of keys and values: a decoder adds the gradients of all its steps at once.
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::check_len;
@@ -10,19 +10,19 @@ use crate::gather::Gathered;
 use crate::tiles::TASK_PRODUCTS;
 use crate::{AttentionReal, HeadIndex, Rows};
 
-/// Adds to each key or value what its pairs with the queries give its gradient.
+/// Adds to the gradient of each key or value the contributions of its pairs with the queries.
 ///
-/// `to[j] += factor * sum_i pairs[i, j] rows[i]`, from what a decoder's steps have
+/// `to[j] += factor * sum_i pairs[i, j] rows[i]`, from what the steps of a decoder have
 /// [deferred](crate::KeyValueGradients::Deferred), with the queries of all steps concatenated:
 ///
 /// - for values, `pairs` are the weights, `rows` the gradients of the contexts, and the factor is 1;
 /// - for keys of a dot product, `pairs` are the gradients of the scores, `rows` the queries, and the factor is the
 ///   scale.
 ///
-/// Pairs of 0 add nothing, whatever the row holds.
+/// A pair of 0 adds nothing, whatever its row holds.
 ///
-/// Where `group` heads share a key head, the queries of the group are queries of the key head: without a copy,
-/// `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`, and so do contiguous rows.
+/// If `group` heads share a key head, the queries of the group are queries of the key head: without a copy, `[batch,
+/// heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`, and contiguous rows likewise.
 ///
 /// # Shapes
 /// - pairs `[batch, key_heads, queries, keys]`, contiguous
@@ -61,7 +61,7 @@ pub(crate) fn accumulate<E: Real>(
         pairs.len(),
     );
     check_len(operation, "sums", [batch, heads, num_keys, size], to.len());
-    // Half of what makes the factor small goes before the sums and half after: neither end of the range is reached.
+    // Half of a small factor's exponent is applied before the sums: neither end of the range is reached.
     let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
     let (half, factor) = if half > E::ZERO {
         (half, factor / half)

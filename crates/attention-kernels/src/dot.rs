@@ -1,8 +1,8 @@
 //! Scaled dot products, `score[i, j] = scale * (q[i] . k[j])`, as a score of tiles and of rows.
 //!
-//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a
-//! product that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2
-//! logits. From the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
+//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that products
+//! that only the scale keeps in range do not overflow. The unit `r log2 e` makes them base-2 logits. From the gradient
+//! `ds` of the score, queries get `scale * ds K` and keys `r * ds^T (f Q)`.
 
 use std::ops::Range;
 
@@ -32,10 +32,10 @@ pub(crate) struct DotProductScore<'a, E> {
     split: SplitScale<E>,
 }
 
-/// The scale as a product. Of a scale of 0, both are 0.
+/// The scale as a product of two factors. If the scale is 0, both are 0.
 #[derive(Clone, Copy, Debug)]
 struct SplitScale<E> {
-    /// A power of two at most 1 with the sign of the scale, which the queries are multiplied with.
+    /// The factor of the queries: a power of two at most 1 with the sign of the scale.
     power: E,
     rest: E,
 }
@@ -44,9 +44,9 @@ struct SplitScale<E> {
 #[derive(Debug, Default)]
 pub(crate) struct Keys<E> {
     panels: Panels<E>,
-    /// Backward only.
+    /// For the backward pass only.
     rows: FiniteRows<E>,
-    /// `[range, padded key_size]`, backward only.
+    /// `[range, padded key_size]`, for the backward pass only.
     gradient: Buffer<E>,
     /// The first key.
     first: usize,
@@ -57,7 +57,7 @@ pub(crate) struct Keys<E> {
 pub(crate) struct Queries<E> {
     /// `f q`
     rows: PackedRows<E>,
-    /// `[queries, padded key_size]`, backward only.
+    /// `[queries, padded key_size]`, for the backward pass only.
     gradient: Buffer<E>,
 }
 

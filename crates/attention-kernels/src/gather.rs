@@ -1,4 +1,4 @@
-//! One row against gathered rows: what decoding does with keys and values, without packing them.
+//! One row against gathered rows: decoding reads keys and values this way, without packing them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::rows::{Fetch, Head};
 use crate::tiles::{GATHER_ROWS, GATHER_VECTORS};
 use crate::{Dropout, HeadIndex, Rows};
 
-/// The keys that one query attends to, and what is known about each.
+/// The keys that one query attends to, with data for each.
 #[derive(Default)]
 pub(crate) struct AttendedKeys<E> {
     pub keys: Vec<usize>,
@@ -62,9 +62,9 @@ pub(crate) struct Gathered<'a, E> {
     pub indices: &'a [usize],
 }
 
-/// What a vector of units of two rows adds to their score.
+/// The term that a vector of units of two rows adds to their score.
 pub(crate) trait RowTerm<E: Real>: Copy {
-    /// Adds the terms of `units`, which are fewer than the lanes only at a row's end.
+    /// Adds the terms of `units`; only at the end of a row are these fewer than the lanes.
     fn add_to<S: Simd<E>>(self, simd: S, units: Range<usize>, rows: [S::V; 2], sum: S::V) -> S::V;
 }
 
@@ -123,10 +123,10 @@ fn sums<E: Real, S: Simd<E>>(
     let whole = row.len() - row.len() % S::LANES;
     let mut scratch: [Vec<E>; GATHER_ROWS] = Default::default();
     let mut n = 0;
-    // Several at a time, so that their sums do not wait for each other.
+    // Several keys at a time, so that their sums do not wait for each other.
     while n < indices.len() {
         let count = (indices.len() - n).min(GATHER_ROWS);
-        // The last ones may be gathered again; what they give is not stored.
+        // The last group may gather some keys again, whose results are not stored.
         let mut others: [&[E]; GATHER_ROWS] = [&[]; GATHER_ROWS];
         for (r, scratch) in scratch.iter_mut().enumerate() {
             let index = indices[n + r.min(count - 1)];

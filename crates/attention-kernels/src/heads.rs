@@ -18,9 +18,9 @@ pub(crate) struct HeadPair {
     pub key: HeadIndex,
 }
 
-/// How many heads there are, `[batch, heads]` of queries and `[batch, key_heads]` of keys and values.
+/// The number of heads, `[batch, heads]` for queries and `[batch, key_heads]` for keys and values.
 ///
-/// The heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
+/// Heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heads {
     pub batch: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Heads {
 }
 
 impl HeadIndex {
-    /// The `index`-th head of all examples, of `heads` each.
+    /// The `index`-th head, counted over the `heads` heads of all examples.
     #[inline(always)]
     pub(crate) fn nth(index: usize, heads: usize) -> Self {
         Self {
@@ -67,23 +67,23 @@ impl Heads {
         }
     }
 
-    /// How many heads of queries there are in all examples.
+    /// The number of query heads in all examples.
     pub(crate) fn count(self) -> usize {
         self.batch * self.heads
     }
 
-    /// How many heads of keys there are in all examples.
+    /// The number of key heads in all examples.
     pub(crate) fn key_count(self) -> usize {
         self.batch * self.key_heads
     }
 
-    /// How many heads of queries share a key head.
+    /// The number of query heads that share a key head.
     #[inline(always)]
     pub(crate) fn group(self) -> usize {
         self.heads / self.key_heads.max(1)
     }
 
-    /// The `index`-th head of the queries with its key head.
+    /// The `index`-th query head with its key head.
     #[inline(always)]
     pub(crate) fn nth(self, index: usize) -> HeadPair {
         let query = HeadIndex::nth(index, self.heads);
@@ -94,7 +94,7 @@ impl Heads {
         }
     }
 
-    /// The `member`-th head of the queries that share a key head.
+    /// The `member`-th of the query heads that share a key head.
     #[inline(always)]
     pub(crate) fn member(self, key: HeadIndex, member: usize) -> HeadIndex {
         HeadIndex {

@@ -6,7 +6,7 @@ use crate::HeadIndex;
 
 /// Which keys each query attends to: an interval per query, an arbitrary mask, both (a key must be in both) or neither.
 ///
-/// A masked key is ignored: kernels do not compute with it, or clear what it holds first.
+/// A masked key is ignored: kernels do not compute with it, or clear its content first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mask<'a> {
     intervals: Option<Intervals<'a>>,
@@ -32,7 +32,7 @@ struct Keep<'a> {
 /// The mask of one query.
 #[derive(Clone, Debug)]
 pub(crate) struct QueryMask<'a> {
-    /// All keys outside of it are masked.
+    /// All keys outside this range are masked.
     pub range: Range<usize>,
     keep: Option<(&'a [bool], usize)>,
 }
@@ -47,7 +47,7 @@ impl<'a> Mask<'a> {
     /// `end <= start`. Bounds beyond the keys are cut off.
     ///
     /// # Shapes
-    /// - bounds `[batch or 1, queries or 1]`, contiguous, of the sizes `shape`
+    /// - bounds `[batch or 1, queries or 1]`, contiguous, with the sizes `shape`
     ///
     /// # Panics
     /// If `bounds` does not fit `shape`.
@@ -71,7 +71,7 @@ impl<'a> Mask<'a> {
     /// A query attends to a key where `keep` is true.
     ///
     /// # Shapes
-    /// - keep `[batch or 1, heads or 1, queries or 1, keys or 1]`, contiguous, of the sizes `shape`
+    /// - keep `[batch or 1, heads or 1, queries or 1, keys or 1]`, contiguous, with the sizes `shape`
     ///
     /// # Panics
     /// If `keep` does not fit `shape`.
@@ -93,7 +93,7 @@ impl<'a> Mask<'a> {
     }
 
     /// # Panics
-    /// If an axis of the mask is neither 1 nor the axis of the scores, `[batch, heads, queries, keys]`.
+    /// If an axis of the mask is neither 1 nor as long as that of the scores, `[batch, heads, queries, keys]`.
     pub(crate) fn check(&self, scores: [usize; 4]) {
         let fits = |size: usize, expected: usize| size == 1 || size == expected;
         if let Some(Intervals { shape, .. }) = self.intervals {
@@ -113,7 +113,7 @@ impl<'a> Mask<'a> {
     }
 
     /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may have a head for each query head
-    /// that shares them.
+    /// that shares a key head.
     pub(crate) fn check_grouped(&self, [batch, key_heads, queries, keys]: [usize; 4]) {
         let heads = self.keep.map_or(key_heads, |keep| keep.shape[1]);
         let is_grouped = key_heads > 0 && heads.is_multiple_of(key_heads);
@@ -121,7 +121,7 @@ impl<'a> Mask<'a> {
         self.check([batch, heads, queries, keys]);
     }
 
-    /// Whether a key inside of a query's interval may still be masked.
+    /// Whether a key inside a query's interval may be masked.
     pub(crate) fn is_dense(&self) -> bool {
         self.keep.is_some()
     }
@@ -151,7 +151,7 @@ impl<'a> Mask<'a> {
         QueryMask { range, keep }
     }
 
-    /// The sizes that the mask tells apart, `[batch or 1, heads or 1, queries or 1]`.
+    /// The sizes in which the mask differs, `[batch or 1, heads or 1, queries or 1]`.
     pub fn shape(&self) -> [usize; 3] {
         let [batch, queries] = self.intervals.map_or([1; 2], |intervals| intervals.shape);
         let [keep_batch, heads, keep_queries, _] = self.keep.map_or([1; 4], |keep| keep.shape);
@@ -166,10 +166,10 @@ impl<'a> Mask<'a> {
             .fill(&keys, masked, true);
     }
 
-    /// Whether each of `num_keys` keys of the key head `key` is attended to: by one of the `num_queries` queries of one
-    /// of the `group` heads that share it, which are `key.head * group ..`.
+    /// Whether each of `num_keys` keys of the key head `key` is attended to by one of the `num_queries` queries of one
+    /// of the `group` heads that share it, `key.head * group ..`.
     ///
-    /// The time grows with queries + keys where the mask has no flags, and with their product where it has.
+    /// The time grows with queries + keys for a mask without flags, and with queries × keys for a mask with flags.
     pub fn attended_keys(
         &self,
         key: HeadIndex,
@@ -190,7 +190,7 @@ impl<'a> Mask<'a> {
             }
             return attended;
         }
-        // How many intervals start at a key, less those that end there. They are the same for every head.
+        // The intervals that start at a key, less those that end there. They are the same for every head.
         let mut steps = vec![0_isize; num_keys + 1];
         for query in 0..num_queries {
             let range = self.of_query(key, query, num_keys).range;
@@ -206,7 +206,7 @@ impl<'a> Mask<'a> {
         depths.take(num_keys).map(|depth| depth > 0).collect()
     }
 
-    /// The smallest range that holds every key that one of `queries` attends to; possibly more than that.
+    /// The smallest range that holds every key that one of `queries` attends to; it may be larger.
     pub(crate) fn span(
         &self,
         batch: usize,
@@ -258,7 +258,7 @@ impl QueryMask<'_> {
             }
     }
 
-    /// Writes `masked` over the elements of masked keys; `row` has an element for each of `keys`.
+    /// Writes `masked` to the elements of masked keys; `row` has an element for each of `keys`.
     #[inline(always)]
     pub(crate) fn fill<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], masked: E) {
         let start = self.range.start.clamp(keys.start, keys.end);

@@ -1,4 +1,4 @@
-//! Changes to scores on their way to the softmax.
+//! Modifications of scores on their way to the softmax.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::stream::Sizes;
 use crate::tiles::KEY_STRIDE;
 use crate::{HeadIndex, RowOfScores, Rows, ScoreMod};
 
-/// Changes to the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias + relative_bias`,
-/// then a function of the user's own, and a sink beside the keys.
+/// Modifications of the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias +
+/// relative_bias`, then a function of the user's own, and a sink beside the keys.
 ///
 /// Soft-cap: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2. Sinks: Xiao et
 /// al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; a sink of 0 is the denominator
@@ -25,16 +25,16 @@ pub struct ScoreModifiers<'a, E> {
     pub soft_cap: Option<E>,
     /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a key.
     pub bias: Option<Rows<'a, E>>,
-    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
-    /// of query `i` and key `j`; minus infinity masks a key.
+    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: the score of query `i` and key `j` gets
+    /// element `j - i + queries - 1`; minus infinity masks a key.
     pub relative_bias: Option<Rows<'a, E>>,
-    /// A logit of each head, `[heads]`, whose weight goes to no value; minus infinity is no sink.
+    /// A logit per head, `[heads]`, whose weight goes to no value; minus infinity means no sink.
     pub sinks: Option<&'a [E]>,
-    /// A change to the sum, of scores in `f32`.
+    /// A user's own modification of the sum, for scores in `f32`.
     pub score_mod: Option<&'a dyn ScoreMod>,
 }
 
-/// Where the gradients of modifiers are added, each of the shape of the modifier, contiguous; those that are wanted.
+/// The requested gradients of modifiers, to add to; each has the shape of its modifier, contiguous.
 #[derive(Debug)]
 pub struct ModifierGradients<'a, E> {
     /// The gradient of the bias.
@@ -46,7 +46,7 @@ pub struct ModifierGradients<'a, E> {
 }
 
 impl<E> ScoreModifiers<'_, E> {
-    /// No change.
+    /// No modifications.
     pub const NONE: Self = Self {
         soft_cap: None,
         bias: None,
@@ -57,7 +57,7 @@ impl<E> ScoreModifiers<'_, E> {
 }
 
 impl<E> ModifierGradients<'_, E> {
-    /// None is wanted.
+    /// No gradients.
     pub const NONE: Self = Self {
         bias: None,
         relative_bias: None,
@@ -66,12 +66,12 @@ impl<E> ModifierGradients<'_, E> {
 }
 
 impl<'a, E: Real> ScoreModifiers<'a, E> {
-    /// Whether there are none.
+    /// Whether there are no modifiers.
     pub(crate) fn is_none(&self) -> bool {
         self.keeps_scores() && self.sinks.is_none()
     }
 
-    /// Whether there are any, for messages.
+    /// Whether there are any modifiers, for messages.
     pub(crate) fn presence(&self) -> &'static str {
         if self.is_none() {
             "no modifiers"
@@ -126,7 +126,7 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     }
 
     /// # Panics
-    /// If a gradient is wanted of a modifier that is not there, or has another length.
+    /// If a gradient of an absent modifier is requested, or has another length.
     pub(crate) fn check_gradients(&self, operation: &str, gradients: &ModifierGradients<E>) {
         let len = |rows: Rows<E>| rows.shape().iter().product();
         let wanted = [
@@ -159,7 +159,7 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
             .filter(|&sink| sink != -E::INFINITY)
     }
 
-    /// The biases of a query for some keys: rows that are added.
+    /// The biases of a query for some keys: rows to add.
     #[inline(always)]
     pub(crate) fn biases(
         &self,
@@ -181,20 +181,20 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     }
 }
 
-/// Scores of `queries` and `keys` to change, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times which is a
-/// natural logit, and become natural logits. Compiled once for each instruction set.
+/// Scores of `queries` and `keys` to modify, in rows of [`KEY_STRIDE`]. Before, they are in a unit whose product with
+/// `natural` is a natural logit; after, they are natural logits. Compiled once for each instruction set.
 pub(crate) struct Modification<'a, E> {
     pub modifiers: &'a ScoreModifiers<'a, E>,
     pub natural: E,
     pub at: HeadIndex,
     pub queries: Range<usize>,
-    /// How many the head has.
+    /// The number of queries of the head.
     pub num_queries: usize,
     pub keys: Range<usize>,
     pub scores: &'a mut [E],
-    /// Where the derivatives of the soft-cap go, of the same layout, unless it is empty.
+    /// The derivatives of the soft-cap are written here, in the same layout, unless it is empty.
     pub slopes: &'a mut [E],
-    /// Where the scores go that the user's function changes, of the same layout, unless it is empty.
+    /// The scores before the user's function are written here, in the same layout, unless it is empty.
     pub before: &'a mut [E],
 }
 
@@ -244,7 +244,7 @@ impl<E: Real> Job<E> for Modification<'_, E> {
     }
 }
 
-/// The example and head for `at` in a tensor that may have one for all.
+/// The example and head to read for `at` in a tensor whose axes may be broadcast.
 #[inline(always)]
 pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
     let [batch, heads, ..] = rows.shape();
@@ -254,7 +254,7 @@ pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
     }
 }
 
-/// `factor score + bias`; minus infinity masks a key whatever its score is.
+/// `factor score + bias`; minus infinity masks a key, whatever its score is.
 #[inline(always)]
 fn add_bias<E: Real>(factor: E, bias: &[E], scores: &mut [E]) {
     for (score, &bias) in scores.iter_mut().zip(bias) {
@@ -263,7 +263,7 @@ fn add_bias<E: Real>(factor: E, bias: &[E], scores: &mut [E]) {
     }
 }
 
-/// As [`add_bias`], of two biases.
+/// As [`add_bias`], with two biases.
 #[inline(always)]
 fn add_biases<E: Real>(factor: E, [first, second]: [&[E]; 2], scores: &mut [E]) {
     let lowest = -E::INFINITY;

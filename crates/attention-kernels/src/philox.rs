@@ -1,12 +1,12 @@
-//! Random numbers that can be drawn again: dropout without a stored mask.
+//! Random numbers that can be drawn again, for dropout without a stored mask.
 //!
-//! No crate replaces it: generators of crates are streams, whose state would have to be kept or sought; here a weight's
-//! number comes from its position alone, in whatever order and on whatever thread it is drawn.
+//! No crate replaces this: generators in crates are streams, whose state would have to be kept or sought; here the
+//! number of a weight depends on its position alone, in whatever order and on whatever thread it is drawn.
 //!
 //! Philox 4x32-10 (Salmon et al. 2011) maps a counter of four words and a key of two to four random words; there is no
 //! state. The key is the seed. The counter is `[slot, query, head, batch]`, where 64 keys share 16 slots: key `j` uses
-//! word `j % 64 / 16` of slot `16 (j / 64) + j % 16`, so that four whole vectors of random words come in the order of
-//! the keys, whatever the number of lanes.
+//! word `j % 64 / 16` of slot `16 (j / 64) + j % 16`, so that four whole vectors of random words are in the order of
+//! the keys for any number of lanes.
 
 use std::ops::Range;
 
@@ -14,17 +14,17 @@ use cpu_kernels::Real;
 
 use crate::HeadIndex;
 
-/// Keys whose numbers are drawn together.
+/// The number of keys whose numbers are drawn together.
 const GROUP: usize = 64;
 const SLOTS: usize = 16;
 
 /// Dropout of attention weights: each is set to 0 with some probability, and the others are scaled by
 /// `1 / (1 - probability)`.
 ///
-/// Whether a weight is kept depends on the seed and on its example, head, query and key alone.
+/// Whether a weight is kept depends only on the seed and on its example, head, query and key.
 ///
-/// Srivastava et al. 2014, "Dropout"; the random numbers are of Salmon et al. 2011, "Parallel Random Numbers: As Easy
-/// as 1, 2, 3". PyTorch: `dropout_p` of `F.scaled_dot_product_attention`.
+/// Srivastava et al. 2014, "Dropout"; random numbers: Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2,
+/// 3". PyTorch equivalent: `dropout_p` of `F.scaled_dot_product_attention`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     probability: f64,
@@ -42,7 +42,7 @@ impl Dropout {
         Self { probability, seed }
     }
 
-    /// The factor of a kept weight: `1 / (1 - probability)`, and 0 where nothing is kept.
+    /// The factor of a kept weight: `1 / (1 - probability)`, or 0 if nothing is kept.
     pub fn scale(&self) -> f64 {
         if self.probability < 1.0 {
             1.0 / (1.0 - self.probability)
@@ -67,7 +67,7 @@ impl Dropout {
         kept: E,
         factors: &mut [E],
     ) {
-        // A word is below the threshold with the probability to drop, to within 2^-32.
+        // A word is below the threshold with the probability to drop a weight, to within 2^-32.
         let threshold = (self.probability * 4_294_967_296.0).min(4_294_967_295.0) as u32;
         let key = [self.seed as u32, (self.seed >> 32) as u32];
         let end = start + factors.len();
@@ -111,8 +111,8 @@ impl Dropout {
 
 /// The four words of 16 counters whose first words follow each other.
 ///
-/// Each word is kept in 64 bits; only the lower half counts: a product of lower halves is one instruction there, its
-/// high word a shift away, and nothing moves between the lanes of vectors. The upper halves of what is returned are
+/// Each word is kept in 64 bits, of which only the lower half counts: a product of lower halves is one instruction, its
+/// high word a shift away, and nothing moves between the lanes of vectors. The upper halves of the result are
 /// undefined.
 #[inline(always)]
 fn draw(key: [u32; 2], counter: [u32; 4]) -> [[u64; SLOTS]; 4] {

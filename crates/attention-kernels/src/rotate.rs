@@ -9,16 +9,16 @@ use crate::{AttentionReal, HeadIndex, Rows};
 
 const OPERATION: &str = "rotate";
 
-/// The two features of each pair, among the first `2 * pairs` of a row.
+/// The layout of the pairs, among the first `2 * pairs` features of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairLayout {
-    /// Neighbours: pair `n` is the features `2 n` and `2 n + 1`.
+    /// Neighbours: pair `n` has the features `2 n` and `2 n + 1`.
     Interleaved,
-    /// One of each half: pair `n` is the features `n` and `n + pairs`.
+    /// One feature of each half: pair `n` has the features `n` and `n + pairs`.
     HalfSplit,
 }
 
-/// The angles by which the pairs of features of each row are turned; all heads share them.
+/// The angles by which the pairs of features of each row are rotated, shared by all heads.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation<'a, E> {
     /// The cosine of each angle, contiguous.
@@ -27,12 +27,12 @@ pub struct Rotation<'a, E> {
     pub sines: &'a [E],
     /// The shape of both, `[batch or 1, rows, pairs]`.
     pub shape: [usize; 3],
-    /// Which features are a pair. Those after `2 * pairs` stay as they are.
+    /// The features that form a pair. Features after `2 * pairs` stay as they are.
     pub layout: PairLayout,
 }
 
 impl<E: AttentionReal> Rotation<'_, E> {
-    /// Turns each pair `x`, `y` to `x cos - y sin`, `y cos + x sin`.
+    /// Rotates each pair `x`, `y` to `x cos - y sin`, `y cos + x sin`.
     ///
     /// # Shapes
     /// - rows, to `[batch, heads, rows, size]`, `to` contiguous
@@ -43,7 +43,7 @@ impl<E: AttentionReal> Rotation<'_, E> {
         E::rotate(level, self, E::ONE, rows, to);
     }
 
-    /// Turns by the negative angles: the inverse, and the gradient, of [`turn`](Self::turn).
+    /// Rotates by the negative angles: the inverse, and the gradient, of [`turn`](Self::turn).
     ///
     /// # Panics
     /// As [`turn`](Self::turn).
@@ -52,7 +52,7 @@ impl<E: AttentionReal> Rotation<'_, E> {
     }
 }
 
-/// Turns by the angles, times `direction`: 1 or -1.
+/// Rotates by the angles times `direction`, 1 or -1.
 pub(crate) fn rotate<E: Real>(
     level: Level,
     rotation: &Rotation<E>,
@@ -99,8 +99,8 @@ struct Turn<'a, E> {
 impl<E: Real> Job<E> for Turn<'_, E> {
     type Output = ();
 
-    /// A loop over pairs, which the compiler makes vectors of: of neighbours it loads two, takes them apart and puts
-    /// them together again. Products are not fused with sums, so that every level gives the definition's bits.
+    /// A loop over pairs that the compiler vectorises: for neighbours it loads two vectors, takes them apart and puts
+    /// them together again. Products are not fused with sums, so that every level gives the bits of the definition.
     #[inline(always)]
     fn run<S: Simd<E>>(self, _simd: S) {
         let [_, heads, num_rows, size] = self.rows.shape();
@@ -149,7 +149,7 @@ mod tests {
             .collect()
     }
 
-    /// The pair of a feature, whether it is the first of it, and the other one.
+    /// The pair of a feature, whether the feature is its first, and the other feature.
     fn pair_of(layout: PairLayout, feature: usize, pairs: usize) -> (usize, bool, usize) {
         match layout {
             PairLayout::Interleaved => (feature / 2, feature.is_multiple_of(2), feature ^ 1),

@@ -7,10 +7,10 @@ use cpu_kernels::simd::Half;
 
 use crate::HeadIndex;
 
-/// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
-/// expanded axis) included.
+/// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, also with stride 0
+/// (an expanded axis).
 ///
-/// Half precision becomes `E` where a kernel reads it, a row or a tile at a time.
+/// Half precision is widened to `E` where a kernel reads it, a row or a tile at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a, E> {
     data: Elements<'a, E>,
@@ -45,7 +45,7 @@ impl<'a, E: Real> Row<'a, E> {
         })
     }
 
-    /// Copies all to `to`, of the same length.
+    /// Copies all elements to `to`, of the same length.
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [E]) {
         match self.0 {
@@ -54,7 +54,7 @@ impl<'a, E: Real> Row<'a, E> {
         }
     }
 
-    /// The elements where they are, or in `scratch`, which is only touched if they are in half precision.
+    /// The elements in place, or in `scratch`, which is only used if they are in half precision.
     #[inline(always)]
     pub(crate) fn read<'b>(self, scratch: &'b mut Vec<E>) -> &'b [E]
     where
@@ -71,7 +71,7 @@ impl<'a, E: Real> Row<'a, E> {
     }
 }
 
-/// The rows of one head, for loops that are to know how these are stored before they begin.
+/// The rows of one head, with their storage known before a loop begins.
 pub(crate) enum Head<'a, E> {
     Whole(HeadRows<&'a [E]>),
     Half(HeadRows<Half<'a>>),
@@ -79,12 +79,12 @@ pub(crate) enum Head<'a, E> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct HeadRows<D> {
-    /// From the first element of the first row on.
+    /// The elements from the first row on.
     data: D,
     stride: usize,
 }
 
-/// Some elements of a row, where they are or in `scratch`, which is only touched in half precision.
+/// Some elements of a row, in place or in `scratch`, which is only used in half precision.
 pub(crate) trait Fetch<E> {
     fn fetch<'b>(&'b self, row: usize, part: Range<usize>, scratch: &'b mut Vec<E>) -> &'b [E];
 }
@@ -128,7 +128,7 @@ impl<'a, E> Rows<'a, E> {
     /// A tensor whose element `[b, h, i, x]` is `data[b * strides[0] + h * strides[1] + i * strides[2] + x]`.
     ///
     /// # Panics
-    /// If an element lies outside of `data`.
+    /// If an element lies outside `data`.
     pub fn strided(data: &'a [E], shape: [usize; 4], strides: [usize; 3]) -> Self {
         Self::new(Elements::Whole(data), data.len(), shape, strides)
     }
@@ -136,7 +136,7 @@ impl<'a, E> Rows<'a, E> {
     /// As [`strided`](Self::strided), for a tensor in half precision.
     ///
     /// # Panics
-    /// If an element lies outside of `data`.
+    /// If an element lies outside `data`.
     pub fn half(data: Half<'a>, shape: [usize; 4], strides: [usize; 3]) -> Self {
         Self::new(Elements::Half(data), data.len(), shape, strides)
     }
@@ -172,13 +172,13 @@ impl<'a, E> Rows<'a, E> {
         self.shape
     }
 
-    /// Where a head starts.
+    /// The start of a head.
     #[inline(always)]
     fn start(&self, at: HeadIndex) -> usize {
         at.batch * self.strides[0] + at.head * self.strides[1]
     }
 
-    /// The elements from the first of `rows` to the last of the last, gaps between rows included; `rows` is not empty.
+    /// The elements from the first to the last row, gaps between rows included; `rows` is not empty.
     #[inline(always)]
     fn range(&self, at: HeadIndex, rows: Range<usize>) -> Range<usize> {
         let [.., stride] = self.strides;
@@ -210,8 +210,8 @@ impl<'a, E: Real> Rows<'a, E> {
         }
     }
 
-    /// Some rows of one head, as a slice from the first element of the first to the last element of the last, and the
-    /// stride between rows; `rows` is not empty. `None` in half precision.
+    /// Some rows of one head, as a slice from the start of the first row to the end of the last, and the stride between
+    /// rows; `rows` is not empty. `None` in half precision.
     #[inline(always)]
     pub(crate) fn in_place(&self, at: HeadIndex, rows: Range<usize>) -> Option<(&'a [E], usize)> {
         match self.data {
@@ -244,7 +244,7 @@ impl<'a, E: Real> Rows<'a, E> {
 }
 
 /// # Panics
-/// If the product is more than memory can hold.
+/// If the product exceeds the address space.
 fn checked_product(shape: [usize; 4]) -> usize {
     let product = shape
         .iter()

@@ -1,4 +1,4 @@
-//! Changes of the user's own to the scores of attention.
+//! User-defined modifications of the scores of attention.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,22 +10,22 @@ use cpu_kernels::{Float, Level, Real};
 use crate::HeadIndex;
 use crate::tiles::KEY_STRIDE;
 
-/// A function of one's own from a score, and the place that it has, to another: what PyTorch's `flex_attention` calls
-/// `score_mod`. It sees scaled, capped and biased scores before the mask, and changes each by itself.
+/// A user's own function from a score and its place to another score: PyTorch's `score_mod` of `flex_attention`. It
+/// gets scaled, capped and biased scores before the mask, and modifies each by itself.
 ///
-/// Scores of masked pairs may become anything, and so may their gradients. A score that a bias of minus infinity masks
+/// For masked pairs, modified scores and their gradients may be anything. A score that a bias of minus infinity masks
 /// stays masked.
 pub trait ScoreMod: Debug + Send + Sync {
-    /// Changes scores of one query and neighbouring keys.
+    /// Modifies scores of one query and neighbouring keys.
     fn modify(&self, scores: &mut [f32], at: RowOfScores);
 
-    /// From the scores as [`modify`](Self::modify) was given them and the gradients of what it made of them, in
-    /// `gradients`, to their own gradients.
+    /// Replaces `gradients`, those of the modified scores, by the gradients of the scores that [`modify`](Self::modify)
+    /// was given, `scores`.
     fn gradient(&self, scores: &[f32], gradients: &mut [f32], at: RowOfScores);
 }
 
-/// A [`ScoreMod`] of vectors of neighbouring keys, compiled for each instruction set, as a
-/// [`PairwiseTerm`](crate::PairwiseTerm) is, where the operations of `simd` are listed. Both methods are
+/// A [`ScoreMod`] on vectors of neighbouring keys, compiled for each instruction set like a
+/// [`PairwiseTerm`](crate::PairwiseTerm), which lists the operations of `simd`. Both methods must be
 /// `#[inline(always)]`.
 ///
 /// ```
@@ -51,10 +51,10 @@ pub trait ScoreMod: Debug + Send + Sync {
 /// }
 /// ```
 pub trait VectorMod: Debug + Send + Sync {
-    /// The changed scores of neighbouring keys, of which the first is `at.first_key`.
+    /// The modified scores of neighbouring keys; the first is `at.first_key`.
     fn value<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
 
-    /// Their derivatives by the scores.
+    /// The derivatives by the scores.
     fn derivative<S: Simd<f32>>(&self, simd: S, scores: S::V, at: RowOfScores) -> S::V;
 }
 
@@ -80,7 +80,7 @@ impl<T: VectorMod> ScoreMod for T {
     }
 }
 
-/// Scores to change, or gradients beside the scores that were.
+/// Scores to modify, or gradients with the scores before the modification.
 struct Change<'a, T> {
     by: &'a T,
     before: Option<&'a [f32]>,
@@ -117,9 +117,9 @@ pub struct RowOfScores {
     pub batch: usize,
     /// The head of the queries.
     pub head: usize,
-    /// The query among those of the call.
+    /// The query, counted within the call.
     pub query: usize,
-    /// The key of the first score, among those of the call; the others follow.
+    /// The key of the first score, counted within the call; the others follow.
     pub first_key: usize,
 }
 
@@ -136,7 +136,7 @@ impl RowOfScores {
     }
 }
 
-/// Changes the first `len` scores of a row of a tile; minus infinity stays.
+/// Modifies the first `len` scores of a row of a tile; minus infinity stays.
 pub(crate) fn modify<E: Real>(
     score_mod: &dyn ScoreMod,
     row: &mut [E],
@@ -154,7 +154,7 @@ pub(crate) fn modify<E: Real>(
     }
 }
 
-/// Leads the gradients of a tile of modified scores back to those of the scores `before`; those of 0 stay 0.
+/// Turns the gradients of a tile's modified scores into gradients of the scores `before`; 0 stays 0.
 pub(crate) fn through<E: Real>(
     score_mod: &dyn ScoreMod,
     (head, queries, keys): (HeadIndex, Range<usize>, Range<usize>),
@@ -180,7 +180,7 @@ pub(crate) fn through<E: Real>(
 /// A row of a tile.
 ///
 /// # Panics
-/// If it is of another type than `f32`.
+/// If its type is not `f32`.
 fn row_of_f32<E: Real>(row: &mut [E]) -> &mut [f32; KEY_STRIDE] {
     let row: Option<&mut [E; KEY_STRIDE]> = row.try_into().ok();
     let row = row.and_then(|row| (row as &mut dyn Any).downcast_mut());

@@ -3,7 +3,7 @@
 use cpu_kernels::Real;
 use cpu_kernels::slices::equal_parts;
 
-/// Equal parts of a gradient, or no part `count` times if the gradient is not wanted.
+/// Equal parts of a gradient, or `count` times `None` if it is not requested.
 pub(crate) fn parts_of_wanted<T>(
     gradient: Option<&mut [T]>,
     count: usize,
@@ -22,7 +22,7 @@ pub(crate) fn add_multiple<E: Real>(factor: E, from: &[E], to: &mut [E]) {
     }
 }
 
-/// `sum a b` in f64; what the longer slice has beyond the other is left out.
+/// `sum a b` in f64; the surplus of the longer slice is left out.
 #[inline(always)]
 pub(crate) fn precise_dot<E: Real>(a: &[E], b: &[E]) -> f64 {
     const SUMS: usize = 8;
@@ -39,11 +39,11 @@ pub(crate) fn precise_dot<E: Real>(a: &[E], b: &[E]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// From the gradients of the dropped weights, `gradient`, to the gradients of the scores: `p (dw - D)` with
-/// `D = sum p dw / sum p`, where the second sum includes the weight of a `sink`, or 0.
+/// Turns `gradient`, of the dropped weights, into the gradients of the scores: `p (dw - D)` with `D = sum p dw / sum
+/// p`, where the second sum includes the weight of a `sink`, or 0.
 ///
-/// They cancel: without a sink their sum is 0. A part common to all `dw` of a row must therefore leave no error in `D`:
-/// it is computed in f64 here, and divided by the sum of the rounded weights.
+/// The gradients cancel: without a sink their sum is 0. A part common to all `dw` of a row must therefore leave no
+/// error in `D`, which is computed in f64 here and divided by the sum of the rounded weights.
 #[inline(always)]
 pub(crate) fn softmax_gradient<E: Real>(weights: &[E], sink: f64, gradient: &mut [E]) {
     let (mut total, mut sum) = (0.0, sink);

@@ -5,8 +5,8 @@ use cpu_kernels::simd::{MAX_LANES, Simd};
 
 use crate::tiles::KEY_STRIDE;
 
-/// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, unless that is empty. Where the
-/// score is NaN the derivative is 0: if the pair is masked, so is its gradient, and must stay 0.
+/// Computes `cap tanh(factor score / cap)`, and writes its derivative by `factor score` to `slopes`, unless that is
+/// empty. For a NaN score the derivative is 0: if the pair is masked, its gradient is 0 and must stay 0.
 #[inline(always)]
 pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
     simd: S,
@@ -29,7 +29,7 @@ pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
     }
 }
 
-/// Multiplies the gradients of some rows of a tile with the derivatives, up to whole vectors.
+/// Multiplies the gradients of some rows of a tile by the derivatives, up to whole vectors.
 #[inline(always)]
 pub(crate) fn through_soft_cap<E: Real, S: Simd<E>>(
     simd: S,
@@ -62,11 +62,11 @@ const DENOMINATOR: [f64; 5] = [
     3.423_029_113e-4,
     8.594_929_879e-7,
 ];
-/// Beyond this a tanh is taken for the one here: 1, but for some units in the last place.
+/// The argument from which the tanh here is constant: 1, to some units in the last place.
 const SATURATED: f64 = 7.905;
 
-/// The hyperbolic tangent, within some units in the last place, also where it is 1. A cell that must keep its state
-/// exactly over many steps has another one, with twice the instructions.
+/// The hyperbolic tangent, accurate to some units in the last place, also where it is 1. A recurrent cell, which must
+/// keep its state exactly over many steps, has another one, with twice the instructions.
 #[inline(always)]
 fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     if size_of::<E>() != size_of::<f32>() {
@@ -78,7 +78,7 @@ fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
         return simd.load(&lanes);
     }
     let constant = |x| simd.splat(E::from_f64(x));
-    // Bounds come first: `min` and `max` then let NaN pass.
+    // The bounds are the first arguments, so that `min` and `max` let NaN pass.
     let x = simd.min(constant(SATURATED), x);
     let x = simd.max(constant(-SATURATED), x);
     let square = simd.mul(x, x);

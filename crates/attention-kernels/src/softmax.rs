@@ -13,10 +13,10 @@ const OPERATION: &str = "masked softmax";
 /// Masked softmax over the last axis: `weights = exp(scores - max) / sum` over the keys that the query attends to, 0
 /// elsewhere.
 ///
-/// A row whose query attends to no key is 0; so is a key whose score is minus infinity.
+/// The weights are 0 for a query that attends to no key, and for a key whose score is minus infinity.
 ///
-/// PyTorch: `F.softmax(scores.masked_fill(~mask, -inf), -1)`, but for rows whose query attends to no key, which are NaN
-/// there.
+/// PyTorch equivalent: `F.softmax(scores.masked_fill(~mask, -inf), -1)`, which gives NaN for a query that attends to no
+/// key.
 ///
 /// # Shapes
 /// - scores, weights `[batch, heads, queries, keys]`, weights contiguous
@@ -32,7 +32,7 @@ pub fn masked_softmax<E: AttentionReal>(
     E::masked_softmax(level, mask, scores, weights);
 }
 
-/// The gradient of [`masked_softmax`]: `weights (gradient - sum weights gradient)`, and 0 for masked keys whatever
+/// The gradient of [`masked_softmax`]: `weights (gradient - sum weights gradient)`, and 0 for masked keys, whatever
 /// `gradient` holds there.
 ///
 /// # Shapes
@@ -83,7 +83,7 @@ pub(crate) fn backward<E: Real>(
     });
 }
 
-/// Runs `task` for the first row and the rows of each part of `out`.
+/// Runs `task` on each part of `out`, with the index of its first row.
 fn run_tasks<E: Real>(shape: [usize; 4], out: &mut [E], task: impl Fn(usize, &mut [E]) + Sync) {
     if shape.contains(&0) {
         return;
@@ -121,7 +121,7 @@ impl<E: Real> Job<E> for Forward<'_, E> {
             mask.fill(&range, &mut weights[range.clone()], -E::INFINITY);
             let Normalization { sum, .. } = softmax(simd, &mut weights[range.clone()]);
             if sum.to_f64().is_nan() {
-                // A NaN that is attended to reaches all that is, what underflows beside it too.
+                // An unmasked NaN reaches every unmasked weight of its row, also one that underflows.
                 for key in range.filter(|key| mask.attends(*key)) {
                     if scores[key] != -E::INFINITY {
                         weights[key] = sum;
@@ -168,7 +168,7 @@ impl<E: Real> Job<E> for Backward<'_, E> {
     }
 }
 
-/// `weights * x`, 0 where the weight is 0: a masked key's gradient may hold anything.
+/// `weights * x`, 0 where the weight is 0: the gradient of a masked key may hold anything.
 #[inline(always)]
 fn product<E: Real, S: Simd<E>>(simd: S, weights: S::V, x: S::V) -> S::V {
     let magnitude = simd.max(simd.sub(simd.zero(), weights), weights);

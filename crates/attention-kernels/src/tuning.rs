@@ -1,5 +1,5 @@
-//! Forms of the additive score that a bench leaves out, to see what each buys. Results stay as accurate as without, or
-//! become more so.
+//! Variants of the additive score that a benchmark leaves out, to measure the gain of each. Without them, results are
+//! as accurate or more so.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,20 +7,20 @@ static NEAR_TANH: AtomicBool = AtomicBool::new(true);
 static BOUNDED_TANH: AtomicBool = AtomicBool::new(true);
 static QUOTIENTS: AtomicBool = AtomicBool::new(true);
 
-/// Whether near elements have an evaluation of their own, as they have by default. Without it they are bounded as
-/// elements farther out are, which changes no bit.
+/// Whether near elements have an evaluation of their own, as by default. Without it they are bounded like elements
+/// farther from 0, which changes no bit.
 pub fn set_near_tanh(has: bool) {
     NEAR_TANH.store(has, Ordering::Relaxed);
 }
 
-/// Whether elements that are not near are evaluated from bounded exponentials, as they are by default. Without it they
-/// are evaluated from their sums.
+/// Whether elements that are not near are evaluated from bounded exponentials, as by default. Without this, they are
+/// evaluated from the sum of query and key.
 pub fn set_bounded_tanh(has: bool) {
     BOUNDED_TANH.store(has, Ordering::Relaxed);
 }
 
-/// Whether two hidden units share a division where the weights are small, as they do by default. Without it each unit
-/// has a division of its own, as where weights are large.
+/// Whether two hidden units share a division if the weights are small, as by default. Without this, each unit has its
+/// own division, as for large weights.
 pub fn set_quotients(has: bool) {
     QUOTIENTS.store(has, Ordering::Relaxed);
 }

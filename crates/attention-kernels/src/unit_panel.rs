@@ -5,8 +5,8 @@ use cpu_kernels::{Buffer, Real};
 use crate::slices::add_weighted;
 use crate::tiles::UNIT_LANES;
 
-/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows are adjacent. In the rows' own order they
-/// would be `units` apart, which for powers of two is the same few sets of a cache.
+/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows are adjacent. If rows were contiguous, they
+/// would be `units` apart, which for powers of two maps them to a few sets of a cache.
 #[derive(Debug, Default)]
 pub(crate) struct UnitPanel<E> {
     data: Buffer<E>,
@@ -14,7 +14,7 @@ pub(crate) struct UnitPanel<E> {
 }
 
 impl<E: Real> UnitPanel<E> {
-    /// Becomes zeros, for rows of some blocks of units.
+    /// Resizes to rows of some blocks of units, all zeros.
     pub(crate) fn reset(&mut self, rows: usize, blocks: usize) {
         self.data.of_len(blocks * rows * UNIT_LANES).fill(E::ZERO);
         self.rows = rows;
@@ -27,7 +27,7 @@ impl<E: Real> UnitPanel<E> {
         columns.map(move |column| &mut column[row * UNIT_LANES..(row + 1) * UNIT_LANES])
     }
 
-    /// How many blocks of units there are.
+    /// The number of blocks of units.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
         self.data.len() / (self.rows * UNIT_LANES)

@@ -4,13 +4,13 @@ use std::f64::consts::{PI, SQRT_2};
 
 use crate::real::sigmoid;
 
-/// A function of each element.
+/// A function applied to each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `max(x, 0)`
     Relu,
-    /// `x Phi(x)`, with the distribution function of a normal variable: Hendrycks and Gimpel 2016, "Gaussian Error
-    /// Linear Units".
+    /// `x Phi(x)`, with the distribution function `Phi` of a normal variable: Hendrycks and Gimpel 2016, "Gaussian
+    /// Error Linear Units".
     Gelu,
     /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`
     GeluTanh,
@@ -45,7 +45,7 @@ impl Activation {
     }
 }
 
-/// `f(input) factor`, of each element.
+/// `f(input) factor`, for each element.
 pub fn activate(function: Activation, [input, factor]: [&[f64]; 2]) -> Vec<f64> {
     let mut output = Vec::new();
     for n in 0..input.len() {
@@ -69,8 +69,8 @@ pub fn activate_backward(
     [grad_input, grad_factor]
 }
 
-/// The normal distribution's tail beyond `t`, at least 0: by the series of Marsaglia 2004 ("Evaluating the Normal
-/// Distribution") near 0, and by Laplace's continued fraction.
+/// The tail of the normal distribution beyond `t`, at least 0: near 0 by the series of Marsaglia 2004 ("Evaluating the
+/// Normal Distribution"), elsewhere by Laplace's continued fraction.
 fn tail(t: f64) -> f64 {
     if t < 1.0 {
         let (mut sum, mut term) = (t, t);

@@ -6,7 +6,7 @@ use crate::{Bias, Modifiers, Pair, Pairs, Real, Score};
 /// The inputs of attention.
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<'a, E> {
-    /// The pairs that the mask allows; those that a bias masks are left out, too.
+    /// The pairs that the mask allows; pairs that a bias masks are left out, too.
     pub pairs: &'a Pairs,
     /// How scores are computed.
     pub score: Score<'a, E>,
@@ -16,12 +16,12 @@ pub struct Attention<'a, E> {
     pub keys: &'a [E],
     /// `[batch, key_heads, keys, value_size]`
     pub values: &'a [E],
-    /// The size of a value, which is to be had of the values only if there are some.
+    /// The size of a value, which cannot be derived from the values if there are none.
     pub value_size: usize,
-    /// The changes to the scores.
+    /// The modifications of the scores.
     pub modifiers: Modifiers<'a, E>,
-    /// The factors on the weights after softmax, `[batch, heads, queries, keys]`: with dropout 0 or
-    /// `1 / (1 - probability)`; 1 if there are none.
+    /// The factors on the weights after softmax, `[batch, heads, queries, keys]`: with dropout 0 or `1 / (1 -
+    /// probability)`; 1 if absent.
     pub factors: Option<&'a [E]>,
 }
 
@@ -30,7 +30,7 @@ pub struct Attention<'a, E> {
 pub struct AttentionOutputs<E> {
     /// `[batch, heads, queries, value_size]`, 0 for a query without keys.
     pub context: Vec<E>,
-    /// The logarithm of the sum of exponentials of each query, the logits of sinks included.
+    /// The logarithm of the sum of exponentials of each query, including the logits of sinks.
     pub log_sum_exp: Vec<f64>,
     /// `[batch, heads, queries, keys]`, before the factors.
     pub weights: Vec<E>,
@@ -40,7 +40,7 @@ pub struct AttentionOutputs<E> {
     attended: Vec<(Pair, E)>,
 }
 
-/// The gradients of attention, each in the shape of its input; empty where there is no such input.
+/// The gradients of attention, each in the shape of its input; empty if there is no such input.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct AttentionGradients<E> {

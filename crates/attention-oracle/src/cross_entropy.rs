@@ -1,14 +1,14 @@
 //! Cross-entropy of classes.
 
-/// The class of each row, and what its loss counts.
+/// The class of each row, and the weight of its loss.
 #[derive(Clone, Copy, Debug)]
 pub struct CrossEntropy<'a> {
     /// The class of each row.
     pub targets: &'a [usize],
     /// The factor on the loss of each row.
     pub factors: &'a [f64],
-    /// The share of the target's probability that all classes divide: Szegedy et al. 2016, "Rethinking the Inception
-    /// Architecture for Computer Vision".
+    /// The part of the target's probability that is divided among all classes: Szegedy et al. 2016, "Rethinking the
+    /// Inception Architecture for Computer Vision".
     pub label_smoothing: f64,
 }
 
@@ -42,7 +42,7 @@ impl CrossEntropy<'_> {
         grad_logits
     }
 
-    /// The greatest class of each row, the first of several.
+    /// The most likely class of each row, the first of equal ones.
     pub fn predictions(&self, logits: &[f64]) -> Vec<usize> {
         self.rows(logits).map(argmax).collect()
     }

@@ -1,6 +1,6 @@
-//! Gradients by differences.
+//! Gradients by finite differences.
 
-/// The derivative of `loss` in each element of `point`, by central differences.
+/// The derivative of `loss` by each element of `point`, by central differences.
 pub fn differences(point: &[f64], step: f64, loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut moved = point.to_vec();
     let mut gradient = Vec::new();

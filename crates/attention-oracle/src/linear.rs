@@ -1,6 +1,6 @@
 //! A linear layer.
 
-/// `output[r, o] = sum_i input[r, i] weight[i, o] + bias[o]`, with a bias of zeros where there is none.
+/// `output[r, o] = sum_i input[r, i] weight[i, o] + bias[o]`, where an absent bias is 0.
 pub fn linear([input, weight, bias]: [&[f64]; 3]) -> Vec<f64> {
     let out = bias.len();
     let size = weight.len() / out;

@@ -1,8 +1,8 @@
-//! The changes to a score before the softmax.
+//! The modifications of a score before the softmax.
 
 use crate::Real;
 
-/// Elements that stand for all along an axis of size 1.
+/// Elements that are broadcast along axes of size 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Bias<'a, E> {
     /// The elements.
@@ -12,7 +12,7 @@ pub struct Bias<'a, E> {
 }
 
 impl<E> Bias<'_, E> {
-    /// Where the element of a place is.
+    /// The index of the element for a place.
     pub(crate) fn position(&self, place: [usize; 4]) -> usize {
         let axes = self.shape.iter().zip(place);
         axes.fold(0, |position, (size, at)| {
@@ -21,7 +21,7 @@ impl<E> Bias<'_, E> {
     }
 }
 
-/// The modifiers of scores, in the order in which they act.
+/// The modifications of scores, in the order in which they apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Modifiers<'a, E> {
     /// `cap tanh(score / cap)`: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
@@ -31,13 +31,13 @@ pub struct Modifiers<'a, E> {
     /// A bias of distances, `[batch or 1, heads or 1, 1, queries + keys - 1]`: query `i` and key `j` are at
     /// `j + queries - 1 - i`.
     pub relative_bias: Option<Bias<'a, E>>,
-    /// The logit of each head beside the keys' logits, which takes a share and gives nothing: Xiao et al. 2024,
-    /// "Efficient Streaming Language Models with Attention Sinks". Minus infinity is none.
+    /// A logit per head beside the logits of keys, whose weight goes to no value: Xiao et al. 2024, "Efficient
+    /// Streaming Language Models with Attention Sinks". Minus infinity means no sink.
     pub sinks: Option<&'a [E]>,
 }
 
 impl<E: Real> Modifiers<'_, E> {
-    /// Scores as they are.
+    /// No modifications.
     pub const NONE: Self = Modifiers {
         soft_cap: None,
         bias: None,
@@ -58,7 +58,7 @@ impl<E: Real> Modifiers<'_, E> {
         ] {
             let Some(bias) = bias else { continue };
             let bias = bias.elements[bias.position(place)];
-            // Minus infinity masks NaN too.
+            // Minus infinity also masks NaN.
             is_masked |= bias == E::MASKED;
             modified += bias;
         }
@@ -66,7 +66,7 @@ impl<E: Real> Modifiers<'_, E> {
     }
 }
 
-/// Where the relative bias of a pair is.
+/// The place of a pair's relative bias.
 pub(crate) fn distance(queries: usize, [batch, head, query, key]: [usize; 4]) -> [usize; 4] {
     [batch, head, 0, key + queries - 1 - query]
 }

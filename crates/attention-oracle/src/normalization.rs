@@ -7,9 +7,9 @@ pub struct Normalization<'a> {
     pub rows: &'a [f64],
     /// The factor of each feature.
     pub gain: &'a [f64],
-    /// The number that is added to each feature, if there is a bias.
+    /// The number added to each feature, if there is a bias.
     pub bias: Option<&'a [f64]>,
-    /// The number below the root, beside the mean square.
+    /// The number added to the mean square below the root.
     pub epsilon: f64,
     /// Whether the mean of a row is subtracted: Ba et al. 2016, "Layer Normalization", or Zhang and Sennrich 2019,
     /// "Root Mean Square Layer Normalization".
@@ -56,7 +56,7 @@ impl Normalization<'_> {
         [grad_rows, grad_gain, grad_bias]
     }
 
-    /// A row without gain and bias, and what it was divided by.
+    /// A row before gain and bias, and the number that divided it.
     fn normal(&self, row: &[f64]) -> (Vec<f64>, f64) {
         let size = row.len() as f64;
         let mean = if self.is_centered {

@@ -1,4 +1,4 @@
-//! The weights of a row of unmasked scores, and the gradient of the scores where the weights receive one.
+//! The weights of a row of unmasked scores, and the gradient of the scores from a gradient of the weights.
 
 /// `exp(z_i) / sum_j exp(z_j)`
 pub fn softmax(row: &[f64]) -> Vec<f64> {
@@ -32,8 +32,8 @@ pub fn sigmoid_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// `max(z_i - t, 0)`, with the threshold under which the weights sum to 1: Martins and Astudillo 2016, "From Softmax to
-/// Sparsemax", algorithm 1.
+/// `max(z_i - t, 0)`, with the threshold `t` for which the weights sum to 1: Martins and Astudillo 2016, "From Softmax
+/// to Sparsemax", algorithm 1.
 pub fn sparsemax(row: &[f64]) -> Vec<f64> {
     let greatest = greatest(row);
     let shifted: Vec<f64> = row.iter().map(|score| score - greatest).collect();
@@ -50,7 +50,7 @@ pub fn sparsemax(row: &[f64]) -> Vec<f64> {
     shifted.iter().map(|z| (z - threshold).max(0.0)).collect()
 }
 
-/// The gradient of the scores: within the support, what differs from the mean of the support.
+/// The gradient of the scores: within the support, the difference to the mean over the support.
 pub fn sparsemax_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
     let support = || {
         weights
@@ -65,7 +65,7 @@ pub fn sparsemax_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// 1 for the first of the greatest, 0 for others; its gradient is 0.
+/// 1 for the first of the largest scores, 0 for the others; its gradient is 0.
 pub fn hardmax(row: &[f64]) -> Vec<f64> {
     let greatest = greatest(row);
     let first = row.iter().position(|score| *score == greatest);

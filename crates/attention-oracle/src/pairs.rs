@@ -1,40 +1,40 @@
 //! The pairs of queries and keys that a mask allows.
 //!
 //! Tensors of queries are `[batch, heads, queries, size]`, tensors of keys `[batch, key_heads, keys, size]`, tensors of
-//! pairs `[batch, heads, queries, keys]`. Elements of masked pairs alone are never read.
+//! pairs `[batch, heads, queries, keys]`. Elements that only concern masked pairs are never read.
 
-/// The sizes of all axes but the last of queries and keys.
+/// The sizes of all axes except the last, of queries and keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Axes {
-    /// Examples.
+    /// The number of examples.
     pub batch: usize,
-    /// Heads of queries.
+    /// The number of query heads.
     pub heads: usize,
-    /// Heads of keys and values, a divisor of `heads`.
+    /// The number of heads of keys and values, a divisor of `heads`.
     pub key_heads: usize,
-    /// Queries of an example.
+    /// The number of queries of an example.
     pub queries: usize,
-    /// Keys of an example.
+    /// The number of keys of an example.
     pub keys: usize,
 }
 
 /// A query that attends to a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// Its place in a tensor of pairs.
+    /// Its index in a tensor of pairs.
     pub at: usize,
     /// The row of the query.
     pub query: usize,
     /// The row of the key.
     pub key: usize,
-    /// Example, head, query and key.
+    /// The indices of example, head, query and key.
     pub place: [usize; 4],
 }
 
-/// The pairs that are not masked.
+/// The unmasked pairs.
 #[derive(Clone, Debug)]
 pub struct Pairs {
-    /// In the order of a tensor of pairs.
+    /// The pairs, in the order of a tensor of pairs.
     pub attended: Vec<Pair>,
     /// The sizes.
     pub axes: Axes,

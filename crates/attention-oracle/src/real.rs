@@ -3,7 +3,7 @@
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// A type to compute in: `f64` is the oracle, `f32` makes the error of a plain composition.
+/// A type to compute in: `f64` for the oracle, `f32` for the error of a plain composition.
 pub trait Real:
     Copy
     + PartialOrd
@@ -24,7 +24,7 @@ pub trait Real:
 
     /// The nearest number.
     fn of(x: f64) -> Self;
-    /// The same number.
+    /// The same number as `f64`.
     fn wide(self) -> f64;
     /// `e^x`
     fn exp(self) -> Self;

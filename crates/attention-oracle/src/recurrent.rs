@@ -38,7 +38,7 @@ pub struct Recurrent<'a, E> {
     pub cell: Cell,
     /// The number of examples, of steps, and of hidden units.
     pub sizes: [usize; 3],
-    /// The number of steps of each example; all if there is none. Other steps leave a state as it is.
+    /// The number of steps of each example; `None` for all. Later steps do not change a state.
     pub lens: Option<&'a [usize]>,
     /// Whether the last step comes first.
     pub is_reversed: bool,
@@ -62,7 +62,7 @@ pub struct RecurrentGradients<E> {
     pub initial: Vec<E>,
 }
 
-/// A unit's step: the two projections of its gates, and its states before and after.
+/// One step of a unit: the two projections of its gates, and its states before and after.
 struct Unit<E> {
     inputs: Vec<E>,
     hidden: Vec<E>,
@@ -70,7 +70,7 @@ struct Unit<E> {
     after: Vec<E>,
 }
 
-/// The units of a step, none if the example has no such step.
+/// The units of a step; `None` if the example has no such step.
 type Step<E> = Option<Vec<Unit<E>>>;
 
 impl<E: Real> Recurrent<'_, E> {
@@ -132,7 +132,7 @@ impl<E: Real> Recurrent<'_, E> {
         gradients
     }
 
-    /// All steps of an example in their order, whose states are written.
+    /// All steps of an example, in order; writes their states.
     fn run(&self, b: usize, states: &mut [E]) -> Vec<(usize, Step<E>)> {
         let [batch, steps, size] = self.sizes;
         let count = self.cell.states();
@@ -202,7 +202,7 @@ impl Cell {
         }
     }
 
-    /// The gradients of both projections, and of the states before as far as the gates do not read them.
+    /// The gradients of both projections, and of the previous states, except through the gates.
     fn backward<E: Real>(self, unit: &Unit<E>, above: &[E]) -> [Vec<E>; 3] {
         let Unit {
             inputs,

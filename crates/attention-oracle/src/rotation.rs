@@ -1,4 +1,4 @@
-//! Pairs of features, turned by angles: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
+//! Pairs of features, rotated by angles: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
 //! Embedding".
 
 /// Rows `[batch, heads, rows, size]`, and an angle for each of their pairs.
@@ -6,16 +6,16 @@
 pub struct Rotation<'a> {
     /// The axes of the rows.
     pub shape: [usize; 4],
-    /// `[batch or 1, rows, pairs]`; the features after the pairs stay.
+    /// `[batch or 1, rows, pairs]`; features after the pairs stay as they are.
     pub angles: &'a [f64],
     /// The last axis of the angles.
     pub pairs: usize,
-    /// Whether the features of a pair are neighbours, rather than one of each half.
+    /// Whether the features of a pair are neighbours, instead of one from each half.
     pub is_interleaved: bool,
 }
 
 impl Rotation<'_> {
-    /// Each pair turned by its angle times `direction`; with direction -1, the gradient of those turned with 1.
+    /// Each pair, rotated by its angle times `direction`; the direction -1 gives the gradient of a rotation with 1.
     pub fn rotate(&self, input: &[f64], direction: f64) -> Vec<f64> {
         let [batch, heads, rows, size] = self.shape;
         let examples = self.angles.len() / (rows * self.pairs).max(1);

@@ -43,7 +43,7 @@ impl<E: Real> Score<'_, E> {
         scores
     }
 
-    /// A unit's term of a pair, and its derivatives.
+    /// A unit's term for a pair, and its derivatives.
     fn term(&self, query: E, key: E) -> [E; 3] {
         if let Self::Pairwise { term, .. } = self {
             return term(query, key);

@@ -1,7 +1,7 @@
-//! The canvas that every figure is drawn on: an SVG or the pixels of a PNG.
+//! The canvas on which every figure is drawn: an SVG or the pixels of a PNG.
 //!
-//! A figure draws itself once, for both, so the PNG is the SVG, rasterised. Coordinates and lengths are pixels of the
-//! SVG at its natural size, from the left and from the top.
+//! A figure is drawn by the same code for both, so the PNG is the SVG, rasterised. Coordinates and lengths are pixels
+//! of the SVG at its natural size, from the left and from the top.
 
 use crate::PlotError;
 
@@ -12,7 +12,7 @@ pub(crate) type Rgb = [u8; 3];
 pub(crate) const INK: Rgb = [38, 38, 38];
 pub(crate) const PAPER: Rgb = [255, 255, 255];
 
-/// Coordinates stay far below where 32-bit arithmetic and viewers give up.
+/// A limit far below that of 32-bit arithmetic and of viewers.
 const SIDE_LIMIT: u64 = 65_535;
 
 /// A point between pixels.
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// The part of a text that stands at its point.
+/// The part of a text that is placed at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -102,7 +102,7 @@ pub(crate) struct Text<'a> {
     pub(crate) content: &'a str,
     /// The size of the letters.
     pub(crate) em: f64,
-    /// A point half-way up the small letters.
+    /// A point at half the height of the small letters.
     pub(crate) at: Point,
     pub(crate) anchor: Anchor,
     pub(crate) direction: Direction,
@@ -121,7 +121,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Equal cells side by side, row by row, as indices of their colours.
+/// Adjacent cells of equal size, row by row, as indices of their colours.
 pub(crate) struct Cells {
     pub(crate) area: Area,
     pub(crate) columns: usize,
@@ -135,11 +135,11 @@ impl Cells {
     }
 }
 
-/// The shapes that figures are made of.
+/// The shapes that figures consist of.
 pub(crate) trait Canvas {
     fn fill(&mut self, area: Area, color: Rgb);
 
-    /// Fills cells, as one image where the canvas has images.
+    /// Fills cells, as one image if the canvas has images.
     fn cells(&mut self, cells: &Cells);
 
     /// Draws the edges of an area, one pixel thick: half a pixel on either side.
@@ -148,7 +148,7 @@ pub(crate) trait Canvas {
     /// Draws a horizontal or vertical line one pixel thick: half a pixel on either side.
     fn tick(&mut self, from: Point, to: Point);
 
-    /// Draws a text; an empty one leaves nothing.
+    /// Draws a text; nothing if it is empty.
     fn text(&mut self, text: Text<'_>);
 }
 
@@ -156,7 +156,7 @@ pub(crate) trait Canvas {
 pub(crate) trait Figure {
     fn page(&self) -> Page;
 
-    /// Draws on blank paper.
+    /// Draws the picture on a blank canvas.
     fn draw(&self, canvas: &mut impl Canvas);
 }
 

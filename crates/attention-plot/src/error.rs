@@ -1,4 +1,4 @@
-//! The errors, in words that say what to change.
+//! Errors, with messages that say what to change.
 
 use std::{error::Error, path::PathBuf};
 
@@ -9,11 +9,11 @@ pub enum PlotError {
     /// The shape and the number of weights disagree.
     #[error("weights of shape {shape:?} need {expected} values, but {found} came")]
     Shape {
-        /// The shape that was asked for.
+        /// The given shape.
         shape: Vec<usize>,
         /// The product of the shape.
         expected: usize,
-        /// The number of weights that came.
+        /// The number of weights given.
         found: usize,
     },
 
@@ -22,7 +22,7 @@ pub enum PlotError {
     EmptyAxis {
         /// The axis of size zero: `rows`, `columns`, `queries` or `keys`.
         axis: &'static str,
-        /// The shape that was asked for.
+        /// The given shape.
         shape: Vec<usize>,
     },
 
@@ -33,16 +33,16 @@ pub enum PlotError {
         axis: &'static str,
         /// The size of the axis.
         expected: usize,
-        /// The number of labels that came.
+        /// The number of labels given.
         found: usize,
     },
 
     /// The colour range is empty or not finite.
     #[error("a colour range needs finite ends, the lower one first, but {low} to {high} came")]
     Range {
-        /// The lower end that was asked for.
+        /// The given lower end.
         low: f32,
-        /// The upper end that was asked for.
+        /// The given upper end.
         high: f32,
     },
 
@@ -59,16 +59,16 @@ pub enum PlotError {
         limit: &'static str,
     },
 
-    /// The file name does not say which format is meant.
+    /// The file name does not tell a supported format.
     #[error("{} does not end in a supported format: use {supported}", path.display())]
     UnsupportedFormat {
-        /// The path that was asked for.
+        /// The given path.
         path: PathBuf,
         /// The extensions of the figure's formats, in words.
         supported: &'static str,
     },
 
-    /// A drawing library failed: a bug here or there, whatever the caller's data.
+    /// A drawing library failed: a bug here or in the library, not in the caller's data.
     #[error("drawing the {format} failed: {source}")]
     Drawing {
         /// The format that was being made.

@@ -1,4 +1,4 @@
-//! The one typeface: the widths of texts and the outlines of their letters.
+//! The only typeface: the widths of texts and the outlines of their letters.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use unicode_width::UnicodeWidthChar;
 use crate::PlotError;
 use crate::text::visible;
 
-/// The typefaces that an SVG asks its viewer for. Verdana has the widths of DejaVu Sans, the usual defaults are
-/// narrower, so a layout made with DejaVu's measures holds everywhere.
+/// The typefaces that an SVG requests from its viewer. Verdana is as wide as DejaVu Sans, and the usual defaults are
+/// narrower, so a layout made with the measures of DejaVu Sans fits everywhere.
 pub(crate) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
-/// DejaVu Sans, matplotlib's typeface, out of this program's own binary.
+/// DejaVu Sans, matplotlib's typeface, embedded in this program's binary.
 pub(crate) struct Face(ttf_parser::Face<'static>);
 
 impl Face {
@@ -33,7 +33,7 @@ impl Face {
         if self.width(text, em) <= limit {
             return text.into();
         }
-        // No run of visible letters is narrower than an eighth of an em each; a page as a label is cut at once.
+        // Visible letters average at least an eighth of an em each, so a page used as a label is cut immediately.
         let most = (8.0 * limit / em) as usize;
         let ends = text.char_indices().map(|(end, _)| end).take(most + 1);
         let ends: Vec<_> = ends.collect();
@@ -42,7 +42,7 @@ impl Face {
         cut(&ends[fitting.saturating_sub(1)])
     }
 
-    /// Half the height of a small letter: the baseline runs so far below a text's middle.
+    /// Half the height of a small letter: the distance of the baseline below a text's middle.
     pub(crate) fn half_x_height(&self, em: f64) -> f64 {
         let letter = self.0.glyph_index('x');
         let bounds = letter.and_then(|letter| self.0.glyph_bounding_box(letter));
@@ -51,7 +51,7 @@ impl Face {
     }
 
     /// The outline of a line of text in units of the face, from the start of its baseline to the right and upwards;
-    /// `None` if no letter has one.
+    /// `None` if no letter has an outline.
     pub(crate) fn outline(&self, text: &str) -> Option<Path> {
         let mut path = Outline {
             path: PathBuilder::new(),
@@ -75,7 +75,7 @@ impl Face {
             let glyph = known.unwrap_or_default();
             width += previous.map_or(0, |previous| self.kerning(previous, glyph));
             glyphs.push((glyph, width));
-            // A viewer of the SVG may have the Chinese letters that the face lacks: they are one em wide.
+            // An SVG viewer may have the Chinese letters that the face lacks: they are one em wide.
             width += if known.is_none() && character.width() == Some(2) {
                 i64::from(self.0.units_per_em())
             } else {
@@ -101,7 +101,7 @@ impl Face {
     }
 }
 
-/// The number of different characters of these labels that the typeface of bitmaps lacks: each is a box in one.
+/// The number of distinct characters in these labels that the typeface of bitmaps lacks: in a bitmap each is a box.
 ///
 /// ```
 /// assert_eq!(attention_plot::missing_in_bitmaps(["il", "日", "日本", "\n"]), 2);

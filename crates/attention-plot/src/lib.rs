@@ -1,14 +1,14 @@
 //! Heatmaps of attention weights.
 //!
-//! A [`HeatmapGrid`] shows one matrix `[queries, keys]`, or several on one colour scale, `[rows, columns, queries,
+//! A [`HeatmapGrid`] shows one matrix `[queries, keys]`, or several with one colour scale, `[rows, columns, queries,
 //! keys]`, for instance layers by heads: the figure that *Dive into Deep Learning* (D2L) draws with `show_heatmaps`. It
-//! takes plain `f32` values, from any framework, and becomes
+//! takes plain `f32` values, from any framework, and can be output as
 //!
 //! | output | method |
 //! | --- | --- |
 //! | a vector picture for papers and the web | `to_svg` |
 //! | a bitmap: the same picture, rasterised | `to_png` |
-//! | one HTML file that names each cell under the pointer | `to_html` |
+//! | one HTML file that describes each cell under the pointer | `to_html` |
 //! | coloured text for a terminal or a log | `to_terminal` |
 //! | the bytes of a file, in the format of its name | `to_file` |
 //!
@@ -33,25 +33,24 @@
 //!
 //! # Values that are not finite
 //!
-//! Weights may be any `f32`. The colour scale ignores NaN and the infinities; their cells are grey, and marked `??` in
-//! a terminal, so that a broken softmax is seen.
+//! Weights may be any `f32`. The colour scale ignores NaN and infinities; their cells are grey, and marked `??` in a
+//! terminal, so that a broken softmax is visible.
 //!
 //! # Text
 //!
-//! Bitmaps need no font of the system: DejaVu Sans is built in, with all Latin accents, Greek, Cyrillic, Arabic and
-//! symbols. A character that it lacks, such as a Chinese one, becomes a box in a bitmap ([`missing_in_bitmaps`] counts
-//! them); SVG, HTML and the terminal
-//! leave it to the viewer's fonts. A bitmap sets letter after letter from left to right, so Arabic is not joined. A
-//! program that contains this crate contains the typeface, whose licence asks for its notice to go along:
-//! `LICENSE-DEJAVU` in this crate's folder.
+//! Bitmaps need no system font: DejaVu Sans is built in, with all Latin accents, Greek, Cyrillic, Arabic and symbols. A
+//! character that it lacks, such as a Chinese one, becomes a box in a bitmap ([`missing_in_bitmaps`] counts them); SVG,
+//! HTML and the terminal use the viewer's fonts. A bitmap places letters one by one from left to right, so Arabic is
+//! not joined. A program that contains this crate contains the typeface, whose licence requires its notice to be
+//! distributed, too: `LICENSE-DEJAVU` in this crate's folder.
 //!
-//! An axis title is never longer than its axis: it is shrunk a little, or cut with an ellipsis. Control characters are
-//! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`, those that turn the direction of text among them.
+//! An axis title is never longer than its axis: it is shrunk slightly, or cut with an ellipsis. Control characters,
+//! including those that turn the direction of text, are shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
 //!
 //! # Many weights
 //!
-//! Beyond 40,000 weights the cells of a figure are images in 255 shades: an SVG or HTML file has some bytes a weight
-//! instead of hundreds, and HTML names under the pointer the query of a row and its largest weight.
+//! Beyond 40,000 weights the cells of a figure are images in 255 shades: an SVG or HTML file then has a few bytes per
+//! weight instead of hundreds, and HTML describes a row under the pointer by its query and its largest weight.
 
 mod canvas;
 mod error;

@@ -10,12 +10,12 @@ use crate::{
     font::Face,
 };
 
-/// Pixels for each pixel of the SVG: sharp on dense screens and in print.
+/// The number of pixels for each pixel of the SVG: sharp on dense screens and in print.
 const SCALE: u64 = 2;
 /// 256 MiB of pixels.
 const PIXEL_LIMIT: u64 = 64 << 20;
 
-/// The figure as the bytes of a PNG file, at [`SCALE`] pixels for each of the SVG; at one if it is very large.
+/// The figure as the bytes of a PNG file, with [`SCALE`] pixels for each of the SVG's, or one if it is very large.
 pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotError> {
     let page = figure.page();
     let (width, height) = (page.width as u64, page.height as u64);
@@ -43,7 +43,7 @@ pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotErro
     encode(&raster.pixmap).map_err(|error| PlotError::drawing("PNG", error))
 }
 
-/// Cells as the bytes of a PNG file, a pixel each.
+/// Cells as the bytes of a PNG file, one pixel each.
 pub(crate) fn png_of_cells(cells: &Cells) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, cells.columns as u32, cells.rows() as u32);
@@ -53,7 +53,7 @@ pub(crate) fn png_of_cells(cells: &Cells) -> Result<Vec<u8>, png::EncodingError>
     Ok(bytes)
 }
 
-/// Leaves out the alpha of the pixels: on opaque paper they are all opaque.
+/// Omits the alpha channel, because all pixels are opaque on opaque paper.
 fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, pixmap.width(), pixmap.height());
@@ -73,7 +73,7 @@ fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
     Ok(bytes)
 }
 
-/// A bitmap. Rectangles, frames and ticks have sharp edges, as with `crispEdges` in SVG; all else is smooth.
+/// A bitmap. Rectangles, frames and ticks have sharp edges, as with `crispEdges` in SVG; all other shapes are smooth.
 struct Raster<'a> {
     pixmap: Pixmap,
     face: &'a Face,
@@ -109,8 +109,8 @@ impl Raster<'_> {
 }
 
 impl Canvas for Raster<'_> {
-    /// Fills whole pixels, which have no edges to smooth: a map of many weights is made of nothing else, and a path for
-    /// each of its cells would take six times as long.
+    /// Fills whole pixels, which have no edges to smooth: heatmaps with many weights consist of nothing else, and a
+    /// path for each cell would take six times as long.
     fn fill(&mut self, area: Area, [red, green, blue]: Rgb) {
         let color = ColorU8::from_rgba(red, green, blue, u8::MAX).premultiply();
         let edges = [area.x, area.y, area.right(), area.bottom()];
@@ -160,7 +160,7 @@ impl Canvas for Raster<'_> {
         };
         let baseline = self.face.half_x_height(em) as f32;
         let scale = (em / self.face.units_per_em()) as f32;
-        // Heights count upwards in an outline.
+        // In an outline, heights count upwards.
         let line = Transform::from_row(scale, 0.0, 0.0, -scale, start, baseline);
         let turn = match text.direction {
             Direction::Rightwards => Transform::identity(),

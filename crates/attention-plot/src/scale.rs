@@ -1,4 +1,4 @@
-//! Positions of numbers on an axis, and the round numbers among them.
+//! Positions of numbers on an axis, and round numbers on it.
 
 /// An axis from `low` to `high`.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +20,10 @@ impl Scale {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// At most `most` (two or more) round numbers on the axis, with labels as exact as
+    /// At most `most` (two or more) round numbers on the axis, with labels as precise as
     /// [`end_labels`](Self::end_labels).
     ///
-    /// An end with the label of a round number counts as this number: a smallest weight of 0.00001 as 0.
+    /// An end whose label shows a round number counts as this number: a smallest weight of 0.00001 as 0.
     pub(crate) fn ticks_like_ends(&self, most: usize) -> Vec<Tick> {
         let finest = self.finest();
         let slack = 10_f64.powi(finest) / 2.0;
@@ -37,17 +37,17 @@ impl Scale {
             .collect()
     }
 
-    /// The labels of both ends, as exact as the third digit of the length of the axis.
+    /// The labels of both ends, precise to the third digit of the length of the axis.
     pub(crate) fn end_labels(&self) -> [String; 2] {
         [self.low, self.high].map(|end| self.label(end, self.finest()))
     }
 
-    /// The multiples of the smallest round step that has at most `most` on the axis.
+    /// The multiples, on the axis, of the smallest round step that has at most `most` of them there.
     ///
-    /// One number alone does not tell a scale: rather than a step with fewer than two multiples, the outermost two of
-    /// the next smaller step are taken.
+    /// A single number does not define a scale: instead of a step with fewer than two multiples, the outermost two of
+    /// the next smaller step are used.
     fn round_numbers(&self, most: usize, slack: f64) -> Vec<f64> {
-        // This step has `most` multiples or more; twenty of it have `most` or fewer.
+        // This step has at least `most` multiples; twenty times this step has at most `most`.
         let least = ((self.high - self.low) / most as f64).log10().floor() as i32;
         let mut numbers = self.multiples(1.0, least, slack);
         for (digit, power) in [(2.0, 0), (5.0, 0), (1.0, 1), (2.0, 1)] {
@@ -64,8 +64,8 @@ impl Scale {
         numbers
     }
 
-    /// The multiples of `digit` times ten to the power of `exponent` on the axis, or `slack` beyond its ends and moved
-    /// there.
+    /// The multiples of `digit` times ten to the power of `exponent` on the axis; those up to `slack` beyond its ends
+    /// are moved to the ends.
     fn multiples(&self, digit: f64, exponent: i32, slack: f64) -> Vec<f64> {
         let step = digit * 10_f64.powi(exponent);
         let first = ((self.low - slack) / step).ceil() as i64;
@@ -75,7 +75,7 @@ impl Scale {
             .collect()
     }
 
-    /// A number with its digits down to `10^finest`.
+    /// A number with digits down to `10^finest`.
     fn label(&self, value: f64, finest: i32) -> String {
         let largest = magnitude(self.low.abs().max(self.high.abs()));
         if (-4..5).contains(&largest) {
@@ -93,7 +93,7 @@ impl Scale {
 
 /// The exponent of the first digit.
 fn magnitude(value: f64) -> i32 {
-    // 1e-9 as an `f32` is a little less.
+    // 1e-9 is slightly less as an `f32`.
     (value.log10() + 1e-6).floor() as i32
 }
 

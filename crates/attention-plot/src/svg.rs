@@ -9,13 +9,13 @@ use crate::{
     text::escape,
 };
 
-/// The figure as SVG text: each element begins a line, and the content of a text has a line of its own.
+/// The figure as SVG text: each element begins a line, and the content of a text is on its own line.
 pub(crate) fn svg(figure: &impl Figure) -> String {
     let page = figure.page();
     let Page { width, height } = page;
     let mut svg = Svg {
-        // Without crisp edges, viewers blend neighbouring cells where an edge falls inside a pixel, and white seams
-        // appear.
+        // Without crisp edges, viewers blend neighbouring cells where an edge falls inside a pixel, which makes white
+        // seams.
         out: format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\" shape-rendering=\"crispEdges\">\n"
@@ -62,7 +62,7 @@ impl Canvas for Svg {
     fn cells(&mut self, cells: &Cells) {
         let png = png_of_cells(cells).expect("memory takes every byte of an image that has pixels");
         let (edges, png) = (self.edges(cells.area), BASE64_STANDARD.encode(png));
-        // Both names of one rule: browsers know the style, other viewers the attribute.
+        // One rule under both of its names: browsers know the style, other viewers the attribute.
         self.push(&format!(
             "<image {edges} preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" \
              style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{png}\"/>"
@@ -98,7 +98,7 @@ impl Canvas for Svg {
         };
         let size = (10.0 * text.em).round() / 10.0;
         let (color, content) = (hex(INK), escape(text.content));
-        // The baseline runs half the height of a small letter below the point, whatever typeface the viewer has.
+        // The baseline is half the height of a small letter below the point, whatever typeface the viewer has.
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{size}\" fill=\"{color}\"\
              {turn}>\n{content}\n</text>"

@@ -1,7 +1,7 @@
-//! Texts of the caller's, made safe to show.
+//! The caller's texts, made safe to show.
 
-/// Control characters as visible signs: raw, they would break XML, steer the reader's terminal, or turn the direction
-/// of what stands beside the text.
+/// Replaces control characters by visible ones: raw, they would break XML, control the reader's terminal, or change the
+/// direction of adjacent text.
 pub(crate) fn visible(text: impl Into<String>) -> String {
     let sign = |character: char| match character {
         '\n' | '\r' | '\u{2028}' | '\u{2029}' => '⏎',
@@ -13,8 +13,8 @@ pub(crate) fn visible(text: impl Into<String>) -> String {
     text.into().chars().map(sign).collect()
 }
 
-/// Whether a character is no sign itself and acts on others: a control character, or one that ends a line, sets the
-/// direction of text (Unicode Standard Annex 9) or frames an annotation. Joiners, marks and spaces do not.
+/// Whether a character is invisible and acts on others: a control character, or one that ends a line, sets the
+/// direction of text (Unicode Standard Annex 9) or frames an annotation. Joiners, marks and spaces do not count.
 ///
 /// ```
 /// use attention_plot::is_control;

@@ -1,9 +1,9 @@
-//! The attentions that `--attention` chooses from: [`AttentionKind`] names one, [`AnyAttention`] is one.
+//! The attentions to choose from by `--attention`: [`AttentionKind`] names one, [`AnyAttention`] is one.
 //!
-//! All of them are variants of one module, so that model, training and program are compiled once, however many there
-//! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
-//! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab
-//! case. A Transformer attends with those that are a score alone: [`AnyScore`].
+//! All are variants of one module, so that model, training and program are compiled only once. A new one is a line in
+//! the list at the end of this file: its description, its name, its type, and how it is made from the settings of a
+//! model. On the command line and in saved settings its name is the variant's in kebab case. A Transformer can use
+//! those that consist of a score alone: [`AnyScore`].
 
 mod score;
 
@@ -41,16 +41,16 @@ macro_rules! attentions {
         }
 
         impl AttentionKind {
-            /// All of them, in the order of the command line.
+            /// All kinds, in the order of the command line.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Its documentation: the score, or its difference to additive attention.
+            /// The documentation of the kind: its score, or its difference to additive attention.
             pub fn description(self) -> &'static str {
                 match self { $(Self::$kind => concat!($($doc),+).trim_start(),)+ }
             }
 
-            /// Attention with new random parameters, for a model of these settings: queries, keys and contexts are of
-            /// `hidden_size`.
+            /// Attention with new random parameters, for a model with these settings: queries, keys and contexts have
+            /// the size `hidden_size`.
             ///
             /// # Panics
             /// If a size is 0 or `dropout` is not in `[0, 1)`.
@@ -71,14 +71,14 @@ macro_rules! attentions {
             }
         }
 
-        /// Any of the attentions that [`AttentionKind`] names. Its parameters have the names of that attention's own.
+        /// Any of the attentions that [`AttentionKind`] names. Its parameters have the names of the attention inside.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "a model has one")]
         pub enum AnyAttention {
             $($(#[doc = $doc])+ $kind($module),)+
         }
 
-        /// The state that a step of [`AnyAttention`] hands to the next.
+        /// The state that a step of [`AnyAttention`] passes to the next.
         #[derive(Clone, Debug)]
         pub enum AnyState {
             $($(#[doc = $doc])+ $kind(<$module as StatefulAttention>::State),)+
@@ -143,7 +143,7 @@ macro_rules! attentions {
         }
 
         impl AnyState {
-            /// The name of the attention whose state this is.
+            /// The name of the attention that this state belongs to.
             fn kind(&self) -> AttentionKind {
                 match self { $(Self::$kind(_) => AttentionKind::$kind,)+ }
             }
@@ -160,7 +160,7 @@ macro_rules! attentions {
 }
 
 impl AttentionKind {
-    /// The attention that the program gives a model of this kind.
+    /// The default attention for models of this kind.
     pub(crate) fn of(model: ModelKind) -> Self {
         match model {
             ModelKind::Rnn => Self::Additive,
@@ -171,7 +171,7 @@ impl AttentionKind {
 
 impl AnyAttention {
     /// # Panics
-    /// Always: `state` is another attention's.
+    /// Always, because `state` belongs to another attention.
     fn refuse(&self, state: &AnyState) -> ! {
         let (expected, found) = (self.kind(), state.kind());
         panic!("AnyAttention: state expected of {expected:?}, got one of {found:?}")
@@ -186,7 +186,7 @@ fn initial_state<A: StatefulAttention>(
     wrap(module.initial_state(memory))
 }
 
-/// Attention with the scoring function that `make` makes of the size of states, and the dropout of the model.
+/// Attention with the scoring function that `make` creates from the size of states, and the dropout of the model.
 fn pooling<S: ScoringFunction>(
     make: fn(usize, &Device) -> S,
     model: &Seq2SeqConfig,
@@ -226,8 +226,8 @@ attentions! {
     Gaussian(Attention<GaussianScore>) = |model, device| pooling(score::gaussian, model, device);
     /// `max(0, 1 - |q - k|^2 / s^2)`, divided by their sum in place of softmax: keys beyond `s` have weight 0
     Kernel(Attention<KernelScore>) = |model, device| {
-        // Small states, as at the start of training, are all within this distance of each other, so that they learn.
-        // States whose components are near 1 or -1 are beyond it where more than 18 % of the signs differ.
+        // At the start of training, states are small and all within this distance of each other, so that they learn.
+        // States with components near 1 or -1 are beyond it if more than 18 % of the signs differ.
         let score = |size: usize, _: &Device| {
             let width = 0.85 * (size as f64).sqrt();
             KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width).init()
@@ -258,7 +258,7 @@ attentions! {
     /// attends to the source from left to right, and never goes back
     Monotonic(MonotonicAttention<AdditiveScore>) = |model, device| {
         let size = model.hidden_size;
-        // With this offset an untrained model reaches the end of sources of some ten tokens.
+        // With this offset an untrained model reaches the end of sources with some ten tokens.
         MonotonicAttentionConfig::new().with_offset(-1.0).init_additive(size, size, size, device)
     };
 }

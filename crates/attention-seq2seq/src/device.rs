@@ -7,18 +7,18 @@ use burn::tensor::{Device, DeviceIndex, DeviceKind, DeviceType, Tensor};
 
 use crate::error::{Error, Result};
 
-/// The devices that any build can have, by Burn's names.
+/// The devices that a build may have, by Burn's names.
 pub const KNOWN: [&str; 8] = [
     "flex", "ndarray", "wgpu", "vulkan", "metal", "webgpu", "cuda", "rocm",
 ];
 
 /// A backend of this build.
 struct Backend {
-    /// Burn's name.
+    /// The name in Burn.
     name: &'static str,
     /// Its default device.
     open: fn() -> Device,
-    /// The type whose adapters it reaches, of a GPU.
+    /// For a GPU, the device type of the adapters it reaches.
     adapters: Option<DeviceType>,
 }
 
@@ -47,7 +47,7 @@ fn backend(name: &str) -> Option<&'static Backend> {
     BACKENDS.iter().find(|backend| backend.name == name)
 }
 
-/// The devices that this build has, by Burn's names; the first is the default of the program.
+/// The devices of this build, by Burn's names; the first is the default of the program.
 ///
 /// ```
 /// assert!(attention_seq2seq::device::compiled_in_devices().contains(&"flex"));
@@ -56,8 +56,8 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
     BACKENDS.iter().map(|backend| backend.name).collect()
 }
 
-/// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
-/// `NAME:N` is the N-th of the backend's [`adapters`], from 0.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error. `NAME:N` is
+/// the N-th of the backend's [`adapters`], from 0.
 ///
 /// ```
 /// use attention_seq2seq::open_device;
@@ -69,9 +69,9 @@ pub fn compiled_in_devices() -> Vec<&'static str> {
 /// ```
 ///
 /// # Errors
-/// [`Error::UnknownName`] if there is no such device, [`Error::DeviceUnavailable`] if this build lacks it, or it does
-/// not work on this machine or is not there, [`Error::Config`] if it is not one device, or the backend has no
-/// adapter of that number.
+/// [`Error::UnknownName`] if there is no such device, [`Error::DeviceUnavailable`] if this build does not include it,
+/// or it does not work on this machine or is absent, [`Error::Config`] if the name is not of a single device, or the
+/// backend has no adapter with that number.
 pub fn open_device(name: &str) -> Result<Device> {
     if name.contains(',') {
         let found = format!("{name:?}");
@@ -90,7 +90,7 @@ pub fn open_device(name: &str) -> Result<Device> {
     })
 }
 
-/// The error of a device that this build leaves out, or of a name that means nothing.
+/// The error for a device that this build does not include, or for an unknown name.
 fn not_compiled_in(name: &str) -> Error {
     let (name, here) = (name.to_string(), compiled_in_devices().join(", "));
     if KNOWN.contains(&name.as_str()) {
@@ -121,8 +121,8 @@ fn open_adapter(backend: &str, number: &str) -> Result<Device> {
     })
 }
 
-/// Computes on the device once. A GPU backend without an adapter panics in its first operation: here that is an error,
-/// and nothing is printed, whichever thread it panics in.
+/// Computes on the device once. A GPU backend without an adapter panics in its first operation; here that becomes an
+/// error, and nothing is printed, whichever thread panics.
 fn probe(make: impl Fn() -> Device) -> std::result::Result<Device, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -151,7 +151,7 @@ pub(crate) fn open_default_device() -> Result<Device> {
     open_device(compiled_in_devices().first().copied().unwrap_or("none"))
 }
 
-/// The adapters that a GPU backend reaches and that work, by Burn's name of the backend; none on the CPU.
+/// The working adapters that a GPU backend reaches, by Burn's name of the backend; empty for the CPU.
 ///
 /// ```
 /// assert!(attention_seq2seq::device::adapters("flex").is_empty());

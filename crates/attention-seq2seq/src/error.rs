@@ -8,7 +8,7 @@ use attention_transformers::generate::search::SearchError;
 /// A result whose error is this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of files, vocabularies or settings: one line that says what was expected, what came and what to do.
+/// An error of files, vocabularies or settings: one line with what was expected, what came and what to do.
 ///
 /// The line includes its cause, so printing the error alone is enough.
 ///
@@ -40,27 +40,27 @@ pub enum Error {
         path: PathBuf,
         /// The line, counted from 1 as editors do.
         line: usize,
-        /// The content that the line should have.
+        /// The expected content of the line.
         expected: String,
-        /// The content that it has.
+        /// The content found.
         found: String,
     },
 
-    /// There is nothing to learn from or to validate on.
+    /// There are no training or validation data.
     #[error("{what}; give at least one pair of a source and a target")]
     EmptyData {
-        /// The data that turned out empty.
+        /// The data that are empty.
         what: String,
     },
 
-    /// A token that is not in the vocabulary.
+    /// A token is not in the vocabulary.
     #[error("unknown token {token:?} at position {position}; {hint}")]
     UnknownToken {
         /// The token.
         token: String,
         /// Its position in the sequence, counted from 1.
         position: usize,
-        /// A known token that may be meant.
+        /// A known token that may have been meant.
         hint: String,
     },
 
@@ -73,12 +73,12 @@ pub enum Error {
         source: serde_json::Error,
     },
 
-    /// A saved model that cannot be used.
+    /// A saved model cannot be used.
     #[error("cannot use the model {}: {reason}", .path.display())]
     Checkpoint {
         /// The checkpoint's folder or file.
         path: PathBuf,
-        /// The expectation, the fault and what to do.
+        /// What was expected, what is wrong and what to do.
         reason: String,
     },
 
@@ -92,15 +92,15 @@ pub enum Error {
     /// A task or a device of this name does not exist.
     #[error("unknown {what} {name:?}; {hint}")]
     UnknownName {
-        /// The kind of thing.
+        /// The kind of thing that is named.
         what: &'static str,
-        /// The name that came.
+        /// The name given.
         name: String,
-        /// The names there are.
+        /// The valid names.
         hint: String,
     },
 
-    /// This build leaves the device out, or this machine cannot run it.
+    /// This build does not include the device, or this machine cannot run it.
     #[error("the device {name:?} cannot be used here: {reason}")]
     DeviceUnavailable {
         /// The device.
@@ -109,7 +109,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// Step after step of a training had a loss or gradients that are not finite.
+    /// Many training steps in a row had a loss or gradients that are not finite.
     #[error(
         "training diverged: {steps} steps in a row were refused, the last because {reason}; {}",
         after_divergence(*.checkpoint)
@@ -117,17 +117,17 @@ pub enum Error {
     Diverged {
         /// The epoch in which training ended.
         epoch: usize,
-        /// The number of the last of these steps, from 1 in each epoch.
+        /// The number of the last of these steps, counted from 1 in each epoch.
         step: usize,
         /// The number of steps in a row, counted across epochs.
         steps: usize,
-        /// The fault of the last.
+        /// The fault of the last step.
         reason: String,
-        /// The epoch whose checkpoint training can go on from, if there is one.
+        /// The epoch of the checkpoint from which training can continue, if there is one.
         checkpoint: Option<usize>,
     },
 
-    /// A process of a training has other settings, data or parameters than the first.
+    /// A training process has other settings, data or parameters than the first one.
     #[error(
         "rank {rank} has other {what} than rank 0: start the same program with the same arguments and files everywhere"
     )]
@@ -138,7 +138,7 @@ pub enum Error {
         what: &'static str,
     },
 
-    /// Another process of a training failed, for a reason that it says itself.
+    /// Another training process failed, and reports the reason itself.
     #[error("rank {rank} failed: it says why")]
     RankFailed {
         /// The process.
@@ -164,7 +164,7 @@ pub enum Error {
         source: Box<Self>,
     },
 
-    /// Work was stopped before it had a result, by who asked for it.
+    /// Work was stopped, by request, before it had a result.
     #[error("stopped before there was a result")]
     Stopped,
 
@@ -174,20 +174,20 @@ pub enum Error {
          fewer outputs, or a shorter source, have fewer"
     )]
     ExplanationTooLarge {
-        /// The most that it may have.
+        /// The largest allowed number.
         most: usize,
-        /// The number that it would have.
+        /// The number it would have.
         found: usize,
     },
 
     /// A setting is out of its range.
     #[error("{what}: expected {expected}, found {found}")]
     Config {
-        /// The setting, by the name the user gave it under.
+        /// The setting, by the name that the user knows.
         what: String,
-        /// The values that it may have.
+        /// The valid values.
         expected: String,
-        /// The value that came.
+        /// The value given.
         found: String,
     },
 }
@@ -207,7 +207,7 @@ impl From<SearchError> for Error {
 }
 
 impl Error {
-    /// A setting, of this name, that is out of its range.
+    /// The error for the setting `what` that is out of its range.
     pub fn config(
         what: impl Into<String>,
         expected: impl Into<String>,
@@ -220,7 +220,7 @@ impl Error {
         }
     }
 
-    /// The operating system's refusal: the verb for what it refused, and the file.
+    /// The error for an operating system's refusal: the verb for the refused action, and the file.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io {
             action,
@@ -229,7 +229,7 @@ impl Error {
         }
     }
 
-    /// A file that is not the JSON it should be.
+    /// The error for a file that is not the JSON it should be.
     pub fn json(path: impl Into<PathBuf>, source: serde_json::Error) -> Self {
         Self::Json {
             path: path.into(),
@@ -237,7 +237,7 @@ impl Error {
         }
     }
 
-    /// A saved model, or a part of a checkpoint, that Burn cannot load.
+    /// The error for a saved model, or a part of a checkpoint, that Burn cannot load.
     pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
         Self::Checkpoint {
             path: path.to_path_buf(),
@@ -246,7 +246,7 @@ impl Error {
     }
 }
 
-/// Says what to do about a training that diverged.
+/// The advice after a training that diverged.
 fn after_divergence(checkpoint: Option<usize>) -> String {
     match checkpoint {
         Some(epoch) => format!(

@@ -1,4 +1,4 @@
-//! The figures of a model on pairs with known targets.
+//! Metrics of a model on pairs with known targets.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,17 +16,16 @@ use crate::translate::{Hypothesis, TokenScores, Translator};
 /// How a model is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvaluationConfig {
-    /// The number of wrong outputs that are kept: those with the most edits.
+    /// The number of wrong outputs to keep: those with the most edits.
     pub worst: usize,
-    /// How source tokens are read that the model has not learned. A target with such a token is always wrong.
+    /// How source tokens that the model has not learned are read. A target with such a token is always wrong.
     pub unknown: UnknownTokens,
-    /// Whether [`SourceErrors`] have the probabilities of outputs, for which each output is decoded once more.
+    /// Whether [`SourceErrors`] include the probabilities of outputs, for which each output is decoded once more.
     pub with_probabilities: bool,
 }
 
 impl Default for EvaluationConfig {
-    /// No outputs are kept, unknown tokens are read as [`Vocab::UNK`](crate::Vocab::UNK), and outputs have no
-    /// probabilities.
+    /// Keeps no outputs, reads unknown tokens as [`Vocab::UNK`](crate::Vocab::UNK), and computes no probabilities.
     fn default() -> Self {
         Self {
             worst: 0,
@@ -41,12 +40,12 @@ impl Default for EvaluationConfig {
 pub struct SourceErrors {
     /// The edits between the output and the closest reference: 0 if it is right.
     pub edits: usize,
-    /// The log-probability of the output, if it was asked for and the model has given it: no output of a source without
-    /// known tokens is the model's.
+    /// The log-probability of the output, if requested and if the output is the model's: the output for a source
+    /// without known tokens is not.
     pub log_probability: Option<f64>,
 }
 
-/// The sums over outputs that all figures are computed from; of one output, its share of them.
+/// The sums over outputs from which all metrics are computed; for one output, its terms of the sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvaluationSums {
     /// The errors of tokens and sequences.
@@ -59,7 +58,7 @@ pub struct EvaluationSums {
 }
 
 impl EvaluationSums {
-    /// One output; of the references any is right.
+    /// The sums for one output, which is right if it equals any of the references.
     fn of(translator: &Translator, output: &Hypothesis, references: &[&[String]]) -> Self {
         let mut errors = TokenErrors::new();
         errors.add(&output.tokens, references);
@@ -81,11 +80,10 @@ impl EvaluationSums {
         }
     }
 
-    /// The most tokens of an n-gram in [`d2l_bleu`](Self::d2l_bleu), as in D2L.
+    /// The largest number of tokens of an n-gram in [`d2l_bleu`](Self::d2l_bleu), as in D2L.
     const D2L_ORDER: usize = 2;
 
-    /// The mean over outputs of [`d2l_bleu`] with n-grams of up to two tokens, of several references
-    /// the highest.
+    /// The mean over outputs of [`d2l_bleu`] with n-grams of up to two tokens, with the best of several references.
     pub fn d2l_bleu(&self) -> f64 {
         self.d2l_bleu / self.errors.sequences() as f64
     }
@@ -113,7 +111,7 @@ pub struct EvaluationIntervals {
     pub chrf: Interval,
 }
 
-/// An output that is none of its references.
+/// An output that equals none of its references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongOutput {
     /// The source, as a text.
@@ -122,13 +120,13 @@ pub struct WrongOutput {
     pub output_text: String,
     /// The tokens of the output.
     pub output: Vec<String>,
-    /// Whether the output was cut off: it reached [`Translator::max_len`].
+    /// Whether the output was cut off at [`Translator::max_len`].
     pub is_cut_off: bool,
     /// The closest reference, as a text.
     pub reference_text: String,
     /// The tokens of this reference.
     pub reference: Vec<String>,
-    /// The fewest insertions, deletions and substitutions between the two.
+    /// The smallest number of insertions, deletions and substitutions between output and reference.
     pub edits: usize,
 }
 
@@ -139,7 +137,7 @@ impl WrongOutput {
     }
 }
 
-/// The figures of a model on pairs: error rates, BLEU, chrF, and the outputs that are far off.
+/// The metrics of a model on pairs: error rates, BLEU, chrF, and the worst outputs.
 ///
 /// ```no_run
 /// use attention_seq2seq::{Evaluation, RunDir, Translator};
@@ -172,7 +170,7 @@ pub struct Evaluation {
     spaces: Spaces,
 }
 
-/// The order of wrong outputs: the most edits first, then the place of the source among all.
+/// The order of wrong outputs: by edits, most first, then by the place of the source among all.
 type Place = (Reverse<usize>, usize);
 
 /// The numbers of sources, of sources with a space, and of sources with a target with a space.
@@ -184,13 +182,13 @@ struct Spaces {
 }
 
 impl Evaluation {
-    /// Translates the sources of the pairs to validate on, and compares each output with the targets of its source; any
-    /// target is right.
+    /// Translates the sources of the validation pairs, and compares each output with the targets of its source, any of
+    /// which is right.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if these
-    /// are to be an error; with probabilities, [`Error::NoProbabilities`](crate::Error::NoProbabilities) if logits are
-    /// NaN or infinite.
+    /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if such
+    /// tokens are to be an error; with probabilities, [`Error::NoProbabilities`](crate::Error::NoProbabilities) if
+    /// logits are NaN or infinite.
     pub fn new(
         translator: &Translator,
         corpus: &Corpus,
@@ -203,7 +201,7 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// Adds pairs, the pairs of one source together.
+    /// Adds pairs, with the pairs of one source together.
     fn add(
         &mut self,
         translator: &Translator,
@@ -227,7 +225,7 @@ impl Evaluation {
         }
         let errors = self.spaces.all + groups.len();
         self.sources.resize(errors, SourceErrors::default());
-        // Sources of similar length together, and no more outputs in memory than one batch's.
+        // Sources of similar length are translated together, and memory holds the outputs of only one batch.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&index| sources[index].len());
         let (empty, order): (Vec<usize>, Vec<usize>) = order
@@ -254,8 +252,7 @@ impl Evaluation {
         Ok(())
     }
 
-    /// Adds the output of the source at `index` among those that are being added, with its log-probability if that is
-    /// asked for.
+    /// Adds the output for the source at `index` of the current ones, with its log-probability if requested.
     fn add_output(
         &mut self,
         translator: &Translator,
@@ -304,7 +301,7 @@ impl Evaluation {
         sums
     }
 
-    /// Confidence intervals of the figures.
+    /// Confidence intervals of the metrics.
     ///
     /// # Panics
     /// As [`Bootstrap::intervals`].
@@ -327,13 +324,12 @@ impl Evaluation {
         }
     }
 
-    /// The wrong outputs with the most edits; at equal numbers, earlier sources first.
+    /// The wrong outputs with the most edits, most first; for equal numbers, earlier sources first.
     pub fn worst(&self) -> impl Iterator<Item = &WrongOutput> {
         self.worst.values()
     }
 
-    /// The errors of each source, in the order of the sources' first pairs to validate on, as in
-    /// [`Corpus::valid_chunks`].
+    /// The errors of each source, in the order of the sources' first validation pairs, as in [`Corpus::valid_chunks`].
     pub fn sources(&self) -> &[SourceErrors] {
         &self.sources
     }
@@ -343,18 +339,18 @@ impl Evaluation {
         self.unknown.tokens()
     }
 
-    /// The target tokens that the model has not learned, each once: no output has one.
+    /// The target tokens that the model has not learned, each once; no output can have them.
     pub fn unknown_targets(&self) -> &[String] {
         self.unknown_targets.tokens()
     }
 
-    /// The number of sources each of whose targets has such a token: their outputs are wrong, whatever they are.
+    /// The number of sources all of whose targets have such a token, so that their outputs are always wrong.
     pub fn out_of_reach(&self) -> usize {
         self.out_of_reach
     }
 
-    /// Whether sources and targets are sentences, so that BLEU and chrF say something: at least half of the texts of
-    /// either side hold a space. Words and their pronunciations are none, nor are dates.
+    /// Whether sources and targets are sentences, for which BLEU and chrF are meaningful: at least half of the texts of
+    /// either side have a space. Words and pronunciations are not sentences, nor are dates.
     pub fn is_of_sentences(&self) -> bool {
         let spaces = &self.spaces;
         let fewest = spaces.sources.min(spaces.targets);
@@ -362,7 +358,7 @@ impl Evaluation {
     }
 }
 
-/// The log-probability of each output of greedy search; one that was cut off has no end.
+/// The log-probability of each output of greedy search; an output that was cut off has no end token.
 fn log_probabilities(
     translator: &Translator,
     sources: &[&[String]],

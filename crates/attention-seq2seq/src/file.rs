@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all.
+//! Files that are written atomically: whole or not at all.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Writes a file so that no reader ever sees half of it, and so that a failure leaves the file that was there.
+/// Writes a file so that no reader ever sees half of it, and a failure leaves the previous file intact.
 ///
 /// The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
 ///
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// - A symbolic link of that name is replaced, not followed.
 /// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one behind,
 ///   with a name from `.attention-` to `.tmp`.
-/// - Threads and processes that write the same file do not disturb each other: the last one to finish wins.
+/// - Threads and processes that write the same file do not disturb each other: the last to finish wins.
 /// - The new name survives a power cut where the system can flush a folder; the file is complete either way.
 ///
 /// # Errors
@@ -32,11 +32,11 @@ pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     write_file_if(path, bytes, || Ok(()))
 }
 
-/// As [`write_file`], unless `may_replace` refuses, which is asked last: when the bytes are on disk and only the rename
-/// is left. For a writer that may lose its right to the folder while it writes.
+/// As [`write_file`], unless `may_replace` refuses, which is called last: when the bytes are on disk and only the
+/// rename is left. For a writer that may lose its right to the folder while it writes.
 ///
 /// # Errors
-/// As [`write_file`], and the refusal: the file is then as it was.
+/// As [`write_file`], and the refusal, after which the file is as before.
 pub fn write_file_if(
     path: impl AsRef<Path>,
     bytes: &[u8],
@@ -73,7 +73,7 @@ fn replace(
     file.into_temp_path()
         .persist(path)
         .map_err(|error| error.error)?;
-    // The rename itself survives a power cut where the system can flush a folder; one that cannot is no error.
+    // The rename survives a power cut if the system can flush a folder; failing to flush is no error.
     if cfg!(unix)
         && let Ok(folder) = File::open(folder)
     {

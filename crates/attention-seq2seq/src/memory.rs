@@ -7,8 +7,8 @@ use sysinfo::{
 
 use crate::error::{Error, Result};
 
-/// Checks that `what` fits into the memory that this process can have, as far as the system tells: an allocation that
-/// fails would end the program, and one that a control group does not allow would have it killed.
+/// Checks that `what` fits into the memory that this process may use, as far as the system reports it: a failed
+/// allocation would end the program, and one beyond the limit of a control group would have it killed.
 pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     match free() {
         Some(free) if bytes > free => {
@@ -19,8 +19,8 @@ pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// The bytes that can be had without swapping, within control groups and limits of this process; `None` where the
-/// system does not tell.
+/// The bytes available without swapping, within the control groups and limits of this process; `None` if the system
+/// does not report them.
 fn free() -> Option<f64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let mut system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
@@ -29,7 +29,7 @@ fn free() -> Option<f64> {
         system.refresh_processes_specifics(processes, false, ProcessRefreshKind::nothing());
         system.process(own)?.cgroup_limits()
     });
-    // Inside a container the groups of the process may be those outside; its own is then at the root.
+    // Inside a container the process may be listed with the groups outside; its own group is then at the root.
     let groups = own.or_else(|| system.cgroup_limits());
     within(system.available_memory(), groups, limits())
 }
@@ -47,7 +47,7 @@ fn limits() -> [Option<u64>; 2] {
 }
 
 fn within(available: u64, groups: Option<CGroupLimits>, limits: [Option<u64>; 2]) -> Option<f64> {
-    // Not `free_memory`, which counts the cache of files as used: the system takes it back where memory is wanted.
+    // Not `free_memory`, which counts the file cache as used: the system frees that on demand.
     let left = groups.map(|groups| groups.total_memory.saturating_sub(groups.rss));
     let least = limits.into_iter().flatten().chain(left);
     (available > 0).then(|| least.fold(available, u64::min) as f64)

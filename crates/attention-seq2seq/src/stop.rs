@@ -1,13 +1,13 @@
-//! The end of work that nobody waits for any more.
+//! Stopping work that nobody waits for any more.
 
 use crate::error::{Error, Result};
 
-/// A question that is asked between the steps of long work: whether to end it without a result.
+/// A function that is called between the steps of long work: whether to end it without a result.
 #[derive(Clone, Copy)]
 pub(crate) struct StopSignal<'a>(&'a dyn Fn() -> bool);
 
 impl<'a> StopSignal<'a> {
-    /// The signal of work that goes on to its end.
+    /// A signal that never stops work.
     pub(crate) const NEVER: Self = Self(&|| false);
 
     pub(crate) fn new(should_stop: &'a dyn Fn() -> bool) -> Self {

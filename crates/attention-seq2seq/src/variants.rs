@@ -1,9 +1,9 @@
-//! Enums whose variants are modules, or the settings of modules.
+//! Enums whose variants contain modules or settings of modules.
 
-/// Implements `Module` for an enum of modules: each variant is the module that it holds.
+/// Implements `Module` for an enum of modules, which delegates to the module of its variant.
 ///
-/// `Module` is not derived, because that would put the name of the variant into the names of the parameters: a saved
-/// model is to have the names of the module itself, `decoder.attention.score...`.
+/// `Module` is not derived, because that would add the name of the variant to the names of the parameters: a saved
+/// model should have the names of the module inside, `decoder.attention.score...`.
 macro_rules! module_of_variants {
     ($name:ident { $($variant:ident),+ $(,)? }) => {
         impl Module for $name {
@@ -56,7 +56,7 @@ macro_rules! module_of_variants {
     };
 }
 
-/// An expression for whichever of two models an enum with these variants holds.
+/// An expression evaluated for either of two models in an enum with these variants.
 macro_rules! of_either {
     ($either:expr, $model:ident => $result:expr) => {
         match $either {

@@ -5,8 +5,8 @@ use burn::tensor::{Int, Tensor};
 
 use crate::generate::SelectTexts;
 
-/// The keys and values of a text that grows, of each layer of a stack: the state of generation, which
-/// [`TransformerEncoder::cache`](super::TransformerEncoder::cache) and its like begin.
+/// The keys and values of a growing text in each layer of a stack: the state of generation, created by
+/// [`TransformerEncoder::cache`](super::TransformerEncoder::cache) and similar methods.
 ///
 /// ```
 /// use attention_core::NewRows;
@@ -24,7 +24,7 @@ use crate::generate::SelectTexts;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TransformerCache {
-    /// One for each layer, empty or of the same tokens; with a capacity, if it has to have one.
+    /// One cache for each layer, empty or with the same tokens; with a capacity, if needed.
     pub layers: Vec<KeyValueCache>,
 }
 
@@ -35,7 +35,7 @@ impl TransformerCache {
         first.map(KeyValueCache::lengths).unwrap_or_default()
     }
 
-    /// The examples `indices`, in that order: what a beam search keeps after a step. An empty cache stays empty.
+    /// Keeps the examples `indices`, in that order, as beam search does after a step. An empty cache stays empty.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
@@ -51,14 +51,14 @@ impl TransformerCache {
         }
     }
 
-    /// Every example `beam` times, the copies next to each other.
+    /// Repeats every example `beam` times, the copies next to each other.
     pub fn expand(&mut self, beam: usize) {
         for layer in &mut self.layers {
             layer.expand(beam);
         }
     }
 
-    /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
+    /// Forgets the last tokens of each example; the first `lengths[b]` of example `b` remain.
     ///
     /// # Panics
     /// As [`KeyValueCache::truncate`].
@@ -68,7 +68,7 @@ impl TransformerCache {
         }
     }
 
-    /// An empty cache for layers of these windows.
+    /// An empty cache for layers with these windows.
     pub(crate) fn of_windows(windows: impl Iterator<Item = Option<usize>>) -> Self {
         Self {
             layers: windows.map(KeyValueCache::of_window).collect(),
@@ -76,7 +76,7 @@ impl TransformerCache {
     }
 
     /// # Panics
-    /// If it is of another number of layers.
+    /// If it has another number of layers.
     pub(crate) fn check(&self, stack: &str, layers: usize) {
         assert!(
             self.layers.len() == layers,

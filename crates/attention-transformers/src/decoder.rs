@@ -29,9 +29,9 @@ pub struct TransformerDecoderConfig {
     /// ([`NormOrder::Post`](super::NormOrder::Post)).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
-    /// A relative position bias that all layers share, as in T5, in the attention of the rows to each other. It is one
-    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
-    /// the first of those that share an identity.
+    /// A relative position bias that all layers share, as in T5, in the attention of the rows to each other. It is a
+    /// single parameter: clones of a score with a bias, one per layer, would diverge in training, because an optimizer
+    /// changes only the first of several parameters that share an identity.
     #[config(default = "None")]
     pub position_bias: Option<RelativePositionBiasConfig>,
 }
@@ -40,16 +40,16 @@ impl TransformerDecoderConfig {
     /// A stack of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If there are no layers, a position bias is of another number of heads than the layers, and as
+    /// If there are no layers, a position bias has another number of heads than the layers, and as
     /// [`TransformerLayerConfig::init_encoder`] and [`RelativePositionBiasConfig::init`].
     pub fn init(&self, device: &Device) -> TransformerDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
         self.init_with(score, score, device)
     }
 
-    /// A stack around the scores that `score` and, for the attention to the memory, `cross_score` make of the index of
-    /// each layer. Each layer should have its own: the clone of a module shares the identity of its parameters, which
-    /// optimizers go by.
+    /// A stack with the scores that `score` and, for the attention to the memory, `cross_score` make from the index of
+    /// each layer. Each layer should have its own score: a cloned module shares the identity of its parameters, which
+    /// optimizers use.
     ///
     /// # Panics
     /// As [`init`](Self::init).
@@ -75,9 +75,9 @@ impl TransformerDecoderConfig {
     }
 }
 
-/// A stack of [`TransformerDecoderLayer`]s: rows attend to each other, each to those up to itself, and to a memory.
+/// A stack of [`TransformerDecoderLayer`]s: rows attend to each other, each to the rows up to itself, and to a memory.
 ///
-/// Padding among the rows is zeros in the result and reaches nothing, as in a
+/// Padding among the rows is zero in the result and reaches nothing, as in a
 /// [`TransformerEncoder`](super::TransformerEncoder); the mask of [`prepare`](Self::prepare) says what is padding in
 /// the memory.
 ///
@@ -110,7 +110,7 @@ pub struct TransformerDecoder<S: ScoringFunction, C: ScoringFunction = DotProduc
     pub layers: Vec<TransformerDecoderLayer<S, C>>,
     /// The normalization after the last layer.
     pub norm: Option<Norm>,
-    /// The relative position bias of all layers: one parameter, whose gradient is the sum over them.
+    /// The relative position bias of all layers: a single parameter, whose gradient is summed over the layers.
     pub position_bias: Option<RelativePositionBias>,
 }
 
@@ -118,12 +118,12 @@ pub struct TransformerDecoder<S: ScoringFunction, C: ScoringFunction = DotProduc
 /// it.
 #[derive(Clone, Debug)]
 pub struct DecoderMemory {
-    /// One for each layer.
+    /// One memory for each layer.
     pub layers: Vec<Memory>,
 }
 
 impl DecoderMemory {
-    /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
+    /// The memory of the examples `indices`, in that order, as beam search keeps it after a step.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
@@ -151,7 +151,7 @@ impl DecoderMemory {
 pub struct TransformerDecoderOutput {
     /// `[batch, rows, num_hiddens]`, zeros in padding.
     pub rows: Tensor<3>,
-    /// The weights with which the rows attend to the memory before dropout, `[batch, heads, rows, keys]` of each layer.
+    /// The weights of the rows' attention to the memory before dropout, `[batch, heads, rows, keys]` for each layer.
     pub weights: Vec<Tensor<4>>,
 }
 
@@ -172,16 +172,16 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         }
     }
 
-    /// The rows after all layers, all at once, as in training by teacher forcing. The mask, or the one in
-    /// [`AttentionOptions`], is for the attention of the rows to each other, which is causal besides: it says what is
+    /// The rows after all layers, for all positions at once, as in training by teacher forcing. The mask, or the one in
+    /// [`AttentionOptions`], is for the attention of the rows to each other, which is also causal: it says what is
     /// padding.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in padding
     ///
     /// # Panics
-    /// If the shapes or the options do not fit together, or the memory is of another number of layers or was prepared
-    /// for scores of another type.
+    /// If the shapes or the options do not fit together, or the memory has another number of layers or was prepared for
+    /// scores of another type.
     pub fn forward(
         &self,
         rows: Tensor<3>,
@@ -191,7 +191,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         self.run(rows, options.into(), memory, None)
     }
 
-    /// [`forward`](Self::forward), and the weights with which the rows attend to the memory in each layer.
+    /// [`forward`](Self::forward), and the weights of the rows' attention to the memory in each layer.
     ///
     /// # Panics
     /// As [`forward`](Self::forward).
@@ -206,7 +206,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         TransformerDecoderOutput { rows, weights }
     }
 
-    /// The rows after all layers, whose weights of the attention to the memory are added to `weights`.
+    /// The rows after all layers; appends the weights of the attention to the memory to `weights`.
     fn run(
         &self,
         rows: Tensor<3>,
@@ -236,16 +236,16 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         TransformerCache::of_windows(self.layers.iter().map(|layer| layer.window))
     }
 
-    /// The last rows of texts after all layers: what [`forward`](Self::forward) gives for them with the whole texts.
-    /// `cache` has the keys and values so far, and takes up those from the `new` rows.
+    /// The last rows of texts after all layers: the rows that [`forward`](Self::forward) computes for them given the
+    /// whole texts. `cache` has the keys and values so far; the call appends those of the `new` rows.
     ///
-    /// It is for generation, without autodiff.
+    /// For generation, without autodiff.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in rows that are not `new`
     ///
     /// # Panics
-    /// If memory or cache are of another number of layers, and as
+    /// If memory or cache have another number of layers, and as
     /// [`MultiHeadAttention::forward_cached`](attention_core::MultiHeadAttention::forward_cached).
     pub fn forward_cached(
         &self,

@@ -16,13 +16,13 @@ use crate::residual::Residual;
 /// Self-attention, attention to a memory, and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).
 ///
-/// The keys and values of the memory, as of an encoder's rows, are projected once, by [`prepare`](Self::prepare).
+/// The keys and values of the memory, such as an encoder's rows, are projected once, by [`prepare`](Self::prepare).
 ///
-/// The layer computes a row of padding as any other. A stack of layers, [`TransformerDecoder`], clears it before the
-/// first.
+/// The layer computes padding like any other row. A stack of layers, [`TransformerDecoder`], clears padding before the
+/// first layer.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent:
-/// `torch.nn.TransformerDecoderLayer(batch_first=True)`, whose `dropout` is all three of ours.
+/// `torch.nn.TransformerDecoderLayer(batch_first=True)`, whose `dropout` sets all three here.
 ///
 /// [`TransformerDecoder`]: super::TransformerDecoder
 ///
@@ -41,22 +41,22 @@ use crate::residual::Residual;
 pub struct TransformerDecoderLayer<S: ScoringFunction, C: ScoringFunction = DotProductScore> {
     /// The attention of the rows to each other.
     pub attention: MultiHeadAttention<S>,
-    /// The residual connection around it.
+    /// The residual connection around this attention.
     pub attention_residual: Residual,
     /// The attention of the rows to the memory.
     pub cross_attention: MultiHeadAttention<C>,
-    /// The residual connection around it.
+    /// The residual connection around this attention.
     pub cross_attention_residual: Residual,
     /// The feed-forward network.
     pub feed_forward: FeedForward,
-    /// The residual connection around it.
+    /// The residual connection around the network.
     pub feed_forward_residual: Residual,
-    /// The number of rows, its own the last, before which a row attends to none, if it is limited.
+    /// The number of rows, including its own as the last, that a row attends to; `None` for no limit.
     pub window: Option<usize>,
 }
 
 impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
-    /// Projects the keys and values of a memory once, for all rows to come.
+    /// Projects the keys and values of a memory once, for all later rows.
     ///
     /// # Shapes
     /// - memory `[batch, keys, memory_size]`
@@ -67,7 +67,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         self.cross_attention.prepare(memory.clone(), memory, mask)
     }
 
-    /// The rows after the layer, with a mask that says which rows each attends to, or with [`AttentionOptions`] of the
+    /// The rows after the layer, with a mask of the rows that each attends to, or with [`AttentionOptions`] for the
     /// attention of the rows to each other. A decoder that generates token by token needs [`Mask::causal`].
     ///
     /// # Shapes
@@ -84,8 +84,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         self.run(rows, options.into(), memory, None)
     }
 
-    /// [`forward`](Self::forward), which adds the weights of the attention to the memory to `weights`,
-    /// `[batch, heads, rows, keys]`.
+    /// [`forward`](Self::forward), which appends the weights of the attention to the memory to `weights`, `[batch,
+    /// heads, rows, keys]`.
     pub(crate) fn run(
         &self,
         rows: Tensor<3>,
@@ -109,8 +109,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         })
     }
 
-    /// The last rows of texts after the layer. `cache` has the keys and values so far and takes up the `new` ones; as
-    /// [`TransformerEncoderLayer::forward_cached`](crate::layer::TransformerEncoderLayer::forward_cached).
+    /// The last rows of texts after the layer. `cache` has the keys and values so far; those of the `new` rows are
+    /// appended, as in [`forward_cached`](crate::layer::TransformerEncoderLayer::forward_cached) of the encoder layer.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`
@@ -133,8 +133,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         })
     }
 
-    /// The same layer with `bias` on the scores of the rows among each other. The clones of parameters are the
-    /// parameters: gradients reach them.
+    /// This layer with `bias` on the scores of the rows among each other. Cloned parameters remain the same parameters,
+    /// so gradients reach them.
     pub(crate) fn biased(
         &self,
         bias: &RelativePositionBias,

@@ -1,4 +1,4 @@
-//! Embeddings of tokens, to which the rows of their positions are added.
+//! Embeddings of tokens, to which rows for their positions are added.
 
 use attention_core::padding::fill_padding_tokens;
 use attention_core::position::Positions;
@@ -28,17 +28,17 @@ pub struct TokenEmbeddingConfig {
     pub vocab_size: usize,
     /// The size of a row.
     pub size: usize,
-    /// The rows that are added by position.
+    /// The rows added by position.
     #[config(default = "PositionEmbeddingConfig::None")]
     pub positions: PositionEmbeddingConfig,
-    /// The number of types of tokens, each with a learned row that is added, as BERT tells two sentences apart; by
-    /// default tokens are of no type.
+    /// The number of types of tokens, each with a learned row that is added, by which BERT distinguishes two sentences;
+    /// by default tokens have no type.
     #[config(default = "None")]
     pub num_types: Option<usize>,
     /// Whether the embedding of a token is multiplied by `sqrt(size)`, before positions are added.
     #[config(default = false)]
     pub scaled: bool,
-    /// The normalization of the sum, as BERT has it; by default none.
+    /// The normalization of the sum, as in BERT; by default none.
     #[config(default = "None")]
     pub norm: Option<NormConfig>,
     /// The probability to drop an element of the sum while training.
@@ -47,9 +47,9 @@ pub struct TokenEmbeddingConfig {
 }
 
 impl TokenEmbeddingConfig {
-    /// An embedding on `device`, drawn from a normal distribution of variance `1 / size`: rows have a length of 1, and
-    /// as the weight of a head (Press & Wolf 2017, "Using the Output Embedding to Improve Language Models") they give
-    /// normalized features logits of variance 1.
+    /// An embedding on `device`, drawn from a normal distribution with variance `1 / size`: rows have length 1, and as
+    /// the weight of a head (Press & Wolf 2017, "Using the Output Embedding to Improve Language Models") they give
+    /// logits of variance 1 for normalized features.
     ///
     /// # Panics
     /// If a size or a number of positions or types is 0, there are more than 10,000 sinusoidal positions or their
@@ -128,7 +128,7 @@ impl TokenEmbeddingConfig {
 pub struct TokenEmbedding {
     /// The row of each token, `[vocab_size, size]`.
     pub tokens: Embedding,
-    /// The rows that are added by position.
+    /// The rows added by position.
     pub positions: Option<PositionEmbedding>,
     /// The row of each type of tokens, `[num_types, size]`. BERT's `token_type_embeddings`: Devlin et al. 2019, "BERT:
     /// Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3.
@@ -138,34 +138,34 @@ pub struct TokenEmbedding {
     /// Dropout on the sum, active while training.
     pub dropout: Dropout,
     scaled: bool,
-    /// The token that is no position of a text, as in RoBERTa: it has row 0 of the learned table, whose other rows
+    /// The token that does not count as a position, as in RoBERTa: it has row 0 of the learned table, whose other rows
     /// number the other tokens.
     pub(crate) padding_token: Option<usize>,
-    /// The length at which the angles of the layers end.
+    /// The length that the angles of the layers allow.
     #[module(skip)]
     pub(crate) angle_limit: Option<PositionLimit>,
 }
 
 impl TokenEmbedding {
-    /// The rows of `tokens` at `positions`; where tokens have types, of the first type.
+    /// The rows of `tokens` at `positions`; if tokens have types, all have the first type.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, size]`
     ///
     /// # Panics
-    /// If there is no such token, a position is beyond those that are added, or the tokens are on another device.
+    /// If a token does not exist, a position is beyond the added rows, or the tokens are on another device.
     pub fn forward(&self, tokens: Tensor<2, Int>, positions: &Positions) -> Tensor<3> {
         let types = self.types.is_some().then(|| tokens.zeros_like());
         self.sum(tokens, types, positions)
     }
 
-    /// The rows of `tokens` of `types` at `positions`.
+    /// The rows of `tokens` with the types `types` at `positions`.
     ///
     /// # Shapes
     /// - tokens and types `[batch, rows]`, result `[batch, rows, size]`
     ///
     /// # Panics
-    /// If there is no such type, the embedding has none, and as [`forward`](Self::forward).
+    /// If a type does not exist, the embedding has no types, and as [`forward`](Self::forward).
     pub fn forward_with_types(
         &self,
         tokens: Tensor<2, Int>,
@@ -175,7 +175,7 @@ impl TokenEmbedding {
         self.sum(tokens, Some(types), positions)
     }
 
-    /// The number of positions, if it is limited: by the angles of the layers, or by the table of positions.
+    /// The number of positions, if limited: by the angles of the layers, or by the table of positions.
     pub fn position_limit(&self) -> Option<PositionLimit> {
         let of_table = || {
             let rows = self.positions.as_ref()?.num_rows()?;
@@ -187,7 +187,7 @@ impl TokenEmbedding {
         self.angle_limit.or_else(of_table)
     }
 
-    /// The rows of texts that begin, or go on after the tokens in `cache`. Padding need not be a valid token.
+    /// The rows of texts that begin, or that continue after the tokens in `cache`. Padding need not be a valid token.
     ///
     /// # Panics
     /// If a text is longer than the angles of the layers allow, and as [`forward`](Self::forward).
@@ -225,7 +225,7 @@ impl TokenEmbedding {
         }
     }
 
-    /// Weight and bias of the layer from rows to logits: `own`, or else the embedding of the tokens.
+    /// Weight and bias of the layer from rows to logits: `own`, otherwise the embedding of the tokens.
     pub(crate) fn head(&self, own: Option<&Linear>) -> (Tensor<2>, Option<Tensor<1>>) {
         match own {
             Some(own) => of_linear(own),
@@ -279,8 +279,8 @@ impl TokenEmbedding {
     }
 }
 
-/// The rows of positions where each token has the number of tokens before it that are not `padding`, whose row is the
-/// first of the table: `create_position_ids_from_input_ids` of `transformers`.
+/// The rows of positions, where each token's position is the number of tokens before it that are not `padding`, and
+/// `padding` has the first row of the table, as in `transformers`' `create_position_ids_from_input_ids`.
 fn numbered(
     table: Tensor<2>,
     tokens: Tensor<2, Int>,
@@ -293,7 +293,7 @@ fn numbered(
     positions.select(&table.clone().narrow(0, 1, rows - 1).narrow(1, 0, 1), shape);
     let positions = positions.tensor(shape, &tokens.device()).expand(shape);
     let is_padding = tokens.equal_elem(padding as i64);
-    // Rows before a text have no positions.
+    // Rows before the text of an example have no positions.
     let is_counted = is_padding
         .clone()
         .bool_and(positions.clone().greater_equal_elem(0));
@@ -305,7 +305,7 @@ fn numbered(
 /// The rows of a table at `indices`, `[batch, rows, size]`.
 ///
 /// # Panics
-/// If they are on another device, or there is no such row.
+/// If they are on another device, or a row does not exist.
 fn rows_of(name: &str, table: Tensor<2>, indices: Tensor<2, Int>) -> Tensor<3> {
     let ([batch, num_rows], [_, size]) = (indices.dims(), table.dims());
     let others = [Argument::on_device(name, &indices)];

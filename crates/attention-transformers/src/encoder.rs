@@ -27,9 +27,9 @@ pub struct TransformerEncoderConfig {
     /// ([`NormOrder::Post`]).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
-    /// A relative position bias that all layers share, as in T5, besides what their scores know of positions. It is one
-    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
-    /// the first of those that share an identity.
+    /// A relative position bias that all layers share, as in T5, in addition to what their scores know about positions.
+    /// It is a single parameter: clones of a score with a bias, one per layer, would diverge in training, because an
+    /// optimizer changes only the first of several parameters that share an identity.
     #[config(default = "None")]
     pub position_bias: Option<RelativePositionBiasConfig>,
 }
@@ -38,14 +38,14 @@ impl TransformerEncoderConfig {
     /// A stack of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If there are no layers, a position bias is of another number of heads than the layers, and as
+    /// If there are no layers, a position bias has another number of heads than the layers, and as
     /// [`TransformerLayerConfig::init_encoder`] and [`RelativePositionBiasConfig::init`].
     pub fn init(&self, device: &Device) -> TransformerEncoder<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
 
-    /// A stack around the scores that `score` makes of the index of each layer. Each layer should have its own: the
-    /// clone of a module shares the identity of its parameters, which optimizers go by.
+    /// A stack with the scores that `score` makes from the index of each layer. Each layer should have its own score: a
+    /// cloned module shares the identity of its parameters, which optimizers use.
     ///
     /// ```
     /// use attention_transformers::{TransformerEncoderConfig, TransformerLayerConfig};
@@ -94,7 +94,7 @@ pub(crate) fn final_norm(
 /// The position bias of a stack.
 ///
 /// # Panics
-/// If it is of another number of heads than the layers.
+/// If it has another number of heads than the layers.
 pub(crate) fn shared_bias(
     layer: &TransformerLayerConfig,
     bias: &Option<RelativePositionBiasConfig>,
@@ -109,19 +109,19 @@ pub(crate) fn shared_bias(
     Some(config.init(device))
 }
 
-/// A stack of [`TransformerEncoderLayer`]s around any scoring function, with positions where the score has them.
+/// A stack of [`TransformerEncoderLayer`]s around any scoring function, with positions if the score has them.
 ///
 /// With a causal mask, or [a cache](Self::forward_cached), it is the stack of a language model, a "decoder" without a
 /// memory.
 ///
-/// Padding is zeros in the result, whatever it holds, NaN included, and reaches neither other rows nor any gradient: it
-/// is cleared before the first layer and after the last. A row is padding where the mask hides it from every row by the
+/// Padding is zero in the result, whatever it holds, NaN included, and reaches neither other rows nor any gradient: it
+/// is cleared before the first layer and after the last. A row is padding if the mask hides it from every row: by the
 /// length of its example ([`Mask::valid_lens`](attention_core::Mask::valid_lens)), by a mask of keys
-/// ([`Mask::padding`](attention_core::Mask::padding)) or behind the last of its segments; lengths per query and masks
-/// of pairs make none.
+/// ([`Mask::padding`](attention_core::Mask::padding)) or after the last of its segments; lengths per query and masks of
+/// pairs define no padding.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent: `torch.nn.TransformerEncoder`,
-/// which in training leaves in rows of padding what they come to.
+/// which in training leaves arbitrary numbers in padding.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -141,13 +141,13 @@ pub struct TransformerEncoder<S: ScoringFunction> {
     pub layers: Vec<TransformerEncoderLayer<S>>,
     /// The normalization after the last layer.
     pub norm: Option<Norm>,
-    /// The relative position bias of all layers: one parameter, whose gradient is the sum over them.
+    /// The relative position bias of all layers: a single parameter, whose gradient is summed over the layers.
     pub position_bias: Option<RelativePositionBias>,
 }
 
 impl<S: ScoringFunction> TransformerEncoder<S> {
-    /// The rows after all layers, with a mask that says which rows each attends to, or with [`AttentionOptions`] for
-    /// every layer.
+    /// The rows after all layers, with a mask of the rows that each attends to, or with [`AttentionOptions`] for every
+    /// layer.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in padding
@@ -160,7 +160,7 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
         self.forward_padded(rows, &padding, options)
     }
 
-    /// [`forward`](Self::forward), where the padding is known.
+    /// [`forward`](Self::forward) with known padding.
     pub(crate) fn forward_padded(
         &self,
         rows: Tensor<3>,
@@ -169,7 +169,7 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
     ) -> Tensor<3> {
         let [batch, num_rows, _] = rows.dims();
         let heads = self.layers.first().map_or(1, |of| of.attention.num_heads());
-        // All layers without a window read it once.
+        // All layers without a window share it, resolved.
         let scores = [batch, heads, num_rows, num_rows];
         options.mask = options.mask.resolved_for(scores, &rows.device());
         let layers = self.layers.iter();
@@ -187,17 +187,17 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
         TransformerCache::of_windows(self.layers.iter().map(|layer| layer.window))
     }
 
-    /// The last rows of texts after all layers: what [`forward`](Self::forward) gives for them with a causal mask and
-    /// the whole texts. `cache` has the keys and values so far, and takes up those from the `new` rows. A prompt of
-    /// many rows and single ones after it go through the same call.
+    /// The last rows of texts after all layers: the rows that [`forward`](Self::forward) computes for them with a
+    /// causal mask and the whole texts. `cache` has the keys and values so far; those of the `new` rows are appended. A
+    /// prompt of many rows and the single rows after it go through the same call.
     ///
-    /// It is for generation, without autodiff.
+    /// For generation, without autodiff.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in rows that are not `new`
     ///
     /// # Panics
-    /// If the cache is of another number of layers, and as
+    /// If the cache has another number of layers, and as
     /// [`MultiHeadAttention::forward_cached`](attention_core::MultiHeadAttention::forward_cached).
     pub fn forward_cached(
         &self,

@@ -28,19 +28,19 @@ pub struct EncoderDecoderConfig {
     pub embedding: TokenEmbeddingConfig,
     /// The configuration of the encoder.
     pub encoder: TransformerEncoderConfig,
-    /// The configuration of the decoder, whose memory is of the size of the encoder's rows.
+    /// The configuration of the decoder, whose memory has the size of the encoder's rows.
     pub decoder: TransformerDecoderConfig,
-    /// The configuration of the embedding of the tokens that the model reads, where it is another one.
+    /// The configuration of the embedding of source tokens, if it is a separate one.
     #[config(default = "None")]
     pub source_embedding: Option<TokenEmbeddingConfig>,
-    /// Whether the embedding is the weight of the head, too: Press & Wolf 2017, "Using the Output Embedding to Improve
-    /// Language Models".
+    /// Whether the head also uses the embedding as its weight: Press & Wolf 2017, "Using the Output Embedding to
+    /// Improve Language Models".
     #[config(default = true)]
     pub tied: bool,
     /// Whether the logits have a bias.
     #[config(default = false)]
     pub head_bias: bool,
-    /// The factor on the features before the head; by default 1. T5 with a tied head has `1 / sqrt(num_hiddens)`.
+    /// The factor on the features before the head; by default 1. T5 with a tied head uses `1 / sqrt(num_hiddens)`.
     #[config(default = 1.0)]
     pub feature_scale: f64,
 }
@@ -49,17 +49,17 @@ impl EncoderDecoderConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If an embedding is not of the size of the rows, the memory not of the size of the encoder's rows,
-    /// `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
+    /// If the size of an embedding differs from that of the rows, the size of the memory from that of the encoder's
+    /// rows, `feature_scale` is not a positive number, and as [`TokenEmbeddingConfig::init`],
     /// [`TransformerEncoderConfig::init`] and [`TransformerDecoderConfig::init`].
     pub fn init(&self, device: &Device) -> EncoderDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
         self.init_with(score, score, score, device)
     }
 
-    /// A model around the scores that the functions make of the index of each layer: `encoder_score` and
-    /// `decoder_score` score rows among each other, `cross_score` the decoder's rows with the encoder's. Each layer
-    /// should have its own, as in [`TransformerDecoderConfig::init_with`].
+    /// A model with the scores that the functions make from the index of each layer: `encoder_score` and
+    /// `decoder_score` are for rows among each other, `cross_score` is for the decoder's rows with the encoder's. Each
+    /// layer should have its own score, as in [`TransformerDecoderConfig::init_with`].
     ///
     /// # Panics
     /// As [`init`](Self::init).
@@ -126,10 +126,10 @@ impl EncoderDecoderConfig {
     }
 }
 
-/// A model that reads one text and makes another: an encoder, a decoder whose rows attend to those before them and to
-/// the encoder's, and a head. The original Transformer and T5 are such models.
+/// A model that reads one text and writes another: an encoder, a decoder whose rows attend to the rows before them and
+/// to the encoder's, and a head. The original Transformer and T5 are such models.
 ///
-/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+/// Padding reaches nothing, whatever it holds: it need not be a valid token.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3; Raffel et al. 2020, "Exploring the Limits of Transfer
 /// Learning with a Unified Text-to-Text Transformer", section 2.1.
@@ -172,33 +172,33 @@ impl EncoderDecoderConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct EncoderDecoder<S: ScoringFunction, C: ScoringFunction = DotProductScore> {
-    /// The embedding of the tokens that the model makes, and of those that it reads unless these have their own.
+    /// The embedding of target tokens, and of source tokens unless they have their own.
     pub embedding: TokenEmbedding,
-    /// The embedding of the tokens that the model reads, where it is another one.
+    /// The embedding of source tokens, if it is a separate one.
     pub source_embedding: Option<TokenEmbedding>,
     /// The encoder.
     pub encoder: TransformerEncoder<S>,
     /// The decoder.
     pub decoder: TransformerDecoder<S, C>,
-    /// The linear layer from features to logits, `[num_hiddens, vocab_size]`, where it is not the embedding.
+    /// The linear layer from features to logits, `[num_hiddens, vocab_size]`, if it is not the embedding.
     pub head: Option<Linear>,
-    /// The bias of the logits where the embedding is the head, `[vocab_size]`: Marian's `final_logits_bias`.
+    /// The bias of the logits if the embedding is the head, `[vocab_size]`: Marian's `final_logits_bias`.
     pub head_bias: Option<Param<Tensor<1>>>,
     /// The factor on the features before the head.
     pub feature_scale: f64,
 }
 
-/// The texts that were read, and those that are made so far: the state of generation by an [`EncoderDecoder`].
+/// The source texts and the target texts so far: the state of generation by an [`EncoderDecoder`].
 #[derive(Clone, Debug)]
 pub struct EncoderDecoderState {
     /// The encoder's rows, as each layer of the decoder attends to them.
     pub memory: DecoderMemory,
-    /// The tokens so far.
+    /// The target tokens so far.
     pub cache: TransformerCache,
 }
 
 impl EncoderDecoderState {
-    /// The examples `indices`, in that order: what a beam search keeps after a step.
+    /// Keeps the examples `indices`, in that order, as beam search does after a step.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
@@ -210,7 +210,7 @@ impl EncoderDecoderState {
         self.cache.select(indices);
     }
 
-    /// Every example `beam` times, the copies next to each other.
+    /// Repeats every example `beam` times, the copies next to each other.
     pub fn expand(&mut self, beam: usize) {
         self.memory = self.memory.expand(beam);
         self.cache.expand(beam);
@@ -222,21 +222,21 @@ impl SelectTexts for EncoderDecoderState {
         Self::select(self, indices);
     }
 
-    /// Texts of one prompt have one memory.
+    /// Texts with the same prompt have the same memory.
     fn select_of_same_prompts(&mut self, indices: Tensor<1, Int>) {
         self.cache.select(indices);
     }
 }
 
 impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
-    /// Reads texts: their rows after the encoder, projected for each layer of the decoder. `rows` says which are tokens
-    /// and no padding.
+    /// Reads texts: returns their rows after the encoder, projected for each layer of the decoder. `rows` tells tokens
+    /// from padding.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`
     ///
     /// # Panics
-    /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
+    /// If a token does not exist, a text is longer than the model's positions, or `rows` do not fit.
     pub fn encode(&self, tokens: Tensor<2, Int>, rows: NewRows) -> DecoderMemory {
         let shape @ [batch, num_rows] = tokens.dims();
         let embedding = self.source_embedding.as_ref().unwrap_or(&self.embedding);
@@ -249,15 +249,15 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         self.decoder.prepare(encoded, mask)
     }
 
-    /// The logits of the token that follows each of `tokens`, all at once, as in training by teacher forcing; `rows`
-    /// says which are tokens and no padding.
+    /// The logits of the token after each of `tokens`, for all positions at once, as in training by teacher forcing;
+    /// `rows` tells tokens from padding.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
     ///
     /// # Panics
-    /// If there is no such token, a text is longer than the model has positions, `rows` do not fit, or the memory is
-    /// one of other texts or another model.
+    /// If a token does not exist, a text is longer than the model's positions, `rows` do not fit, or the memory is of
+    /// other texts or another model.
     pub fn forward(
         &self,
         tokens: Tensor<2, Int>,
@@ -267,7 +267,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         self.logits(self.features(tokens, rows, memory))
     }
 
-    /// The rows from which [`logits`](Self::logits) are made, for a loss that needs not all of those at once:
+    /// The rows from which [`logits`](Self::logits) are computed, for a loss that does not need all logits at once:
     /// `burn_fused_layers::linear_cross_entropy`.
     ///
     /// # Shapes
@@ -307,7 +307,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         )
     }
 
-    /// The state of texts that begin, made from what was read.
+    /// The state of texts that begin, made from the encoded source.
     pub fn state(&self, memory: DecoderMemory) -> EncoderDecoderState {
         EncoderDecoderState {
             memory,
@@ -315,9 +315,9 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         }
     }
 
-    /// The logits of the token that follows each of the last `tokens` of texts; the state takes up the new `rows`.
+    /// The logits of the token after each of the last `tokens` of texts; the `new` rows are appended to the state.
     ///
-    /// It is for generation, without autodiff.
+    /// For generation, without autodiff.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
@@ -333,7 +333,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
         self.logits(self.features_cached(tokens, rows, state))
     }
 
-    /// The rows from which [`forward_cached`](Self::forward_cached) makes logits.
+    /// The rows from which [`forward_cached`](Self::forward_cached) computes logits.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`
@@ -348,7 +348,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     ) -> Tensor<3> {
         let EncoderDecoderState { memory, cache } = state;
         cache.check(NAME, self.decoder.layers.len());
-        // All layers have seen the same tokens.
+        // All layers have the same tokens.
         let seen = cache.layers.first();
         let embedded = self.embedding.of_texts(tokens, None, rows, seen);
         let features = self.decoder.forward_cached(embedded, rows, memory, cache);
@@ -380,7 +380,7 @@ impl<S: ScoringFunction, C: ScoringFunction> CausalModel for EncoderDecoder<S, C
         let shape @ [_, num_rows] = tokens.dims();
         assert_positive(NAME, &[("rows of tokens", num_rows)]);
         let features = self.features_cached(tokens, rows, state);
-        // The head is for the last rows alone: it is the largest layer.
+        // The head is applied to the last rows only, as it is the largest layer.
         self.logits(last_tokens(features, rows, shape))
     }
 

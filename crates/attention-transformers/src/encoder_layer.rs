@@ -13,13 +13,13 @@ use crate::residual::Residual;
 /// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).
 ///
-/// With a causal mask it is the layer of a decoder without a memory to attend to, as language models have.
+/// With a causal mask it is the layer of a decoder without a memory, as in language models.
 ///
-/// The layer computes a row of padding as any other. A stack of layers, [`TransformerEncoder`], clears it before the
-/// first.
+/// The layer computes padding like any other row. A stack of layers, [`TransformerEncoder`], clears padding before the
+/// first layer.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent:
-/// `torch.nn.TransformerEncoderLayer(batch_first=True)`, whose `dropout` is all three of ours.
+/// `torch.nn.TransformerEncoderLayer(batch_first=True)`, whose `dropout` sets all three here.
 ///
 /// [`TransformerEncoder`]: super::TransformerEncoder
 ///
@@ -37,18 +37,18 @@ use crate::residual::Residual;
 pub struct TransformerEncoderLayer<S: ScoringFunction> {
     /// The attention of the rows to each other.
     pub attention: MultiHeadAttention<S>,
-    /// The residual connection around it.
+    /// The residual connection around the attention.
     pub attention_residual: Residual,
     /// The feed-forward network.
     pub feed_forward: FeedForward,
-    /// The residual connection around it.
+    /// The residual connection around the network.
     pub feed_forward_residual: Residual,
-    /// The number of rows, its own the last, before which a row attends to none, if it is limited.
+    /// The number of rows, including its own as the last, that a row attends to; `None` for no limit.
     pub window: Option<usize>,
 }
 
 impl<S: ScoringFunction> TransformerEncoderLayer<S> {
-    /// The rows after the layer, with a mask that says which rows each attends to, or with [`AttentionOptions`].
+    /// The rows after the layer, with a mask of the rows that each attends to, or with [`AttentionOptions`].
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`
@@ -64,11 +64,11 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
         self.after_attention(rows)
     }
 
-    /// The last rows of texts after the layer. `cache` has the keys and values so far, and takes up those from the
-    /// `new` rows; see [`KeyValueCache`].
+    /// The last rows of texts after the layer. `cache` has the keys and values so far; those of the `new` rows are
+    /// appended; see [`KeyValueCache`].
     ///
-    /// With a [window](Self::window) the cache should have it, too: it forgets what no later row attends to, and is all
-    /// that limits what these rows do.
+    /// A layer with a [window](Self::window) needs a cache with the same window: it forgets what no later row attends
+    /// to, and alone limits the attention of these rows.
     ///
     /// # Shapes
     /// - rows and result `[batch, rows, num_hiddens]`
@@ -88,7 +88,7 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
         self.after_attention(rows)
     }
 
-    /// The same layer with `bias` on its scores. The clones of parameters are the parameters: gradients reach them.
+    /// This layer with `bias` on its scores. Cloned parameters remain the same parameters, so gradients reach them.
     pub(crate) fn biased(
         &self,
         bias: &RelativePositionBias,
@@ -109,7 +109,7 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
     }
 }
 
-/// The same heads with `bias` on their scores.
+/// These heads with `bias` on their scores.
 pub(crate) fn biased<S: ScoringFunction>(
     attention: &MultiHeadAttention<S>,
     bias: &RelativePositionBias,
@@ -119,7 +119,7 @@ pub(crate) fn biased<S: ScoringFunction>(
         .map_score(|score| Biased::new(score, bias.clone()))
 }
 
-/// The options, with a mask that ends `window` rows back.
+/// The options, with a mask that limits attention to the last `window` rows.
 pub(crate) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
     let Some(window) = window else {
         return options;

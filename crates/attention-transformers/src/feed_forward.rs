@@ -12,8 +12,8 @@ use burn_fused_layers::{
     activate_linear, drop_elements, dropout, drops, linear,
 };
 
-/// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
-/// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
+/// The function between the two layers of a [`FeedForward`]. Gated functions multiply the activation of one layer by
+/// another layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum FeedForwardActivation {
     /// `max(0, x)`.
@@ -21,7 +21,7 @@ pub enum FeedForwardActivation {
     /// `x Phi(x)`, with the distribution function of the normal distribution: Hendrycks & Gimpel 2016, "Gaussian Error
     /// Linear Units", section 2.
     Gelu,
-    /// Its approximation by `tanh`: PyTorch's `approximate="tanh"`, Hugging Face's `gelu_new` and `gelu_pytorch_tanh`.
+    /// GELU, approximated by `tanh`: PyTorch's `approximate="tanh"`, Hugging Face's `gelu_new` and `gelu_pytorch_tanh`.
     GeluTanh,
     /// `x sigmoid(x)`.
     Silu,
@@ -44,7 +44,7 @@ impl FeedForwardActivation {
         }
     }
 
-    /// The function itself.
+    /// The activation function itself.
     pub(crate) fn function(self) -> Function {
         match self {
             Self::Relu | Self::ReGlu => Function::Relu,
@@ -99,8 +99,8 @@ impl FeedForwardConfig {
     }
 }
 
-/// Two linear layers with an activation between them, on each row: `W_2 f(W_1 x + b_1) + b_2`; gated, `W_2 (f(W_g x +
-/// b_g) * (W_1 x + b_1)) + b_2`.
+/// Two linear layers with an activation between them, applied to each row: `W_2 f(W_1 x + b_1) + b_2`; gated, `W_2
+/// (f(W_g x + b_g) * (W_1 x + b_1)) + b_2`.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.3. D2L's `PositionWiseFFN`.
 ///
@@ -116,24 +116,24 @@ impl FeedForwardConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct FeedForward {
-    /// `W_g`, `[size, hidden_size]`, where the activation is gated. Llama's `gate_proj`.
+    /// `W_g`, `[size, hidden_size]`, if the activation is gated. Llama's `gate_proj`.
     pub gate: Option<Linear>,
     /// `W_1`, `[size, hidden_size]`. Llama's `up_proj`.
     pub input: Linear,
-    /// `W_2`, `[hidden_size, size]`. Llama's `down_proj`. It may be f32 in a network of half precision, as in T5: its
-    /// result is f32 then.
+    /// `W_2`, `[hidden_size, size]`. Llama's `down_proj`. It may be f32 in a network of half precision, as in T5, and
+    /// then the result is f32.
     pub output: Linear,
     /// Dropout on the hidden units, active while training.
     pub dropout: Dropout,
     #[module(skip)]
     activation: FeedForwardActivation,
-    /// The layers in the order of the fields, once [`pack`](Self::pack) packed them.
+    /// The layers in the order of the fields, after [`pack`](Self::pack).
     #[module(skip)]
     packed: Vec<PackedLinear>,
 }
 
 impl FeedForward {
-    /// Packs the weights once for all calls to come, as [`MultiHeadAttention::pack`] does.
+    /// Packs the weights once for all later calls, like [`MultiHeadAttention::pack`].
     ///
     /// [`MultiHeadAttention::pack`]: attention_core::MultiHeadAttention::pack
     pub fn pack(&mut self) {
@@ -171,9 +171,8 @@ impl FeedForward {
     }
 }
 
-/// The output layer of `f(input)`, or of `f(gate) * input`, after dropout; in f32 if the layer is, whatever the input's
-/// half precision. Where dropout drops nothing, the activated
-/// elements are not kept for the backward pass on the CPU.
+/// The output layer of `f(input)`, or of `f(gate) * input`, after dropout; in f32 if the layer is, even for input in
+/// half precision. If dropout drops nothing, the CPU does not keep the activated elements for the backward pass.
 pub(crate) fn activated_output<const D: usize>(
     output: &Linear,
     dropout: &Dropout,

@@ -23,15 +23,15 @@ pub struct LanguageModelConfig {
     pub embedding: TokenEmbeddingConfig,
     /// The configuration of the stack.
     pub stack: TransformerEncoderConfig,
-    /// Whether the embedding of the tokens is the weight of the head, too: Press & Wolf 2017, "Using the Output
+    /// Whether the head also uses the embedding of the tokens as its weight: Press & Wolf 2017, "Using the Output
     /// Embedding to Improve Language Models".
     #[config(default = true)]
     pub tied: bool,
-    /// Whether a head of its own has a bias.
+    /// Whether an untied head has a bias.
     #[config(default = false)]
     pub head_bias: bool,
-    /// `cap` of `cap tanh(logit / cap)`, by which logits stay within it: Gemma Team 2024, "Gemma 2: Improving Open
-    /// Language Models at a Practical Size", section 2. By default they are as the head makes them.
+    /// `cap` of `cap tanh(logit / cap)`, which limits logits: Gemma Team 2024, "Gemma 2: Improving Open Language Models
+    /// at a Practical Size", section 2. By default logits are not limited.
     #[config(default = "None")]
     pub logit_soft_cap: Option<f64>,
 }
@@ -40,13 +40,13 @@ impl LanguageModelConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If the embedding is not of the size of the rows, a tied head is to have a bias, `logit_soft_cap` is not a
-    /// positive number, and as [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
+    /// If the size of the embedding differs from that of the rows, a tied head is to have a bias, `logit_soft_cap` is
+    /// not a positive number, and as [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
     pub fn init(&self, device: &Device) -> LanguageModel<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
 
-    /// A model around the scores that `score` makes of the index of each layer, as
+    /// A model with the scores that `score` makes from the index of each layer, as in
     /// [`TransformerEncoderConfig::init_with`].
     ///
     /// # Panics
@@ -85,10 +85,10 @@ impl LanguageModelConfig {
     }
 }
 
-/// A model of the token that follows: the embedding of tokens and positions, a stack of layers whose rows attend to
-/// those up to themselves, and a head. GPT and Llama are such models.
+/// A model that predicts the next token: the embedding of tokens and positions, a stack of layers whose rows attend to
+/// the rows up to themselves, and a head. GPT and Llama are such models.
 ///
-/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+/// Padding reaches nothing, whatever it holds: it need not be a valid token.
 ///
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.
 ///
@@ -129,26 +129,26 @@ pub struct LanguageModel<S: ScoringFunction> {
     pub embedding: TokenEmbedding,
     /// The layers.
     pub stack: TransformerEncoder<S>,
-    /// The linear layer from rows to logits, `[num_hiddens, vocab_size]`, where it is not the embedding of the tokens.
+    /// The linear layer from rows to logits, `[num_hiddens, vocab_size]`, if it is not the embedding of the tokens.
     pub head: Option<Linear>,
     /// `cap` of `cap tanh(logit / cap)`.
     pub logit_soft_cap: Option<f64>,
 }
 
 impl<S: ScoringFunction> LanguageModel<S> {
-    /// The logits of the token that follows each of `tokens`, all at once, as in training; `rows` says which are
-    /// tokens and no padding.
+    /// The logits of the token after each of `tokens`, for all positions at once, as in training; `rows` tells tokens
+    /// from padding.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
     ///
     /// # Panics
-    /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
+    /// If a token does not exist, a text is longer than the model's positions, or `rows` do not fit.
     pub fn forward(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
         self.logits(self.features(tokens, rows))
     }
 
-    /// The rows from which the head makes [logits](Self::forward), for a loss that needs not all of those at once:
+    /// The rows from which the head computes [logits](Self::forward), for a loss that does not need all logits at once:
     /// `burn_fused_layers::linear_cross_entropy`, unless there is a soft-cap.
     ///
     /// # Shapes
@@ -184,10 +184,10 @@ impl<S: ScoringFunction> LanguageModel<S> {
         self.stack.cache()
     }
 
-    /// The logits of the token that follows each of the last `tokens` of texts. `cache` has the keys and values so far,
-    /// and takes up those from the new `rows`.
+    /// The logits of the token after each of the last `tokens` of texts. `cache` has the keys and values so far; those
+    /// of the new `rows` are appended.
     ///
-    /// It is for generation, without autodiff.
+    /// For generation, without autodiff.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
@@ -210,13 +210,13 @@ impl<S: ScoringFunction> LanguageModel<S> {
         cache: &mut TransformerCache,
     ) -> Tensor<3> {
         cache.check("LanguageModel", self.stack.layers.len());
-        // All layers have seen the same tokens.
+        // All layers have the same tokens.
         let seen = cache.layers.first();
         let embedded = self.embedding.of_texts(tokens, None, rows, seen);
         self.stack.forward_cached(embedded, rows, cache)
     }
 
-    /// From rows `[batch, rows, num_hiddens]` to logits.
+    /// The logits from rows `[batch, rows, num_hiddens]`.
     fn logits(&self, rows: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = self.embedding.head(self.head.as_ref());
         let logits = linear(rows, weight, bias);
@@ -246,7 +246,7 @@ impl<S: ScoringFunction> CausalModel for LanguageModel<S> {
             "LanguageModel: at least one row of tokens expected, got none"
         );
         let features = self.features_cached(tokens, rows, cache);
-        // The head is for the last rows alone: it is the largest layer.
+        // The head is applied to the last rows only, as it is the largest layer.
         let last = last_tokens(features, rows, [batch, num_rows]);
         self.logits(last.unsqueeze()).squeeze_dim(0)
     }

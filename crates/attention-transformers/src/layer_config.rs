@@ -35,8 +35,8 @@ pub struct TransformerLayerConfig {
     /// The size of a row of the memory that a decoder layer attends to; by default `num_hiddens`.
     #[config(default = "None")]
     pub memory_size: Option<usize>,
-    /// The number of rows, its own the last, before which a row attends to none; by default it attends to all that the
-    /// mask shows.
+    /// The number of rows, including its own as the last, that a row attends to; by default it attends to all that the
+    /// mask keeps.
     #[config(default = "None")]
     pub window: Option<usize>,
     /// The soft-cap of attention's scores, by default none.
@@ -60,7 +60,7 @@ pub struct TransformerLayerConfig {
     /// The place of the normalizations.
     #[config(default = "NormOrder::Pre")]
     pub norm_order: NormOrder,
-    /// The probability to drop, while training, an element of what a sublayer adds.
+    /// The probability to drop, while training, an element of a sublayer's output.
     #[config(default = 0.0)]
     pub dropout: f64,
     /// The probability to drop an attention weight.
@@ -76,8 +76,8 @@ impl TransformerLayerConfig {
     ///
     /// # Panics
     /// If a size or a number is 0, `num_heads` does not divide `num_hiddens` and there is no `head_size`,
-    /// `num_key_value_heads` does not divide `num_heads`, an epsilon or the soft-cap is no positive number, or a
-    /// probability is not in `[0, 1)`.
+    /// `num_key_value_heads` does not divide `num_heads`, an epsilon or the soft-cap is not positive, or a probability
+    /// is not in `[0, 1)`.
     pub fn init_encoder(&self, device: &Device) -> TransformerEncoderLayer<DotProductScore> {
         self.init_encoder_with(DotProductScoreConfig::new().init(), device)
     }
@@ -112,8 +112,8 @@ impl TransformerLayerConfig {
         self.init_decoder_with(score(), score(), device)
     }
 
-    /// A decoder layer around `score` and, for the attention to the memory, `cross_score`. Positions are a matter of
-    /// the first alone: the memory has positions of its own.
+    /// A decoder layer around `score` and, for the attention to the memory, `cross_score`. Only the first needs to
+    /// handle positions: the memory already has its own.
     ///
     /// # Panics
     /// As [`init_encoder`](Self::init_encoder).
@@ -135,7 +135,7 @@ impl TransformerLayerConfig {
         }
     }
 
-    /// Heads whose keys and values are of `key_size`.
+    /// Heads whose keys and values have the size `key_size`.
     fn attention<S: ScoringFunction>(
         &self,
         key_size: usize,

@@ -1,14 +1,14 @@
 //! Transformers around any scoring function: layers, stacks, language models and generation.
 //!
 //! A layer puts [`MultiHeadAttention`](attention_core::MultiHeadAttention) and a feed-forward network into residual
-//! connections. Positions are a matter of the score ([`Rotary`](attention_core::position::Rotary),
-//! [`Biased`](attention_core::score::Biased)) or of the embedding. Texts that grow go by a cache,
-//! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] or [`BeamConfig`] chooses their tokens.
+//! connections. Positions are encoded by the score ([`Rotary`](attention_core::position::Rotary),
+//! [`Biased`](attention_core::score::Biased)) or by the embedding. Generation uses a cache,
+//! [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] or [`BeamConfig`] chooses the tokens.
 //!
-//! | model | is |
+//! | model | type |
 //! | --- | --- |
 //! | encoder, as BERT | [`TransformerEncoder`]; with embeddings and a head [`MaskedLanguageModel`] |
-//! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
+//! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those up to itself |
 //! | encoder-decoder, as T5 | [`EncoderDecoder`], of [`TransformerEncoder`] and [`TransformerDecoder`] |
 //!
 //! ```
@@ -28,14 +28,14 @@
 //!
 //! # Files of burn-store
 //!
-//! Adapters of burn-store go by the type of the layer that has a parameter. Linear layers and embeddings, a
-//! score's too, are Burn's, and a [`Norm`](layer::Norm) goes by the type of Burn's: `BurnToPyTorchAdapter` transposes weights to
-//! `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them in
-//! f16. Parameters that Burn has no layer for keep name, layout and type: sinks, the gains of
+//! Adapters of burn-store depend on the type of the layer that contains a parameter. Linear layers and embeddings, also
+//! in a score, are Burn's, and a [`Norm`](layer::Norm) counts as Burn's type: `BurnToPyTorchAdapter` transposes weights
+//! to `[out, in]` and writes gains as `weight`, `PyTorchToBurnAdapter` reads both, `HalfPrecisionAdapter` stores them
+//! in f16. Parameters for which Burn has no layer keep name, layout and type: sinks, the gains of
 //! [`QkNormScore`](attention_core::score::QkNormScore) (`query` and `key`), gain, temperature and inverse width of
-//! other scores, the offset of monotonic attention, the bias of a masked language model, peepholes. Names of modules
-//! are of this library: `with_key_remapping` of a store changes them.
-//! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of a type.
+//! other scores, the offset of monotonic attention, the bias of a masked language model, peepholes. The names of
+//! modules are this library's: `with_key_remapping` of a store changes them.
+//! `HalfPrecisionAdapter::with_module("QkNormScore")` includes the parameters of that type.
 
 pub mod burn_nn;
 mod cache;
@@ -70,7 +70,7 @@ pub mod layer {
     pub use crate::residual::Residual;
 }
 
-// Names of a first week; the others are in the modules above.
+// The names that most programs need; the others are in the modules above.
 pub use feed_forward::FeedForwardActivation;
 pub use layer_config::TransformerLayerConfig;
 pub use residual::NormOrder;

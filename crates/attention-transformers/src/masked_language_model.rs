@@ -22,12 +22,12 @@ const NAME: &str = "MaskedLanguageModelConfig";
 pub struct MaskedLanguageModelConfig {
     /// The configuration of the embedding, whose size is `num_hiddens` of the stack.
     pub embedding: TokenEmbeddingConfig,
-    /// The configuration of the stack. The head has the normalization of its layers, too.
+    /// The configuration of the stack. The head has the same kind of normalization as its layers.
     pub stack: TransformerEncoderConfig,
     /// The activation of the head, which is not gated.
     #[config(default = "FeedForwardActivation::Gelu")]
     pub head_activation: FeedForwardActivation,
-    /// Whether the embedding of the tokens is the weight from features to logits, too: Press & Wolf 2017, "Using the
+    /// Whether the embedding of the tokens is also the weight from features to logits: Press & Wolf 2017, "Using the
     /// Output Embedding to Improve Language Models".
     #[config(default = true)]
     pub tied: bool,
@@ -37,13 +37,13 @@ impl MaskedLanguageModelConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If the embedding is not of the size of the rows, the activation of the head is gated, and as
+    /// If the size of the embedding differs from that of the rows, the activation of the head is gated, and as
     /// [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
     pub fn init(&self, device: &Device) -> MaskedLanguageModel<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
 
-    /// A model around the scores that `score` makes of the index of each layer, as
+    /// A model with the scores that `score` makes from the index of each layer, as in
     /// [`TransformerEncoderConfig::init_with`].
     ///
     /// # Panics
@@ -80,10 +80,10 @@ impl MaskedLanguageModelConfig {
     }
 }
 
-/// A model of the tokens that a text has at its own positions, some masked by a token of their own: the embedding of
-/// tokens, positions and types, a stack of layers whose rows attend to all, and a head. BERT is such a model.
+/// A model that predicts the tokens of a text in place, some of which are replaced by a mask token: the embedding of
+/// tokens, positions and types, a stack of layers whose rows attend to all rows, and a head. BERT is such a model.
 ///
-/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+/// Padding reaches nothing, whatever it holds: it need not be a valid token.
 ///
 /// Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3.
 ///
@@ -135,7 +135,7 @@ pub struct MaskedLanguageModelHead {
     pub transform: Linear,
     /// The normalization before the logits.
     pub norm: Norm,
-    /// `W`, `[num_hiddens, vocab_size]`, where it is not the embedding of the tokens.
+    /// `W`, `[num_hiddens, vocab_size]`, if it is not the embedding of the tokens.
     pub output: Option<Linear>,
     /// `b`, `[vocab_size]`.
     pub bias: Param<Tensor<1>>,
@@ -144,15 +144,14 @@ pub struct MaskedLanguageModelHead {
 }
 
 impl<S: ScoringFunction> MaskedLanguageModel<S> {
-    /// The logits of the token at each place of texts; `rows` says which are tokens and no padding, and without `types`
-    /// all are of the first one, if the model has types.
+    /// The logits of the token at each position of texts; `rows` tells tokens from padding, and without `types` all
+    /// tokens have the first type, if the model has types.
     ///
     /// # Shapes
     /// - tokens and types `[batch, rows]`, result `[batch, rows, vocab_size]`
     ///
     /// # Panics
-    /// If there is no such token or type, a text is longer than the model has positions, or `types` or `rows` do not
-    /// fit.
+    /// If a token or type does not exist, a text is longer than the model's positions, or `types` or `rows` do not fit.
     pub fn forward(
         &self,
         tokens: Tensor<2, Int>,
@@ -162,7 +161,7 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         self.logits(self.features(tokens, types, rows))
     }
 
-    /// The rows from which [`logits`](Self::logits) are made: what a text says at each of its tokens.
+    /// The rows from which [`logits`](Self::logits) are computed: the features of each token of a text.
     ///
     /// # Shapes
     /// - tokens and types `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
@@ -179,7 +178,7 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         features(&self.embedding, &self.stack, tokens, types, rows, none)
     }
 
-    /// The logits of features, such as the features of masked tokens alone: the head is the largest layer.
+    /// The logits of features, for example of masked tokens only, since the head is the largest layer.
     ///
     /// # Shapes
     /// - features `[.., num_hiddens]`, result `[.., vocab_size]`

@@ -69,15 +69,15 @@ impl NormConfig {
     }
 }
 
-/// A normalization of each row by itself, by one pass over it on the CPU.
+/// A normalization of each row by itself, in a single pass over the row on the CPU.
 ///
 /// - Layer normalization, `gamma (x - mean(x)) / sqrt(var(x) + epsilon) + beta`: Ba et al. 2016, "Layer Normalization",
 ///   section 3. Burn's `LayerNorm` has the same parameters.
-/// - By the root mean square, `gamma x / sqrt(mean(x^2) + epsilon)`: Zhang & Sennrich 2019, "Root Mean Square Layer
-///   Normalization", section 4. Burn's `RmsNorm` has the same parameters.
+/// - Normalization by the root mean square, `gamma x / sqrt(mean(x^2) + epsilon)`: Zhang & Sennrich 2019, "Root Mean
+///   Square Layer Normalization", section 4. Burn's `RmsNorm` has the same parameters.
 ///
-/// Adapters of burn-store, which go by the type of a layer, take it for Burn's layer: with `BurnToPyTorchAdapter` its
-/// parameters are saved as `weight` and `bias`.
+/// Adapters of burn-store, which depend on the type of a layer, treat it as Burn's layer: with `BurnToPyTorchAdapter`
+/// its parameters are saved as `weight` and `bias`.
 ///
 /// ```
 /// use attention_transformers::layer::NormConfig;
@@ -101,13 +101,13 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// The normalized rows, of the gains' type.
+    /// The normalized rows, in the type of the gains.
     ///
     /// # Shapes
     /// - rows and result `[.., size]`
     ///
     /// # Panics
-    /// If size, type or device of the rows differ from the gains', which may be in half precision beside rows in f32.
+    /// If size, type or device of the rows differ from the gains', which may be half precision for rows in f32.
     pub fn forward<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         let gamma = value(&self.gamma);
         if self.is_centered {
@@ -141,7 +141,7 @@ impl Norm {
 /// Gains and bias.
 type Parameters = (Param<Tensor<1>>, Option<Param<Tensor<1>>>);
 
-/// As derived, but for the type.
+/// As derived, except for the type.
 impl Module for Norm {
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
         let burns_type = self.burns_type();

@@ -1,4 +1,4 @@
-//! Rows that tell positions.
+//! Rows that encode positions.
 
 use attention_core::position::Positions;
 use burn::config::Config;
@@ -10,15 +10,15 @@ use burn_fused_layers::harness::parameter::{shape, value};
 /// Configuration of [`PositionEmbedding`].
 #[derive(Config, Debug, PartialEq, Eq)]
 pub enum PositionEmbeddingConfig {
-    /// Nothing is added: positions are a matter of the score, or of nothing.
+    /// Nothing is added: positions are encoded by the score, or not at all.
     None,
     /// Sines and cosines.
     Sinusoidal {
         /// The number of positions, at most 10,000.
         max_positions: usize,
     },
-    /// Sines and cosines that are made where they are needed, so that there is no longest text; of an odd `size` the
-    /// last feature is a sine.
+    /// Sines and cosines computed when needed, so that texts may be of any length; for an odd `size` the last feature
+    /// is a sine.
     Unbounded,
     /// A learned row for each position.
     Learned {
@@ -27,14 +27,14 @@ pub enum PositionEmbeddingConfig {
     },
 }
 
-/// The rows that are added to the embeddings of tokens by their positions.
+/// The rows that are added to the embeddings of tokens, by position.
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a model has one")]
 pub enum PositionEmbedding {
-    /// Sines and cosines: `sin(p / 10000^(2 n / size))` in feature `2 n` of position `p`, and its cosine in the next:
+    /// Sines and cosines: `sin(p / 10000^(2 n / size))` in feature `2 n` of position `p`, and the cosine in the next:
     /// Vaswani et al. 2017, "Attention Is All You Need", section 3.5. D2L's `PositionalEncoding`.
     Sinusoidal(PositionalEncoding),
-    /// The same, computed in `f64` for each call.
+    /// Sines and cosines, computed in `f64` for each call.
     Unbounded(Sinusoids),
     /// A learned row for each position: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning", section
     /// 3.1. BERT and GPT-2 have such rows.
@@ -42,7 +42,7 @@ pub enum PositionEmbedding {
 }
 
 impl PositionEmbedding {
-    /// The number of positions, if there is an end of them.
+    /// The number of positions, if limited.
     pub(crate) fn num_rows(&self) -> Option<usize> {
         match self {
             Self::Sinusoidal(encoding) => Some(encoding.sinusoids.dims()[1]),
@@ -110,7 +110,7 @@ impl Sinusoids {
 /// The number of positions of a model, and the reason why there are no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionLimit {
-    /// The most tokens of a text.
+    /// The largest number of tokens of a text.
     pub max_positions: usize,
     /// The reason, which names the kind of positions.
     pub reason: &'static str,

@@ -23,14 +23,14 @@ pub enum NormOrder {
     Sandwich,
 }
 
-/// A residual connection around a sublayer, with its normalizations and dropout on what the sublayer adds.
+/// A residual connection around a sublayer, with its normalizations and dropout on the sublayer's output.
 #[derive(Module, Debug)]
 pub struct Residual {
     /// The normalization before the sublayer, or with [`NormOrder::Post`] after the sum.
     pub norm: Norm,
-    /// The normalization of what the sublayer adds, with [`NormOrder::Sandwich`].
+    /// The normalization of the sublayer's output, with [`NormOrder::Sandwich`].
     pub output_norm: Option<Norm>,
-    /// Dropout on what the sublayer adds, active while training.
+    /// Dropout on the sublayer's output, active while training.
     pub dropout: Dropout,
     #[module(skip)]
     pub(crate) order: NormOrder,
@@ -41,7 +41,7 @@ impl Residual {
     /// sum is f32.
     ///
     /// # Shapes
-    /// - rows, what the sublayer gets and returns, and result `[batch, rows, size]`
+    /// - rows, the input and output of the sublayer, and result `[batch, rows, size]`
     pub fn forward(
         &self,
         rows: Tensor<3>,

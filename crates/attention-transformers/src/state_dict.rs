@@ -1,10 +1,10 @@
-//! Normalizations in files that PyTorch wrote.
+//! Normalizations in files written by PyTorch.
 
 use attention_import::{Reason, StateDict};
 
 use crate::norm::Norm;
 
-/// A [`StateDict`] that knows normalizations.
+/// Loads normalizations from a [`StateDict`].
 pub(crate) trait ReadNorm {
     /// `norm` with the gain `name.weight` and the bias `name.bias`, if it has one.
     fn norm(&self, norm: Norm, name: &str) -> Result<Norm, Reason> {
@@ -18,7 +18,7 @@ pub(crate) trait ReadNorm {
         Ok(())
     }
 
-    /// `norm` with the gain `offset + name.weight`, and as [`norm`](Self::norm).
+    /// `norm` with the gain `offset + name.weight`; otherwise as [`norm`](Self::norm).
     fn norm_of_offset(&self, norm: Norm, name: &str, offset: f64) -> Result<Norm, Reason>;
 }
 

@@ -14,39 +14,39 @@ use crate::encoder::TransformerEncoder;
 /// The embedding of tokens, positions and types, and a stack of layers: a model without a head, for the features of
 /// tokens and the embeddings of whole texts.
 ///
-/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+/// Padding reaches nothing, whatever it holds: it need not be a valid token.
 #[derive(Module, Debug)]
 pub struct TextEncoder<S: ScoringFunction> {
     /// The embedding of tokens, positions and types.
     pub embedding: TokenEmbedding,
     /// The layers.
     pub stack: TransformerEncoder<S>,
-    /// Whether a row attends to those up to itself, as in a language model, and not to all.
+    /// Whether a row attends only to the rows up to itself, as in a language model, instead of to all rows.
     pub causal: bool,
 }
 
 /// One vector for all tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The mean of all, as in Sentence-BERT, MiniLM and E5: Reimers & Gurevych 2019, "Sentence-BERT: Sentence
+    /// The mean of all tokens, as in Sentence-BERT, MiniLM and E5: Reimers & Gurevych 2019, "Sentence-BERT: Sentence
     /// Embeddings using Siamese BERT-Networks", section 3.
     Mean,
-    /// The first token, `[CLS]` of BERT, as in BGE.
+    /// The first token, BERT's `[CLS]`, as in BGE.
     First,
-    /// The last token, as in models made of causal ones.
+    /// The last token, as in models made from causal ones.
     Last,
-    /// The largest element of each feature.
+    /// The maximum of each feature.
     Max,
-    /// The sum of all, divided by the square root of their number.
+    /// The sum of all tokens, divided by the square root of their number.
     MeanSqrtLen,
-    /// The mean of all, where token `n` counts `n` times, as in SGPT: Muennighoff 2022, "SGPT: GPT Sentence Embeddings
-    /// for Semantic Search", section 3.
+    /// The mean of all tokens, where token `n` counts `n` times, as in SGPT: Muennighoff 2022, "SGPT: GPT Sentence
+    /// Embeddings for Semantic Search", section 3.
     WeightedMean,
 }
 
 impl<S: ScoringFunction> TextEncoder<S> {
-    /// Packs the weights of all layers once for all texts to come, as [`MultiHeadAttention::pack`] does: for texts that
-    /// come one by one. Results are the same to the bit.
+    /// Packs the weights of all layers once for all later texts, like [`MultiHeadAttention::pack`]: for texts that come
+    /// one by one. Results are the same to the bit.
     ///
     /// [`MultiHeadAttention::pack`]: attention_core::MultiHeadAttention::pack
     pub fn pack(&mut self) {
@@ -56,15 +56,14 @@ impl<S: ScoringFunction> TextEncoder<S> {
         }
     }
 
-    /// The features of each token of a text; `rows` says which are tokens and no padding, and without `types` all are
-    /// of the first one, if the model has types.
+    /// The features of each token of a text; `rows` tells tokens from padding, and without `types` all tokens have the
+    /// first type, if the model has types.
     ///
     /// # Shapes
     /// - tokens and types `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
     ///
     /// # Panics
-    /// If there is no such token or type, a text is longer than the model has positions, or `types` or `rows` do not
-    /// fit.
+    /// If a token or type does not exist, a text is longer than the model's positions, or `types` or `rows` do not fit.
     pub fn features(
         &self,
         tokens: Tensor<2, Int>,
@@ -79,14 +78,14 @@ impl<S: ScoringFunction> TextEncoder<S> {
         features(&self.embedding, &self.stack, tokens, types, rows, causal)
     }
 
-    /// One vector of length 1 for each text, made of its [features](Self::features) by `pooling`: the product of two is
-    /// their cosine similarity.
+    /// A vector of length 1 for each text, computed from its [features](Self::features) by `pooling`: the product of
+    /// two vectors is their cosine similarity.
     ///
     /// # Shapes
     /// - tokens and types `[batch, rows]`, result `[batch, num_hiddens]`
     ///
     /// # Panics
-    /// As [`features`](Self::features), or if a text has no token.
+    /// As [`features`](Self::features), or if a text has no tokens.
     pub fn embeddings(
         &self,
         tokens: Tensor<2, Int>,
@@ -98,20 +97,20 @@ impl<S: ScoringFunction> TextEncoder<S> {
     }
 }
 
-/// One vector of length 1 for each text.
+/// A vector of length 1 for each text.
 ///
 /// # Panics
-/// If a text has no token.
+/// If a text has no tokens.
 pub(crate) fn pooled(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
     let dtype = features.dtype();
-    // The length divides the number of tokens out.
+    // Dividing by the norm cancels the number of tokens.
     normalized(sums(features, rows, pooling)).cast(dtype)
 }
 
-/// One vector for each text, as `pooling` says.
+/// A vector for each text, computed by `pooling`.
 ///
 /// # Panics
-/// If a text has no token.
+/// If a text has no tokens.
 #[cfg(feature = "pytorch")] // by `hub` alone
 pub(crate) fn vectors(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
     let (dtype, device) = (features.dtype(), features.device());
@@ -130,7 +129,7 @@ pub(crate) fn vectors(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> T
     (sums / divisors).cast(dtype)
 }
 
-/// The vectors divided by their lengths, in their own type.
+/// The vectors divided by their norms, in their own type.
 pub(crate) fn normalized(vectors: Tensor<2>) -> Tensor<2> {
     in_wide(vectors, |vectors| {
         let lengths = vectors.clone().square().sum_dim(1).sqrt();
@@ -138,10 +137,10 @@ pub(crate) fn normalized(vectors: Tensor<2>) -> Tensor<2> {
     })
 }
 
-/// The vectors of `pooling` before means are divided, in f32 at least.
+/// The vectors of `pooling`, with sums not yet divided to means, in f32 at least.
 ///
 /// # Panics
-/// If a text has no token.
+/// If a text has no tokens.
 fn sums(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
     let [batch, num_rows, _] = features.dims();
     let shape = [batch, num_rows];
@@ -166,7 +165,7 @@ fn sums(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
         let data = TensorData::new::<f32, _>(all, [batch, num_rows, 1]);
         Tensor::<3>::from_data(data, (&device, dtype))
     };
-    // Padding has zeros.
+    // Padding is zero.
     let sum = |features: Tensor<3>| features.sum_dim(1).squeeze_dim(1);
     match pooling {
         Pooling::Mean | Pooling::MeanSqrtLen => sum(features.cast(dtype)),
@@ -180,7 +179,7 @@ fn sums(features: Tensor<3>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
     }
 }
 
-/// The features of texts, zeros in padding, where rows attend to tokens that `mask` shows.
+/// The features of texts, zeros in padding, where rows attend to the tokens that `mask` keeps.
 pub(crate) fn features<S: ScoringFunction>(
     embedding: &TokenEmbedding,
     stack: &TransformerEncoder<S>,

@@ -1,14 +1,15 @@
 //! Parameters of PyTorch's Transformer layers and stacks, from files that [`attention_import`] reads.
 //!
-//! A function fills a layer or a stack that was configured before: a state dict says no number of heads, no activation
-//! and no order of normalizations. burn-store calls a tensor by the fields of its module; in PyTorch they are
+//! A function fills a layer or a stack that was configured before, because a state dict contains neither the number of
+//! heads nor the activation nor the order of normalizations. burn-store names a tensor by the fields of its module,
+//! which are called in PyTorch
 //!
 //! | here | PyTorch |
 //! | --- | --- |
 //! | `attention`, `cross_attention` | `self_attn`, `multihead_attn` |
 //! | `feed_forward.input`, `feed_forward.output` | `linear1`, `linear2` |
 //! | `attention_residual.norm`, `feed_forward_residual.norm` of an encoder | `norm1`, `norm2` |
-//! | the same of a decoder, with `cross_attention_residual.norm` between them | `norm1`, `norm3`, `norm2` |
+//! | the same in a decoder, with `cross_attention_residual.norm` between them | `norm1`, `norm3`, `norm2` |
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ use crate::state_dict::ReadNorm;
 /// Loads a PyTorch state dict of `torch.nn.TransformerEncoderLayer` into `layer`: `self_attn.in_proj_weight`, ..,
 /// `linear1`, `linear2`, `norm1` and `norm2`.
 ///
-/// As [`load_transformer_encoder`], which says what a state dict does not.
+/// See [`load_transformer_encoder`] for what a state dict does not contain.
 ///
 /// # Errors
 /// As [`load_transformer_encoder`].
@@ -44,7 +45,7 @@ pub fn load_transformer_encoder_layer<S: ScoringFunction>(
 /// Loads a PyTorch state dict of `torch.nn.TransformerDecoderLayer` into `layer`: `self_attn.in_proj_weight`, ..,
 /// `multihead_attn.in_proj_weight`, .., `linear1`, `linear2`, `norm1`, `norm2` and `norm3`.
 ///
-/// As [`load_transformer_encoder`], which says what a state dict does not.
+/// See [`load_transformer_encoder`] for what a state dict does not contain.
 ///
 /// # Errors
 /// As [`load_transformer_encoder`].
@@ -59,14 +60,14 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 }
 
 /// Loads a PyTorch state dict of `torch.nn.TransformerEncoder` into `stack`: `layers.0.self_attn.in_proj_weight`, ..,
-/// and `norm`, if the stack ends with one.
+/// and `norm`, if the stack ends with a normalization.
 ///
-/// `prefix` is what stands before these names in the file, such as `"encoder."` in a state dict of
-/// `torch.nn.Transformer`. With it, all of them must have a place in `stack`, and all of its parameters one of them.
-/// Parameters of scores, sinks and a position bias, which PyTorch has not, stay as they are.
+/// `prefix` precedes these names in the file, such as `"encoder."` in a state dict of `torch.nn.Transformer`. Every
+/// tensor with the prefix must have a place in `stack`, and every parameter of `stack` a tensor. Parameters of scores,
+/// sinks and a position bias, which PyTorch does not have, stay as they are.
 ///
-/// A state dict holds parameters and nothing else. **What it does not say, `stack` must have been configured for**, and
-/// nothing of it is guessed. Where PyTorch's defaults are not ours, they are:
+/// A state dict contains only parameters. **All else must be configured in `stack`**, and nothing is guessed. PyTorch's
+/// defaults, beside ours:
 ///
 /// | PyTorch | its default | here | our default |
 /// | --- | --- | --- | --- |
@@ -77,14 +78,14 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// | `nhead` | none | `num_heads` | none |
 /// | `dropout` | 0.1 | `dropout`, `attention_dropout`, `feed_forward_dropout` | 0 |
 ///
-/// With `bias=False` PyTorch leaves out the biases of linear layers and normalizations alike: `attention_bias`,
-/// `feed_forward_bias` and the bias of [`NormConfig`](crate::layer::NormConfig) are false.
+/// With `bias=False` PyTorch omits the biases of both linear layers and normalizations: set `attention_bias`,
+/// `feed_forward_bias` and the bias of [`NormConfig`](crate::layer::NormConfig) to false.
 ///
 /// # Errors
-/// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
-/// `stack` was configured for, the file has one for which it has no place (a layer, a bias, a last normalization), or
-/// `stack` has what PyTorch's layers have not: a gate in the feed-forward network, or normalizations of what a sublayer
-/// adds.
+/// If the file is missing or malformed, a tensor is missing, has an unsupported type or another shape than `stack` was
+/// configured for, the file has a tensor without a place in `stack` (a layer, a bias, a last normalization), or `stack`
+/// has something that PyTorch's layers do not have: a gate in the feed-forward network, or normalizations of sublayer
+/// outputs.
 ///
 /// ```no_run
 /// use attention_transformers::torch::load_transformer_encoder;
@@ -114,10 +115,10 @@ pub fn load_transformer_encoder<S: ScoringFunction>(
 }
 
 /// Loads a PyTorch state dict of `torch.nn.TransformerDecoder` into `stack`: `layers.0.self_attn.in_proj_weight`, ..,
-/// `layers.0.multihead_attn.in_proj_weight`, .., and `norm`, if the stack ends with one.
+/// `layers.0.multihead_attn.in_proj_weight`, .., and `norm`, if the stack ends with a normalization.
 ///
-/// As [`load_transformer_encoder`], which says what a state dict does not. In one of `torch.nn.Transformer` the prefix
-/// is `"decoder."`.
+/// See [`load_transformer_encoder`] for what a state dict does not contain. In a state dict of `torch.nn.Transformer`
+/// the prefix is `"decoder."`.
 ///
 /// # Errors
 /// As [`load_transformer_encoder`].
@@ -136,8 +137,8 @@ pub fn load_transformer_decoder<S: ScoringFunction, C: ScoringFunction>(
     })
 }
 
-/// The module that `load_parameters` makes of the tensors at `prefix`; it must ask for all. `num_layers` is for a
-/// stack.
+/// The module that `load_parameters` makes from the tensors at `prefix`, all of which it must read. `num_layers` is for
+/// a stack.
 fn load<M>(
     path: &Path,
     prefix: &str,
@@ -159,12 +160,12 @@ fn load<M>(
     file.and_then(load_all).map_err(ImportError::of(path))
 }
 
-/// The beginning of the names of layer `index`.
+/// The prefix of the names of layer `index`.
 fn place_of(index: usize) -> String {
     format!("layers.{index}.")
 }
 
-/// Whether a tensor belongs to a layer after the first `count` ones.
+/// Whether a tensor belongs to a layer after the first `count` layers.
 fn is_beyond(name: &str, count: usize) -> bool {
     let index = name
         .strip_prefix("layers.")

@@ -1,4 +1,4 @@
-//! Activations, gated or not.
+//! Activations, with and without a gate.
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
@@ -12,10 +12,10 @@ use crate::linear;
 use crate::linear::assert_layer;
 use crate::ops::{ActivateInputs, ActivateLinearInputs, LayerOps};
 
-/// The function of each element, by one pass over them on the CPU, forward and backward; the backward pass needs the
-/// input alone. Half precision is computed in f32.
+/// Applies the function to each element, in a single pass on the CPU, forward and backward; the backward pass only
+/// needs the input. Half precision is computed in f32.
 ///
-/// PyTorch: `F.relu`, `F.gelu`, `F.gelu(approximate="tanh")`, `F.silu`.
+/// PyTorch equivalent: `F.relu`, `F.gelu`, `F.gelu(approximate="tanh")`, `F.silu`.
 ///
 /// ```
 /// use burn_fused_layers::{Activation, activate};
@@ -33,10 +33,11 @@ pub fn activate<const D: usize>(input: Tensor<D>, function: Activation) -> Tenso
     apply(input, None, function)
 }
 
-/// `f(gate) * input`, element by element: between the layers of a gated feed-forward network, such as SwiGLU with
-/// [`Activation::Silu`] and GEGLU with [`Activation::Gelu`]. In one pass as [`activate`], without `f(gate)` in memory.
+/// `f(gate) * input`, element by element: between the layers of a gated feed-forward network, as in SwiGLU with
+/// [`Activation::Silu`] and GEGLU with [`Activation::Gelu`]. A single pass like [`activate`], without `f(gate)` in
+/// memory.
 ///
-/// Shazeer 2020, "GLU Variants Improve Transformer", section 2. PyTorch: `F.silu(gate) * input`.
+/// Shazeer 2020, "GLU Variants Improve Transformer", section 2. PyTorch equivalent: `F.silu(gate) * input`.
 ///
 /// ```
 /// use burn_fused_layers::{Activation, activate_gated};
@@ -53,7 +54,7 @@ pub fn activate<const D: usize>(input: Tensor<D>, function: Activation) -> Tenso
 /// - gate, input and result: any, the same
 ///
 /// # Panics
-/// If shapes, types or devices of gate and input are not the same.
+/// If shapes, types or devices of gate and input differ.
 pub fn activate_gated<const D: usize>(
     gate: Tensor<D>,
     input: Tensor<D>,
@@ -63,9 +64,8 @@ pub fn activate_gated<const D: usize>(
     apply(gate, Some(input), function)
 }
 
-/// `activate(input, function) weight + bias`. On the CPU, in f32 and f64, the backward pass computes the activation
-/// anew, so that it is not kept: the hidden units of a feed-forward network are in memory once while it trains, and not
-/// twice.
+/// `activate(input, function) weight + bias`. On the CPU, in f32 and f64, the backward pass recomputes the activation
+/// instead of keeping it: in training, the hidden units of a feed-forward network are in memory once instead of twice.
 ///
 /// ```
 /// use burn_fused_layers::{Activation, activate_linear};
@@ -92,7 +92,7 @@ pub fn activate_linear<const D: usize>(
     apply_linear("activate_linear", input, None, function, (weight, bias))
 }
 
-/// `activate_gated(gate, input, function) weight + bias`, as [`activate_linear`].
+/// `activate_gated(gate, input, function) weight + bias`, like [`activate_linear`].
 ///
 /// # Shapes
 /// - gate and input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
@@ -112,7 +112,7 @@ pub fn activate_gated_linear<const D: usize>(
 }
 
 /// # Panics
-/// If shapes, types or devices of gate and input are not the same.
+/// If shapes, types or devices of gate and input differ.
 fn assert_gate<const D: usize>(operation: &str, gate: &Tensor<D>, input: &Tensor<D>) {
     let of_input = [Argument::floats("input", input)];
     assert_together(operation, Argument::floats("gate", gate), of_input);

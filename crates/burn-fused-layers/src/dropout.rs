@@ -6,13 +6,13 @@ use burn::tensor::{Device, Tensor};
 
 use crate::ops::{DropoutFactorsInputs, LayerOps};
 
-/// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by the
-/// probability of the others (Srivastava et al. 2014, "Dropout").
+/// `layer.forward(input)`: in training, each element is set to 0 with the probability `p` of the layer, or divided by
+/// `1 - p` (Srivastava et al. 2014, "Dropout").
 ///
 /// On flex and ndarray the threads of the current rayon pool draw the mask together; Burn 0.22.1 draws it on one
-/// thread. The backend's generator seeds the mask, which does not depend on the number of threads. Factors are f32.
+/// thread. The backend's generator seeds the mask, which is independent of the number of threads. Factors are f32.
 ///
-/// PyTorch: `torch.nn.functional.dropout`.
+/// PyTorch equivalent: `torch.nn.functional.dropout`.
 ///
 /// ```
 /// use burn::nn::DropoutConfig;
@@ -29,7 +29,7 @@ pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
     dropout_beside(layer, input, [])
 }
 
-/// [`dropout`] in a module whose other tensors, as the weight that the result is multiplied with, are on `devices`: it
+/// [`dropout`] in a module whose other tensors, such as the weight that multiplies the result, are on `devices`: it
 /// [`drops`] if any of them, or the input, is on a training device.
 pub fn dropout_beside<const D: usize>(
     layer: &Dropout,
@@ -43,14 +43,14 @@ pub fn dropout_beside<const D: usize>(
     }
 }
 
-/// Whether a layer drops something where it works on tensors on `devices`: while training, if any of them is a training
-/// device. A batch from a loader is on none, whose weights are.
+/// Whether a layer drops anything when it works on tensors on `devices`: in training, if any of them is a training
+/// device. A batch from a loader is not on a training device, but the weights are.
 pub fn drops(layer: &Dropout, devices: impl IntoIterator<Item = Device>) -> bool {
     let mut devices = devices.into_iter();
     layer.prob > 0.0 && layer.training.is_enabled() && devices.any(|device| device.is_autodiff())
 }
 
-/// Each element is 0 with `probability`, in `[0, 1)`, or divided by the probability of the others, on any device:
+/// Each element is set to 0 with `probability`, in `[0, 1)`, or divided by `1 - probability`, on any device: the
 /// [`dropout`] of a layer that [`drops`].
 pub fn drop_elements<const D: usize>(input: Tensor<D>, probability: f64) -> Tensor<D> {
     if input.shape().num_elements() == 0 {

@@ -1,4 +1,4 @@
-//! Rows of a table that many calls select.
+//! A table whose rows many calls select.
 
 use burn::tensor::{Int, Tensor};
 
@@ -8,9 +8,9 @@ use crate::harness::wide::widened_in_training;
 use crate::read_shared::read_weight;
 use crate::select_rows::select_rows;
 
-/// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
-/// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn. The
-/// gradients of half precision are added in f32.
+/// An embedding for many calls in one pass, as in the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
+/// of its table is one scatter over all calls; elsewhere each call produces a gradient of the whole table, as in Burn.
+/// For half precision, the gradients are summed in f32.
 ///
 /// ```
 /// use burn_fused_layers::EmbeddingTable;
@@ -28,13 +28,13 @@ use crate::select_rows::select_rows;
 #[derive(Clone, Debug)]
 pub struct EmbeddingTable {
     table: Tensor<2>,
-    /// The table as rows are selected from it.
+    /// The table from which rows are selected.
     read: Tensor<2>,
     shared: SharedWeight,
 }
 
 impl EmbeddingTable {
-    /// The rows of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
+    /// Wraps `table`, `[tokens, size]`: the weight of an embedding, or a tensor computed from it.
     pub fn new(table: Tensor<2>) -> Self {
         let table = dequantized(table);
         Self {
@@ -55,7 +55,7 @@ impl EmbeddingTable {
     /// - tokens `[count]`, result `[count, size]`
     ///
     /// # Panics
-    /// If there is no such token, or the tokens are on another device.
+    /// If a token does not exist, or the tokens are on another device.
     pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let table = read_weight(self.read.clone(), &self.shared);
         select_rows(table, tokens, Some(self.shared.slot())).cast(self.table.dtype())

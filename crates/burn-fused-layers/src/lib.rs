@@ -38,7 +38,7 @@ pub use read_shared::read_shared;
 pub use cpu_kernels::{Activation, release_memory};
 pub use ops::is_in_host_memory;
 
-/// The operations of layers as a Burn backend extension: for a backend that is not Burn's own.
+/// The operations of layers as a Burn backend extension, for backends that are not Burn's own.
 ///
 /// [`LayerOps`](backend::LayerOps) is implemented for all backends whose feature is on. Another one takes part with
 ///
@@ -47,8 +47,8 @@ pub use ops::is_in_host_memory;
 /// impl LayerOps for MyBackend {}
 /// ```
 ///
-/// Every operation is composed from Burn's then, and differentiated with them. A kernel is a method of `LayerOps` that
-/// it overrides: it gets all tensors and options of the operation as one struct.
+/// Every operation is then composed of Burn's, and differentiated with them. To add a kernel, override its method of
+/// `LayerOps`, which gets all tensors and options of the operation as one struct.
 pub mod backend {
     pub use crate::harness::deferred_gradients::GradientSlot;
     pub use crate::harness::optional::OptionalTensor;

@@ -10,8 +10,8 @@ use crate::harness::shared_weight::SharedWeight;
 use crate::ops::{LayerOps, LinearInputs};
 use crate::read_shared::read_weight;
 
-/// `input weight + bias` along the last axis, all rows in one product: as by [`Linear`](burn::nn::Linear). In `f32` and
-/// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
+/// `input weight + bias` along the last axis, with all rows in one product: as in [`Linear`](burn::nn::Linear). In
+/// `f32` and `f64` on the CPU it uses this crate's products, forward and backward.
 ///
 /// ```
 /// use burn_fused_layers::linear;
@@ -38,7 +38,7 @@ pub fn linear<const D: usize>(
     apply(input, dequantized(weight), bias.map(dequantized), None)
 }
 
-/// [`linear`], of a weight that is not quantised and that several calls may share.
+/// [`linear`] with a weight that is not quantised and that several calls may share.
 ///
 /// # Panics
 /// If shapes, types or devices do not fit together.

@@ -8,7 +8,7 @@ use crate::harness::optional::OptionalTensor;
 use crate::harness::parameter::dequantized;
 use crate::ops::{LayerOps, LinearCrossEntropyInputs};
 
-/// The targets of a cross-entropy, and their weights in it.
+/// The targets of a cross-entropy, and their weights.
 ///
 /// ```
 /// use burn_fused_layers::ClassTargets;
@@ -24,11 +24,11 @@ use crate::ops::{LayerOps, LinearCrossEntropyInputs};
 pub struct ClassTargets {
     /// The class of each row, `[rows]`.
     pub classes: Tensor<1, Int>,
-    /// The factor on the loss of each row, `[rows]`. It has no gradient, and may be f32 beside half precision. Where it
-    /// is 0 the row does not count, though its input must be finite.
+    /// The factor on the loss of each row, `[rows]`. It has no gradient, and may be f32 for half precision. A row with
+    /// factor 0 does not count, but its input must be finite.
     pub factors: Tensor<1>,
-    /// The share of each target that is spread over all classes, the target among them, in `[0, 1]`: Szegedy et al.
-    /// 2016, "Rethinking the Inception Architecture for Computer Vision", section 7. PyTorch's `label_smoothing`.
+    /// The part of each target that is spread over all classes, including the target, in `[0, 1]`: Szegedy et al. 2016,
+    /// "Rethinking the Inception Architecture for Computer Vision", section 7. PyTorch equivalent: `label_smoothing`.
     pub label_smoothing: f64,
 }
 
@@ -42,7 +42,7 @@ impl ClassTargets {
         }
     }
 
-    /// Spreads a share of each target over all classes.
+    /// Spreads a part of each target over all classes.
     pub fn with_label_smoothing(self, share: f64) -> Self {
         Self {
             label_smoothing: share,
@@ -51,14 +51,14 @@ impl ClassTargets {
     }
 }
 
-/// A linear layer to classes with its loss, cross-entropy, as after the last layer of a model.
+/// A linear layer to classes with its cross-entropy loss, the end of many models.
 ///
-/// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, classes[r]])` with
-/// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`. Where targets
-/// are smoothed, their logit is `(1 - label_smoothing) logits[r, classes[r]] + label_smoothing mean_c logits[r, c]`.
+/// Returns the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, classes[r]])` with `logits = input
+/// weight + bias`, `[1]`, and for each row the class with the largest logit, `[rows]`. With label smoothing, the logit
+/// of a target is replaced by `(1 - label_smoothing) logits[r, classes[r]] + label_smoothing mean_c logits[r, c]`.
 ///
-/// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too, and a frozen tensor
-/// costs no gradient. Of other types the result is computed in `f32`.
+/// On the CPU in `f32` and `f64` only the logits of some rows exist at a time, in training too, and a frozen tensor
+/// costs no gradient. For other types the result is computed in `f32`.
 ///
 /// ```
 /// use burn_fused_layers::{ClassTargets, linear_cross_entropy};
@@ -80,8 +80,8 @@ impl ClassTargets {
 /// - classes and factors of the targets `[rows]`
 ///
 /// # Panics
-/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, the share of label
-/// smoothing is not in `[0, 1]`, and on the CPU if a target is no class.
+/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, `label_smoothing` is
+/// not in `[0, 1]`, or, on the CPU, a target is not a class.
 pub fn linear_cross_entropy(
     input: Tensor<2>,
     weight: Tensor<2>,
@@ -97,8 +97,8 @@ pub fn linear_cross_entropy(
     of_rows(input, rows, weight, bias, targets)
 }
 
-/// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the
-/// parts were concatenated. The CPU concatenates them for some rows at a time.
+/// [`linear_cross_entropy`] with features that come in parts, such as the states and the contexts of a decoder: as if
+/// the parts were concatenated. The CPU concatenates them for some rows at a time.
 ///
 /// ```
 /// use burn_fused_layers::{ClassTargets, linear_cross_entropy_of_parts};

@@ -9,9 +9,9 @@ use crate::harness::parameter::dequantized;
 use crate::harness::wide::wide;
 use crate::ops::{LayerOps, NormalizeInputs};
 
-/// Layer normalization along the last axis: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, as by
+/// Layer normalization along the last axis: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, as in
 /// [`LayerNorm`](burn::nn::LayerNorm). On the CPU it is one pass over the rows, and one backward, which needs the input
-/// and two numbers of each row. Half precision is computed in f32; beside gains of half precision the input may be f32.
+/// and two numbers per row. Half precision is computed in f32; with gains in half precision the input may be f32.
 ///
 /// Ba et al. 2016, "Layer Normalization", section 3. PyTorch: `F.layer_norm(input, [size], gain, bias, epsilon)`.
 ///
@@ -28,10 +28,10 @@ use crate::ops::{LayerOps, NormalizeInputs};
 /// ```
 ///
 /// # Shapes
-/// - input and result `[.., size]`, gain and bias `[size]`; the result is of the gain's type
+/// - input and result `[.., size]`, gain and bias `[size]`; the result has the type of the gain
 ///
 /// # Panics
-/// If shapes, types or devices do not fit together, or epsilon is not a number from 0 on.
+/// If shapes, types or devices do not fit together, or epsilon is negative or NaN.
 pub fn layer_norm<const D: usize>(
     input: Tensor<D>,
     gain: Tensor<1>,
@@ -41,8 +41,8 @@ pub fn layer_norm<const D: usize>(
     apply("layer_norm", input, gain, bias, epsilon, true)
 }
 
-/// Normalization by the root mean square along the last axis: `x / sqrt(mean(x^2) + epsilon) * gain`, as by
-/// [`RmsNorm`](burn::nn::RmsNorm), in one pass as [`layer_norm`].
+/// Normalization by the root mean square along the last axis: `x / sqrt(mean(x^2) + epsilon) * gain`, as in
+/// [`RmsNorm`](burn::nn::RmsNorm), in a single pass, like [`layer_norm`].
 ///
 /// Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", section 4. PyTorch: `F.rms_norm(input, [size], gain,
 /// epsilon)`.

@@ -8,10 +8,10 @@ use crate::harness::shared_weight::SharedWeight;
 use crate::harness::wide::widened_in_training;
 use crate::linear::apply;
 
-/// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight
-/// is packed once for all of them, and the weight's gradient is one product of all calls. It has the weight that the
-/// layer had when it was made. In training half precision is multiplied in f32, so that the gradients of all calls are
-/// added in f32.
+/// A linear layer for many calls in one pass, such as the steps of a decoder. On the CPU, in `f32` and `f64`, its
+/// weight is packed once for all calls, and the gradient of the weight is one product over all calls. It keeps the
+/// weight that the layer had when it was created. In training, half precision is multiplied in f32, so that the
+/// gradients of all calls are summed in f32.
 ///
 /// ```
 /// use burn_fused_layers::PackedLinear;
@@ -37,7 +37,7 @@ pub struct PackedLinear {
 }
 
 impl PackedLinear {
-    /// A layer of `weight`, `[in, out]`, and `bias`, `[out]`.
+    /// A layer with `weight`, `[in, out]`, and `bias`, `[out]`.
     pub fn new(weight: Tensor<2>, bias: Option<Tensor<1>>) -> Self {
         let weight = dequantized(weight);
         Self {
@@ -48,7 +48,7 @@ impl PackedLinear {
         }
     }
 
-    /// `input weight + bias` along the last axis, as by [`linear`](crate::linear).
+    /// `input weight + bias` along the last axis, as in [`linear`](crate::linear).
     ///
     /// # Panics
     /// If shapes, types or devices do not fit together.

@@ -1,4 +1,4 @@
-//! Which path an operation takes: its kernel, where there is one, or its definition.
+//! The path that an operation takes: its kernel, if there is one, or its definition.
 //!
 //! `ATTENTION_KERNELS=off` runs every operation by its definition, `ATTENTION_KERNELS=-linear,-additive_score` some of
 //! them; `on` is the default. At level `debug` the log says which path an operation took and why, once for each class
@@ -21,16 +21,16 @@ const VARIABLE: &str = "ATTENTION_KERNELS";
 /// registers them.
 #[doc(hidden)]
 pub struct Operations {
-    /// The names in [`VARIABLE`], some for each method.
+    /// The names in [`VARIABLE`], one or more for each method.
     names: &'static [&'static [&'static str]],
-    /// The operations of the crate below.
+    /// The operations of the crate that this one builds on.
     below: Option<&'static Self>,
-    /// The operations that run by their definitions, in bits.
+    /// The operations that run by their definitions, as bits.
     composed: OnceLock<AtomicU32>,
 }
 
 impl Operations {
-    /// Operations of these names, in a crate above the one that has the others.
+    /// Operations with these names, in a crate that builds on the crate with the operations `below`.
     pub const fn new(
         names: &'static [&'static [&'static str]],
         below: Option<&'static Self>,
@@ -42,24 +42,24 @@ impl Operations {
         }
     }
 
-    /// Every operation, with the operations of the crates below.
+    /// Every operation, including those of the crates below.
     pub fn all(&'static self) -> Vec<Operation> {
         let own = (0..self.names().count()).map(|index| Operation { of: self, index });
         let below = self.below.map(Self::all).unwrap_or_default();
         own.chain(below).collect()
     }
 
-    /// The operation of a name, of this crate or one below.
+    /// The operation with this name, of this crate or one below.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such operation.
     pub fn named(&'static self, name: &str) -> Operation {
         let operation = self.all().into_iter().find(|of| of.name() == name);
         operation.unwrap_or_else(|| panic!("expected the name of an operation, got {name}"))
     }
 
     /// Checks the environment variables that choose paths and instruction sets, before a kernel panics about the
-    /// latter: the first that is wrong, what was expected, and what came.
+    /// latter; returns the first wrong one, what was expected, and what came.
     pub fn check_environment(&'static self) -> Result<(), [String; 3]> {
         let value = std::env::var_os(VARIABLE).unwrap_or_default();
         let value = value.to_string_lossy();
@@ -82,7 +82,7 @@ impl Operations {
             let value = std::env::var_os(VARIABLE).unwrap_or_default();
             let value = value.to_string_lossy();
             let (composed, unknown) = self.parse(&value);
-            // The lowest crate does not know the names of the others: it says what can be no name.
+            // The lowest crate does not know the other crates' names, so it only reports items that cannot be names.
             let is_for_this = |item: &&str| item.starts_with('-') == self.below.is_some();
             for item in unknown.into_iter().filter(is_for_this) {
                 let own = self.names();
@@ -131,7 +131,7 @@ impl Operation {
         self.of.names().nth(self.index).expect("an index of a name")
     }
 
-    /// Whether its kernel is not switched off.
+    /// Whether its kernel is switched on.
     pub fn is_on(self) -> bool {
         self.of.composed().load(Ordering::Relaxed) & 1 << self.index == 0
     }
@@ -143,8 +143,8 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Whether the kernel of an operation runs where there is one, or else its definition, whatever the variable says. For
-/// benches and tests.
+/// Sets whether an operation runs its kernel, if there is one, or its definition, whatever the variable says. For
+/// benchmarks and tests.
 #[doc(hidden)]
 pub fn set_kernel(operation: Operation, runs: bool) {
     let (composed, bit) = (operation.of.composed(), 1 << operation.index);
@@ -157,34 +157,34 @@ pub fn set_kernel(operation: Operation, runs: bool) {
 
 static DEFERS: AtomicBool = AtomicBool::new(true);
 
-/// Whether gradients of what many steps read may be deferred. They may by default. For benches.
+/// Sets whether gradients of tensors that many steps read may be deferred. By default they may. For benchmarks.
 #[doc(hidden)]
 pub fn set_defers(defers: bool) {
     DEFERS.store(defers, Ordering::Relaxed);
 }
 
-/// Whether they may.
+/// Whether gradients may be deferred.
 #[doc(hidden)]
 pub fn defers() -> bool {
     DEFERS.load(Ordering::Relaxed)
 }
 
-/// Why an operation takes the path that it takes.
+/// The reason for the path of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Path {
     Kernel,
-    /// By [`VARIABLE`] or [`set_kernel`].
+    /// [`VARIABLE`] or [`set_kernel`] switched the kernel off.
     SwitchedOff,
-    /// The backend has none, or none for what is asked.
+    /// The backend has no kernel, or none for this request.
     NoKernel,
-    /// The backend has one, but not for the device and the type.
+    /// The backend has a kernel, but not for the device and the type.
     NotHere,
-    /// It never came to the backend, for this reason.
+    /// The operation was composed before it reached the backend, for this reason.
     InSteps(&'static str),
 }
 
-/// The kernel, if it runs with tensors like this one, of the backend `B` or of its autodiff: `runs_on` says whether on
-/// a device, with a type.
+/// The kernel, if it runs with tensors like this one, of the backend `B` or of its autodiff: `runs_on` tells whether it
+/// runs on a device, with a type.
 #[doc(hidden)]
 pub fn chosen<B: Backend, A, K>(
     operation: Operation,
@@ -207,7 +207,7 @@ where
     kernel.filter(|_| path == Path::Kernel)
 }
 
-/// Tells the log that an operation is composed before it comes to a backend, and why.
+/// Logs that an operation is composed before it reaches a backend, and why.
 #[doc(hidden)]
 pub fn composed<const D: usize>(name: &'static str, why: &'static str, like: &Tensor<D>) {
     if log::log_enabled!(log::Level::Debug) {
@@ -215,7 +215,7 @@ pub fn composed<const D: usize>(name: &'static str, why: &'static str, like: &Te
     }
 }
 
-/// Says it, if it has not been said of tensors of about this shape.
+/// Logs the path, unless it was already logged for tensors of about this shape.
 fn say<B: Backend>(name: &'static str, path: Path, like: &FloatTensor<B>) {
     type Said = HashSet<(&'static str, Path, String)>;
     static SAID: LazyLock<Mutex<Said>> = LazyLock::new(Mutex::default);
@@ -236,7 +236,7 @@ fn say<B: Backend>(name: &'static str, path: Path, like: &FloatTensor<B>) {
     log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
 }
 
-/// The powers of two next to the sizes.
+/// The sizes, rounded to powers of two.
 fn class(shape: &Shape) -> Vec<u32> {
     let sizes = shape.to_vec().into_iter();
     sizes.map(|size| size.next_power_of_two().ilog2()).collect()

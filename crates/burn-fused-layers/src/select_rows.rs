@@ -1,4 +1,4 @@
-//! Rows of a table, as of an embedding.
+//! Rows of a table, such as an embedding.
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Int, Tensor};
@@ -7,13 +7,13 @@ use crate::harness::checks::{Argument, assert_together};
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::ops::{LayerOps, SelectRowsInputs};
 
-/// `table[indices]`; the gradient of the table is one scatter, of all calls that share `slot`.
+/// `table[indices]`; the gradient of the table is a single scatter over all calls that share `slot`.
 ///
 /// # Shapes
 /// - table `[rows, size]`, indices `[selected]`, result `[selected, size]`
 ///
 /// # Panics
-/// If the two are on different devices.
+/// If table and indices are on different devices.
 pub(crate) fn select_rows(
     table: Tensor<2>,
     indices: Tensor<1, Int>,

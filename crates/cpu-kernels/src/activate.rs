@@ -1,7 +1,7 @@
-//! Activations of a feed-forward network, gated or not.
+//! Activations of a feed-forward network, with and without a gate.
 //!
 //! All are `x c(x)`, where `c` rises from 0 to 1 with slope `s`: their derivative is `c(x) + x s(x)`. The backward pass
-//! computes both again, so that nothing is stored beside the inputs.
+//! recomputes both, so that nothing is stored besides the inputs.
 
 use std::marker::PhantomData;
 
@@ -13,9 +13,9 @@ use crate::{LayerReal, Real};
 
 const OPERATION: &str = "activation";
 
-/// A function that is applied to each element.
+/// A function applied to each element.
 ///
-/// An infinite element gives the limit, with the derivative's limit.
+/// For an infinite element, the result and the derivative are their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `max(0, x)`. Its derivative at 0 is 0.
@@ -23,14 +23,14 @@ pub enum Activation {
     /// `x Phi(x)` with the normal distribution function `Phi(x) = (1 + erf(x / sqrt 2)) / 2`: Hendrycks & Gimpel 2016,
     /// "Gaussian Error Linear Units", section 2.
     Gelu,
-    /// Its approximation `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`, from the same section.
+    /// GELU approximated as `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`, from the same section.
     GeluTanh,
-    /// `x / (1 + e^-x)`, also named swish: section 2 there, and Elfwing et al. 2017, "Sigmoid-Weighted Linear Units for
-    /// Neural Network Function Approximation in Reinforcement Learning".
+    /// `x / (1 + e^-x)`, also named swish: the same section, and Elfwing et al. 2017, "Sigmoid-Weighted Linear Units
+    /// for Neural Network Function Approximation in Reinforcement Learning".
     Silu,
 }
 
-/// `f(input)`, or gated, `f(input) * factor`: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
+/// `f(input)`, or with a gate, `f(input) * factor`: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
 ///
 /// # Shapes
 /// - input, factor: the same number of elements
@@ -38,13 +38,13 @@ pub enum Activation {
 pub struct ActivationInputs<'a, E> {
     /// The function.
     pub function: Activation,
-    /// The elements that it is applied to.
+    /// The elements to which it is applied.
     pub input: &'a [E],
     /// The factor of each result.
     pub factor: Option<&'a [E]>,
 }
 
-/// Where the gradients that are wanted are written.
+/// The requested gradients, to write to.
 #[derive(Debug)]
 pub struct ActivationGradients<'a, E> {
     /// The gradient of the input.
@@ -62,10 +62,10 @@ impl<E: LayerReal> ActivationInputs<'_, E> {
         E::activate(self, level, output);
     }
 
-    /// Writes the gradients that are wanted, from the gradient of the results.
+    /// Writes the requested gradients, from the gradient of the results.
     ///
     /// # Panics
-    /// If the lengths differ, or the gradient of an absent factor is wanted.
+    /// If the lengths differ, or the gradient of an absent factor is requested.
     pub fn backward(&self, level: Level, gradient: &[E], gradients: ActivationGradients<E>) {
         E::activate_backward(self, level, gradient, gradients);
     }
@@ -73,7 +73,7 @@ impl<E: LayerReal> ActivationInputs<'_, E> {
 
 impl<E: Real> ActivationInputs<'_, E> {
     /// # Panics
-    /// If factors and elements differ in number.
+    /// If the numbers of factors and elements differ.
     fn check(&self) {
         if let Some(factor) = self.factor {
             check_len(OPERATION, "factor", [self.input.len()], factor.len());
@@ -168,12 +168,12 @@ fn run_backward<E: Real, F: Rise>(
     for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }
 
-/// A function that rises from 0 to 1, and nears both ends so fast that `|x|` times the distance goes to 0.
+/// A function that rises from 0 to 1, and approaches both ends so fast that `|x|` times the distance tends to 0.
 trait Rise: Send + Sync {
-    /// Below this it is 0.
+    /// Below this, the function is 0.
     const LOWEST: f64 = -FAR;
 
-    /// Its value and slope at `x`, which is NaN or between [`LOWEST`](Self::LOWEST) and [`FAR`].
+    /// The value and slope at `x`, which is NaN or between [`LOWEST`](Self::LOWEST) and [`FAR`].
     fn at<E: Real, S: Simd<E>>(simd: S, x: S::V) -> Risen<S::V>;
 }
 
@@ -183,7 +183,7 @@ struct Risen<V> {
     slope: V,
 }
 
-/// The magnitude from which on every [`Rise`] is at its ends, in `f64` too. With elements bounded by it, none is
+/// The magnitude from which every [`Rise`] is at its ends, also in `f64`. Elements are clamped to it, so that none is
 /// multiplied by infinity.
 const FAR: f64 = 1000.0;
 
@@ -253,7 +253,7 @@ impl Rise for Logistic {
     }
 }
 
-/// Elements, bounded on both sides and from below alone; NaN stays NaN.
+/// Elements, bounded on both sides, and from below only; NaN stays NaN.
 #[inline(always)]
 fn bounded<E: Real, F: Rise, S: Simd<E>>(simd: S, x: S::V) -> [S::V; 2] {
     let from_below = simd.max(simd.splat(E::from_f64(F::LOWEST)), x);

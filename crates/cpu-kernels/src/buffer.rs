@@ -1,11 +1,11 @@
-//! Memory that is used again.
+//! Memory that is reused.
 //!
-//! Many allocators give large blocks back to the system as soon as they are free, glibc's among them. The system hands
-//! memory out page by page, each zeroed when it is first touched; where every call has new results, that takes longer
-//! than to compute some of them. What one call leaves is therefore kept for the next.
+//! Many allocators, including glibc's, return large blocks to the system as soon as they are free. The system supplies
+//! memory page by page, each zeroed when it is first touched; if every call has new results, that takes longer than
+//! computing some of them. The memory that one call leaves is therefore kept for the next.
 //!
-//! Time without it by time with it, for a training step of 128 examples, of dates, of 30,000 words and a decoding step:
-//! 1.07, 1.18, 1.01, 1.06 (`cargo bench -p attention-benches --bench bets`).
+//! Time without it, relative to the time with it, for a training step of 128 examples, of dates, of 30,000 words and a
+//! decoding step: 1.07, 1.18, 1.01, 1.06 (`cargo bench -p attention-benches --bench bets`).
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -15,35 +15,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::simd::Float;
 use crate::tuning;
 
-/// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
+/// The size in bytes from which a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// Lengths are rounded up by at most one part in eight: buffers of nearly the same length, as for batches whose longest
-/// texts differ, get one length.
+/// Lengths are rounded up by at most an eighth: buffers of almost the same length, as for batches with different
+/// longest texts, get the same length.
 const SPARE: usize = 8;
 
-/// A kept buffer is reused if it is at most a third too long. The backward pass of a step asks for lengths that the
-/// forward pass did not, some of them a little shorter than the buffers it just left.
+/// A kept buffer is reused if it is at most a third too long. The backward pass of a step requests lengths that the
+/// forward pass did not, some of them slightly shorter than the buffers just left.
 const KEPT_SPARE: usize = 3;
 
-/// Elements beyond a round number that are not rounded up: what aligning the first one to a cache line needs.
+/// The number of elements beyond a round number that are not rounded up: enough to align the first one to a cache line.
 const ODD: usize = 16;
 
-/// Elements of a result, or scratch memory of a kernel. A later buffer may reuse the memory of one that was dropped.
+/// Elements of a result, or scratch memory of a kernel. A later buffer may reuse the memory of a dropped one.
 ///
 /// For each type of elements, kept and live memory together never exceed the peak of live memory. A buffer may be an
 /// eighth longer than its elements need, and half as long again if it was kept.
 #[derive(Debug)]
 pub struct Buffer<E> {
-    /// At least `len`.
+    /// At least `len` elements.
     elements: Vec<E>,
     len: usize,
-    /// Takes the elements back when the buffer is dropped; without it the allocator gets them.
+    /// Takes the elements back when the buffer is dropped; if absent, the allocator gets them.
     keep: Option<fn(Vec<E>)>,
 }
 
 impl<E: Pooled> Buffer<E> {
-    /// So many zeros.
+    /// `len` zeros.
     pub fn zeroed(len: usize) -> Self {
         let (mut buffer, is_new) = Self::any(len);
         if !is_new {
@@ -52,7 +52,7 @@ impl<E: Pooled> Buffer<E> {
         buffer
     }
 
-    /// So many elements to write, whatever they are; NaN where debug assertions are on.
+    /// `len` elements to be overwritten, with any content; NaN with debug assertions.
     pub fn for_overwrite(len: usize) -> Self {
         let (mut buffer, _) = Self::any(len);
         if cfg!(debug_assertions) {
@@ -61,7 +61,7 @@ impl<E: Pooled> Buffer<E> {
         buffer
     }
 
-    /// So many elements, and whether they are zeros.
+    /// `len` elements, and whether they are zeros.
     fn any(len: usize) -> (Self, bool) {
         if len * size_of::<E>() < LEAST_BYTES || !tuning::keeps_buffers() {
             return (vec![E::ZERO; len].into(), true);
@@ -77,7 +77,7 @@ impl<E: Pooled> Buffer<E> {
         (buffer, is_new)
     }
 
-    /// The elements, whose memory is then no longer kept.
+    /// The elements, whose memory is then no longer managed here.
     pub fn into_vec(mut self) -> Vec<E> {
         let mut elements = take(&mut self.elements);
         if self.keep.take().is_some() {
@@ -87,15 +87,15 @@ impl<E: Pooled> Buffer<E> {
         elements
     }
 
-    /// Whether the memory will be kept; else it is the allocator's.
+    /// Whether the memory will be kept; otherwise it goes to the allocator.
     pub fn is_kept(&self) -> bool {
         self.keep.is_some()
     }
 
-    /// So many elements to write, whatever they are, in the place of those that were there.
+    /// `len` elements to be overwritten, with any content, replacing the present ones.
     pub fn of_len(&mut self, len: usize) -> &mut [E] {
         if self.elements.len() < len {
-            // First, so that what was there is there to be taken.
+            // First, so that the present memory can be taken.
             *self = Self::default();
             *self = Self::for_overwrite(len);
         }
@@ -107,7 +107,7 @@ impl<E: Pooled> Buffer<E> {
     }
 }
 
-/// At least `len`: a few numbers for each power of two.
+/// At least `len`, rounded to a few sizes for each power of two.
 fn rounded(len: usize) -> usize {
     let step = (len.next_power_of_two() / (2 * SPARE)).max(1);
     if len % step <= ODD {
@@ -117,15 +117,15 @@ fn rounded(len: usize) -> usize {
     }
 }
 
-/// Gives the memory back to the allocator that results of the CPU kernels had, and that is kept for later ones.
+/// Returns to the allocator the memory of earlier results of the CPU kernels that is kept for later ones.
 ///
-/// No more is kept than what was in use at once at most; a program that trains and then goes on for long may want it.
+/// Kept memory never exceeds the peak of memory in use; a program that trains and then runs on may release it.
 pub fn release_memory() {
     f32::pool().release();
     f64::pool().release();
 }
 
-/// Elements of the allocator's.
+/// Elements from the allocator.
 impl<E> From<Vec<E>> for Buffer<E> {
     fn from(elements: Vec<E>) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl<E> DerefMut for Buffer<E> {
 
 /// Elements that have a pool.
 pub trait Pooled: Float {
-    /// Its pool.
+    /// The pool of this type.
     fn pool() -> &'static Pool<Self>;
 }
 
@@ -190,13 +190,13 @@ pub struct Pool<E>(Mutex<State<E>>);
 
 #[derive(Debug)]
 struct State<E> {
-    /// Blocks that no buffer has, the oldest first.
+    /// Blocks that belong to no buffer, the oldest first.
     blocks: VecDeque<Vec<E>>,
-    /// Elements of these.
+    /// The number of elements in these blocks.
     kept: usize,
-    /// Elements that buffers have.
+    /// The number of elements in buffers.
     used: usize,
-    /// The most that they had at once.
+    /// The peak of `used`.
     most: usize,
 }
 
@@ -210,12 +210,12 @@ impl<E> Pool<E> {
         }))
     }
 
-    /// A block that is long enough, and not much longer. If there is none, `len` elements count as taken.
+    /// A block that is long enough, and not much longer. If there is none, `len` elements are counted as used.
     fn take(&self, len: usize) -> Option<Vec<E>> {
         let mut freed = Vec::new(); // Under the lock only to be counted.
         let mut state = self.lock();
         let fits = |block: &Vec<E>| (len..=len + len / KEPT_SPARE).contains(&block.len());
-        // The best one; of several, the newest, which may still be in a cache.
+        // The best fit; of several, the newest, which may still be in a cache.
         let fitting = state.blocks.iter().enumerate().rev();
         let fitting = fitting.filter(|(_, block)| fits(block));
         let best = fitting.min_by_key(|(_, block)| block.len());
@@ -244,7 +244,7 @@ impl<E> Pool<E> {
         state.blocks.push_back(block);
     }
 
-    /// So many elements are no longer a buffer's.
+    /// `len` elements no longer belong to a buffer.
     fn forget(&self, len: usize) {
         self.lock().used -= len;
     }

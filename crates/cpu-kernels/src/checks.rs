@@ -1,4 +1,4 @@
-//! Checks of shapes, in one style of message: `operation: argument expected shape, got shape`.
+//! Checks of shapes, with uniform messages: `operation: argument expected shape, got shape`.
 
 /// # Panics
 /// If the shapes differ.
@@ -16,7 +16,7 @@ pub fn check_shape<const N: usize>(
 }
 
 /// # Panics
-/// If a contiguous slice of `len` elements has not the shape expected.
+/// If a contiguous slice of `len` elements does not have the expected shape.
 #[track_caller]
 pub fn check_len<const N: usize>(
     operation: &str,

@@ -1,15 +1,15 @@
-//! Kernels compiled in the crate that has them.
+//! Kernels compiled in their own crate.
 
-/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them: those for `f64` with the
-/// crate's feature `f64` alone, those that are marked as `#[gradient]` with its feature `gradients` alone.
+/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them: those for `f64` only with
+/// the crate's feature `f64`, those marked `#[gradient]` only with its feature `gradients`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! compiled {
     ($($(#[$mark:ident])? fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
         /// The entry points of the kernels.
         ///
-        /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
-        /// instruction set and in dev builds without optimisation, in every crate that calls it.
+        /// Its only purpose is to compile them here. A generic function would be compiled again in every crate that
+        /// calls it, for each instruction set, and without optimisation in dev builds.
         pub(crate) trait Compiled: Sized {
             $(fn $name($($argument: $type),*) $(-> $output)?;)*
         }
@@ -31,7 +31,7 @@ macro_rules! compiled {
             })*
         }
     };
-    // Without the feature, what comes after it is no code.
+    // Without the feature, the code after it is unreachable.
     (needs gradient) => {
         if !cfg!(feature = "gradients") {
             panic!("expected the feature `gradients`: without it kernels have no backward pass");

@@ -10,7 +10,7 @@ use crate::recurrent::{
 };
 use crate::simd::Level;
 
-/// `f32` or `f64`, with the kernels of layers compiled for it: without the feature `f64` those in `f64` panic.
+/// `f32` or `f64`, with the kernels of layers compiled for it: without the feature `f64`, those in `f64` panic.
 #[allow(
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"

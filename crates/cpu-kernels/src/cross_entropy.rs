@@ -1,11 +1,11 @@
-//! A linear layer to classes with its loss, some rows at a time: neither the logits nor the probabilities of all rows
-//! are ever in memory at once.
+//! A linear layer to classes with its loss, some rows at a time: neither logits nor probabilities of all rows are ever
+//! in memory together.
 //!
-//! The loss is a sum, so that the gradients of logits follow from the logits alone. They are made in the place of
-//! these, and multiplied into the gradients of input and weight before the next rows come.
+//! The loss is a sum, so the gradients of logits follow from the logits alone. They replace the logits, and are
+//! multiplied into the gradients of input and weight before the next rows are processed.
 //!
-//! Time with Burn's operations by time with this, for a training step of 128 examples, of dates and of 30,000 words:
-//! 1.06, 1.00, 2.31 (`cargo bench -p attention-benches --bench bets`).
+//! Time with Burn's operations, relative to the time with this, for a training step of 128 examples, of dates and of
+//! 30,000 words: 1.06, 1.00, 2.31 (`cargo bench -p attention-benches --bench bets`).
 
 use std::ops::Range;
 
@@ -24,12 +24,12 @@ const OPERATION: &str = "cross-entropy";
 /// where `p` is 1 at the target and 0 elsewhere, smoothed: `(1 - label_smoothing) p + label_smoothing / classes`
 /// (Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision", section 7).
 ///
-/// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets, label_smoothing=..)`, where all factors are
-/// `1 / rows`.
+/// PyTorch equivalent: `F.cross_entropy(F.linear(input, weight.T, bias), targets, label_smoothing=..)`, if all factors
+/// are `1 / rows`.
 ///
-/// The features of a row may come in several parts of the same size, the first of all rows, then the second of all
-/// rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There is a row for
-/// each target, and the weight has rows for each part.
+/// The features of a row may come in several parts of the same size, the first parts of all rows, then the second parts
+/// of all rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There is a
+/// row for each target, and the weight has rows for each part.
 ///
 /// # Shapes
 /// - input `[parts * rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
@@ -44,13 +44,13 @@ pub struct CrossEntropyInputs<'a, E> {
     pub bias: Option<&'a [E]>,
     /// The class of each row.
     pub targets: &'a [usize],
-    /// The factor of the loss of each row; a row with 0 does not count, whatever its logits are.
+    /// The factor on the loss of each row; a row with 0 does not count, whatever its logits are.
     pub factors: &'a [E],
-    /// The share of each target that is spread over all classes, in `[0, 1]`.
+    /// The part of each target that is spread over all classes, in `[0, 1]`.
     pub label_smoothing: f64,
 }
 
-/// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
+/// The requested gradients, to write to; contiguous, with the shapes of the inputs.
 #[derive(Debug)]
 pub struct CrossEntropyGradients<'a, E> {
     /// The gradient of the input.
@@ -62,7 +62,7 @@ pub struct CrossEntropyGradients<'a, E> {
 }
 
 impl<E> CrossEntropyGradients<'_, E> {
-    /// None is wanted: inference.
+    /// No gradients: inference.
     pub const NONE: Self = Self {
         input: None,
         weight: None,
@@ -71,11 +71,11 @@ impl<E> CrossEntropyGradients<'_, E> {
 }
 
 impl<E: LayerReal> CrossEntropyInputs<'_, E> {
-    /// The loss; the class with the greatest logit of each row, the first of them, is written to `predictions`, and the
-    /// gradients where they are wanted. Neither the number of threads nor what else is wanted changes a bit.
+    /// Returns the loss; writes to `predictions` the class with the largest logit of each row, the first of equal ones,
+    /// and the requested gradients. The number of threads and the choice of gradients change no bit.
     ///
     /// # Panics
-    /// If the shapes do not fit together, or a target is no class.
+    /// If the shapes do not fit together, or a target is not a class.
     pub fn compute(
         &self,
         level: Level,
@@ -87,10 +87,10 @@ impl<E: LayerReal> CrossEntropyInputs<'_, E> {
 }
 
 impl<E: Real> CrossEntropyInputs<'_, E> {
-    /// Rows, parts of their features, the size of a part, and classes.
+    /// Returns the numbers of rows and parts, the size of a part, and the number of classes.
     ///
     /// # Panics
-    /// If the shapes do not fit together, or a target is no class.
+    /// If the shapes do not fit together, or a target is not a class.
     fn check(&self) -> [usize; 4] {
         let ([input_rows, size], [weight_rows, classes]) =
             (self.input.sizes(), self.weight.sizes());
@@ -241,7 +241,7 @@ fn split<E: Real>(joined: &[E], [rows, size]: [usize; 2], first: usize, parts: &
     });
 }
 
-/// The losses and predictions of some rows, and the gradients of their logits in the place of these.
+/// The losses and predictions of some rows, whose logits are replaced by their gradients.
 fn of_logits<E: Real>(
     inputs: &CrossEntropyInputs<E>,
     level: Level,
@@ -305,11 +305,11 @@ impl<E: Real> Job<E> for Task<'_, E> {
             }
             let mut logit = logits[target].to_f64();
             if smoothing > 0.0 {
-                // A sum of differences, as logits may be large.
+                // A sum of differences, because logits may be large.
                 let below = logits.iter().map(|x| x.to_f64() - logit).sum::<f64>();
                 logit += smoothing * below / self.classes as f64;
             }
-            // Not the log-sum-exp less the logit: beside very large logits the logarithm would be rounded away.
+            // Not the log-sum-exp minus the logit: for very large logits the logarithm would be rounded away.
             let [largest, log_sum] = softmax(simd, logits).log_sum_exp();
             self.losses[row] = factor.to_f64() * (largest - logit + log_sum);
             if smoothing > 0.0 {

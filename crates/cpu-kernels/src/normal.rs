@@ -1,9 +1,9 @@
 //! The normal distribution.
 //!
-//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about
-//! `1 / (t sqrt(2 pi))`: a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25, where
-//! `e^(-t^2 / 2)` is no longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights that
-//! grow where the error is large.) All coefficients are positive, so that the polynomials round as a few additions do.
+//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about `1 / (t sqrt(2
+//! pi))`: a quotient of two polynomials has a relative error of at most 3e-8 from 0 to 13.25, where `e^(-t^2 / 2)` is
+//! no longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights that grow where the
+//! error is large.) All coefficients are positive, so the rounding error of the polynomials is that of a few additions.
 
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};
@@ -32,22 +32,22 @@ const PEAK: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQ
 
 /// The standard normal distribution at a point.
 pub(crate) struct Normal<V> {
-    /// The probability of what is less, `(1 + erf(x / sqrt 2)) / 2`: relatively as exact in the lower tail as at 0.
+    /// The probability of a smaller number, `(1 + erf(x / sqrt 2)) / 2`, relatively as exact in the lower tail as at 0.
     pub(crate) distribution: V,
     /// Its derivative, `e^(-x^2 / 2) / sqrt(2 pi)`.
     pub(crate) density: V,
 }
 
 impl<V: Copy> Normal<V> {
-    /// The distribution at `x`, which is NaN or at most 1000 in magnitude: in `f32` within five units in the last
-    /// place. The portable level, which cannot tell what the square of `x` was rounded by, errs by `x^2 / 4` more.
+    /// The distribution at `x`, which is NaN or at most 1000 in magnitude; in `f32` within five units in the last
+    /// place. The portable level, which cannot compute the rounding error of `x` squared, errs by `x^2 / 4` units more.
     #[inline(always)]
     pub(crate) fn at<E: Real, S: Simd<E, V = V>>(simd: S, x: V) -> Self {
         let constant = |x| simd.splat(E::from_f64(x));
         let (half, peak) = (constant(0.5), constant(PEAK));
         let square = simd.mul(x, x);
         let power = simd.exp(simd.neg_mul_add(half, square, simd.zero()));
-        // The rounding of the square: the exponent is too small by half of it.
+        // The rounding of the square: half of it is missing in the exponent.
         let excess = simd.neg_mul_add(x, x, square);
         let power = simd.mul_add(simd.mul(power, half), excess, power);
         let density = simd.mul(power, peak);
@@ -72,7 +72,7 @@ impl<V: Copy> Normal<V> {
     }
 }
 
-/// The distribution function of each lane by itself.
+/// The distribution function, lane by lane.
 #[inline(always)]
 fn by_lane<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     let mut lanes = [E::ZERO; MAX_LANES];

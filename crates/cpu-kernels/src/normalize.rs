@@ -1,14 +1,14 @@
 //! Normalization of rows, by mean and standard deviation or by the root mean square.
 //!
 //! Forward, `y = h gain + bias` with `h = (x - mean) / std`, where `std^2` is the mean of `(x - mean)^2` plus epsilon;
-//! by the root mean square the mean is taken for 0. Mean and `1 / std` of each row are kept. Backward, with the
+//! for the root mean square the mean is replaced by 0. Mean and `1 / std` of each row are saved. Backward, with the
 //! gradient `g` of `y` and `d = g gain`, and means over the row:
 //!
 //! ```text
 //! dx = (d - mean(d) - h mean(d h)) / std        dgain = sum of g h over the rows        dbias = sum of g
 //! ```
 //!
-//! where the root mean square has no `mean(d)`.
+//! where the root mean square has no term `mean(d)`.
 
 use crate::checks::check_len;
 use crate::simd::{Job, Level, Simd};
@@ -19,26 +19,26 @@ use crate::{LayerReal, Real};
 
 const OPERATION: &str = "normalization";
 
-/// Rows that are normalized, each by itself: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, or `x / sqrt(mean
+/// Rows to be normalized, each by itself: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, or `x / sqrt(mean
 /// square + epsilon) * gain + bias`.
 ///
 /// # Shapes
 /// - rows `[rows, size]`, gain and bias `[size]`
 #[derive(Clone, Copy, Debug)]
 pub struct NormalizationInputs<'a, E> {
-    /// The rows, one after the other.
+    /// The rows, contiguous.
     pub rows: &'a [E],
     /// The factor of each feature.
     pub gain: &'a [E],
-    /// The number that is added to each feature.
+    /// The number added to each feature.
     pub bias: Option<&'a [E]>,
-    /// The number that is added to the variance, or to the mean square.
+    /// The number added to the variance, or to the mean square.
     pub epsilon: f64,
-    /// Whether rows are normalized by mean and variance, rather than by the mean square.
+    /// Whether rows are normalized by mean and variance, instead of by the mean square.
     pub is_centered: bool,
 }
 
-/// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
+/// The requested gradients, to write to; contiguous, with the shapes of the inputs.
 #[derive(Debug)]
 pub struct NormalizationGradients<'a, E> {
     /// The gradient of the rows.
@@ -50,8 +50,8 @@ pub struct NormalizationGradients<'a, E> {
 }
 
 impl<E: LayerReal> NormalizationInputs<'_, E> {
-    /// Writes the normalized rows, and the statistics of each: the mean, which is 0 where rows are not centered, and
-    /// `1 / sqrt(variance + epsilon)`.
+    /// Writes the normalized rows, and the statistics of each: the mean, which is 0 if rows are not centered, and `1 /
+    /// sqrt(variance + epsilon)`.
     ///
     /// # Shapes
     /// - output `[rows, size]`, statistics `[rows, 2]`
@@ -62,8 +62,8 @@ impl<E: LayerReal> NormalizationInputs<'_, E> {
         E::normalize(self, level, output, statistics);
     }
 
-    /// Writes the gradients that are wanted, from the statistics of the rows and the gradient of the normalized ones.
-    /// Neither the number of threads nor what else is wanted changes a bit.
+    /// Writes the requested gradients, from the statistics of the rows and the gradient of the normalized ones. The
+    /// number of threads and the choice of gradients change no bit.
     ///
     /// # Panics
     /// If the shapes do not fit together.
@@ -93,7 +93,7 @@ impl<E: Real> NormalizationInputs<'_, E> {
         count
     }
 
-    /// The same of some rows.
+    /// These inputs for some of the rows.
     fn of<'a>(&'a self, rows: &'a [E]) -> NormalizationInputs<'a, E> {
         NormalizationInputs { rows, ..*self }
     }
@@ -158,7 +158,7 @@ pub(crate) fn backward<E: Real>(
     if count == 0 {
         return;
     }
-    // Parameters add up few rows at a time, so that what is added is not small beside the sum.
+    // Gradients of parameters are summed over few rows at a time, so that the addends are not small beside the sum.
     let [fewest, most] = NORMALIZED_ROWS;
     let task_rows = (TASK_ELEMENTS / size).clamp(fewest, most);
     let tasks = count.div_ceil(task_rows);
@@ -234,7 +234,7 @@ struct Backward<'a, E> {
     inputs: NormalizationInputs<'a, E>,
     statistics: &'a [E],
     gradient: &'a [E],
-    /// The gradients of rows are written; the others are sums that are added to.
+    /// The gradients of rows are written; the gradients of parameters are added to.
     gradients: NormalizationGradients<'a, E>,
 }
 
@@ -301,8 +301,8 @@ impl<E: Real> Job<E> for Backward<'_, E> {
 }
 
 impl<E: Real> NormalizationInputs<'_, E> {
-    /// The statistics of a row. The mean is corrected by what the elements exceed it by, whose square the variance
-    /// lacks: then neither depends on how the first sum was rounded.
+    /// The statistics of a row. The mean is corrected by the mean excess of the elements over it, and the variance by
+    /// its square: then neither depends on the rounding of the first sum.
     #[inline(always)]
     fn statistics<S: Simd<E>>(&self, simd: S, row: &[E]) -> [E; 2] {
         let size = row.len() as f64;
@@ -316,7 +316,7 @@ impl<E: Real> NormalizationInputs<'_, E> {
             excess = sum / size;
         }
         let variance = squares / size - excess * excess;
-        // Rounding may leave less than 0 where all elements are equal. NaN stays.
+        // Rounding may give less than 0 if all elements are equal. NaN stays.
         let variance = if variance < 0.0 { 0.0 } else { variance };
         [
             E::from_f64(mean.to_f64() + excess),
@@ -325,11 +325,11 @@ impl<E: Real> NormalizationInputs<'_, E> {
     }
 }
 
-/// How many vectors of sums there are: enough to hide how long an addition takes, and sums of fewer elements are more
-/// exact.
+/// The number of vectors of sums: enough to hide the latency of an addition, and sums of fewer elements are more
+/// accurate.
 const CHAINS: usize = 4;
 
-/// The sums of the elements less `center`, and of their squares.
+/// The sum of the elements minus `center`, and the sum of the squares of these differences.
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>>(simd: S, row: &[E], center: E) -> [f64; 2] {
     let shift = simd.splat(center);

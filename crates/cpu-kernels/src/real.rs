@@ -1,4 +1,4 @@
-//! The elements of kernels.
+//! The element types of kernels.
 
 use crate::buffer::Pooled;
 use crate::simd::Float;

@@ -22,17 +22,17 @@ pub fn add<E: Real>(from: &[E], to: &mut [E]) {
     }
 }
 
-/// Sums to which several tasks add: each makes its own, and they are added up in order, whatever the threads. A task
-/// that is alone adds where the sums belong.
+/// Sums to which several tasks add: each task has its own, and they are added in order, whatever the threads. A single
+/// task adds to the destination directly.
 pub struct PartialSums<'a, E> {
     to: &'a mut [E],
-    /// Tasks that add to the same sums.
+    /// The number of tasks that add to the same sums.
     tasks: usize,
     partial: Buffer<E>,
 }
 
 impl<'a, E: Real> PartialSums<'a, E> {
-    /// Sums of `tasks` tasks for each part of `to`.
+    /// Sums for `tasks` tasks per part of `to`.
     pub fn new(to: &'a mut [E], tasks: usize) -> Self {
         let len = if tasks > 1 { tasks * to.len() } else { 0 };
         Self {
@@ -42,7 +42,7 @@ impl<'a, E: Real> PartialSums<'a, E> {
         }
     }
 
-    /// The sums of each task, where `count` groups of tasks add to equal parts of all.
+    /// The sums of each task, where `count` groups of tasks add to equal parts of the destination.
     pub fn split(&mut self, count: usize) -> Vec<&mut [E]> {
         if self.tasks > 1 {
             equal_parts(&mut self.partial, count * self.tasks)
@@ -51,7 +51,7 @@ impl<'a, E: Real> PartialSums<'a, E> {
         }
     }
 
-    /// Adds up the sums of all tasks.
+    /// Adds the sums of all tasks to the destination.
     pub fn add_up(self, count: usize) {
         let len = self.to.len() / count;
         if self.tasks > 1 && len > 0 {

@@ -3,7 +3,7 @@
 use crate::Real;
 use crate::simd::Simd;
 
-/// The numbers that normalized a row: its powers were divided by `sum`.
+/// The numbers that normalized a row: its exponentials were divided by `sum`.
 pub struct Normalization<E> {
     /// The largest score.
     pub largest: E,
@@ -12,8 +12,8 @@ pub struct Normalization<E> {
 }
 
 impl<E: Real> Normalization<E> {
-    /// The logarithm of the sum of `e^score`, in two terms: the largest score, and what is to be added to it. Their sum
-    /// would round the second away where scores are very large. Minus infinity and 0 where all are masked.
+    /// The logarithm of the sum of `e^score`, as two terms: the largest score, and the term to add to it. Their sum
+    /// would round the second term away for very large scores. Minus infinity and 0 if all scores are masked.
     pub fn log_sum_exp(&self) -> [f64; 2] {
         if self.sum == E::ZERO {
             return [f64::NEG_INFINITY, 0.0];
@@ -26,7 +26,7 @@ impl<E: Real> Normalization<E> {
 #[inline(always)]
 pub fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> Normalization<E> {
     let largest = largest(simd, row);
-    // All are masked, or one is NaN beside masked ones: then the maximum must not be subtracted.
+    // All are masked or NaN: then the maximum must not be subtracted.
     if largest == -E::INFINITY {
         for x in row {
             *x = if *x == -E::INFINITY { E::ZERO } else { *x };
@@ -53,7 +53,7 @@ pub fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> Normalization<E> 
     }
     let factor = E::ONE / sum;
     for x in row {
-        // A masked weight stays 0 beside a NaN.
+        // A masked weight stays 0 even if another is NaN.
         *x = if *x == E::ZERO { E::ZERO } else { *x * factor };
     }
     Normalization { largest, sum }

@@ -1,7 +1,7 @@
-//! Rows of a table: copied, and added to.
+//! Rows of a table: copying them, and adding to them.
 //!
-//! Time with Burn's operations by time with these, for a training step of 128 examples, of dates and of 30,000 words:
-//! 1.03, 0.89, 1.41 (`cargo bench -p attention-benches --bench bets`).
+//! Time with Burn's operations, relative to the time with these, for a training step of 128 examples, of dates and of
+//! 30,000 words: 1.03, 0.89, 1.41 (`cargo bench -p attention-benches --bench bets`).
 
 use crate::checks::check_len;
 use crate::slices::add;
@@ -11,7 +11,7 @@ use crate::{Matrix, Real};
 
 const OPERATION: &str = "rows of a table";
 
-/// Copies rows of a table: to row `n` the one of index `indices[n]`. This is an embedding.
+/// Copies rows of a table: row `n` becomes the table's row `indices[n]`, as in an embedding.
 ///
 /// # Shapes
 /// - table `[.., size]`
@@ -49,8 +49,8 @@ fn check_indices(indices: &[usize], count: usize) {
     );
 }
 
-/// Adds rows to a table: row `n` of each part to the table's row `indices[n]`. This is the gradient of an embedding.
-/// Parts are added in their order; the number of threads changes no bit.
+/// Adds rows to a table: row `n` of each part to the table's row `indices[n]`, the gradient of an embedding. Parts are
+/// added in order; the number of threads changes no bit.
 ///
 /// # Shapes
 /// - part: indices `[rows]`, rows `[rows, size]`

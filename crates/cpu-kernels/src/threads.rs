@@ -1,12 +1,11 @@
-//! Work shared out among the threads of rayon's pool.
+//! Work divided among the threads of rayon's pool.
 //!
-//! A training step shares out work hundreds of times, for some ten to a thousand microseconds each. Between two
-//! operations rayon parks its idle workers, and the caller too while it waits; waking one costs microseconds, and many
-//! times that in a virtual machine. Here workers look for work for a millisecond before they sleep, and so does the
-//! caller.
+//! A training step divides work hundreds of times, for some ten to a thousand microseconds each. Between two operations
+//! rayon parks its idle workers, and the caller too while it waits; waking one costs microseconds, and many times that
+//! in a virtual machine. Here workers, and the caller, look for work for a millisecond before they sleep.
 //!
-//! Time without it by time with it, for a training step of 128 examples, of dates, of 30,000 words and a decoding step:
-//! 1.01, 1.24, 1.06, 1.11 (`cargo bench -p attention-benches --bench bets`).
+//! Time without it, relative to the time with it, for a training step of 128 examples, of dates, of 30,000 words and a
+//! decoding step: 1.01, 1.24, 1.06, 1.11 (`cargo bench -p attention-benches --bench bets`).
 
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -22,16 +21,16 @@ use crate::tuning;
 /// How long a thread looks for work before it sleeps.
 const AWAKE: Duration = Duration::from_millis(1);
 
-/// Elements in a task that passes over them once or twice, as the masked softmax does: some tens of microseconds, far
-/// above what handing it out costs.
+/// The number of elements in a task that passes over them once or twice, such as the masked softmax: some tens of
+/// microseconds, far more than the cost of a task.
 pub const TASK_ELEMENTS: usize = 1 << 15;
 
-/// How many threads there are.
+/// The number of threads.
 pub fn count() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs all tasks on all threads. Which task runs on which thread is left to chance.
+/// Runs all tasks on all threads. Which thread runs which task is not determined.
 ///
 /// # Panics
 /// If a task panics.
@@ -39,7 +38,7 @@ pub fn for_each<T: Send>(tasks: impl ExactSizeIterator<Item = T> + Send, run: im
     for_each_with(tasks, 1, || (), |(), task| run(task));
 }
 
-/// As [`for_each`], where each thread takes `least` tasks at a time, and has something of its own.
+/// As [`for_each`], where each thread takes `least` tasks at a time, and has a state of its own.
 pub fn for_each_with<T: Send, S>(
     tasks: impl ExactSizeIterator<Item = T> + Send,
     least: usize,
@@ -88,7 +87,7 @@ pub fn for_each_with<T: Send, S>(
     });
 }
 
-/// One of the other threads has no more to do, or a task panicked.
+/// Dropped when another thread has no more to do, or a task panicked.
 struct Ended<'a>(&'a AtomicUsize);
 
 impl Drop for Ended<'_> {
@@ -97,18 +96,18 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Threads that stay awake, or are about to. They are of one pool in most programs; with several pools, one pool's
-/// threads may sleep while another's are awake.
+/// The number of threads that stay awake, or are about to. Most programs have one pool; with several, threads of one
+/// pool may sleep while another pool's are awake.
 static AWAKE_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether this thread shares out work, and waits for the end of it.
+    /// Whether this thread divides work among others, and waits for its end.
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is one of [`AWAKE_THREADS`].
     static IS_AWAKE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread shares out work.
+/// While it exists, this thread divides work among others.
 struct Busy {
     before: bool,
 }
@@ -116,7 +115,7 @@ struct Busy {
 impl Busy {
     fn new() -> Self {
         if IS_AWAKE.replace(false) {
-            // It found work that shares out work, and is awake for nobody else meanwhile.
+            // It found work that it divides itself, and is not awake for others meanwhile.
             AWAKE_THREADS.fetch_sub(1, Ordering::Relaxed);
         }
         Self {
@@ -131,7 +130,7 @@ impl Drop for Busy {
     }
 }
 
-/// Has `threads` threads of the pool stay awake.
+/// Makes `threads` threads of the pool stay awake.
 fn stay_awake(threads: usize) {
     if cfg!(miri) {
         return;
@@ -142,10 +141,10 @@ fn stay_awake(threads: usize) {
     }
 }
 
-/// Looks for work as one of [`AWAKE_THREADS`], until there is none for as long as [`AWAKE`].
+/// Looks for work as one of [`AWAKE_THREADS`], until there has been none for [`AWAKE`].
 ///
-/// Not on a thread that waits for the end of what it shared out. One that waits for other work of the pool may get
-/// here: it looks back after [`AWAKE`].
+/// Must not be called on a thread that waits for the end of divided work. One that waits for other work of the pool may
+/// call it, and checks that work again after [`AWAKE`].
 fn look_for_work() {
     let was_awake = IS_AWAKE.replace(true);
     if !was_awake && !IS_BUSY.get() {
@@ -158,7 +157,7 @@ fn look_for_work() {
             }
         }
         if worked {
-            // Whoever called looks whether there is something else to do, and then goes on with this.
+            // The caller checks whether there is something else to do, and then continues.
             IS_AWAKE.set(false);
             return rayon::spawn(look_for_work);
         }
@@ -167,8 +166,8 @@ fn look_for_work() {
     AWAKE_THREADS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Runs a task of the pool and returns `true`, if there is one that this thread may run. Else it is idle for some half
-/// a microsecond, and any thread of another process that waits for its core may have it.
+/// Runs a task of the pool that this thread may run and returns `true`, if there is one. Otherwise it idles for about
+/// half a microsecond, in which a thread of another process may use the core.
 fn find_work() -> bool {
     let worked = rayon::yield_now() == Some(Yield::Executed);
     if !worked {

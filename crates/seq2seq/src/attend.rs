@@ -91,7 +91,7 @@ impl AttendArgs {
         saved.map_or(Ok(()), say)
     }
 
-    /// Checks that the arguments fit each other.
+    /// Checks that the arguments are consistent.
     fn check(&self) -> Result<()> {
         if self.output.as_deref().is_some_and(is_page) {
             return Ok(());
@@ -148,7 +148,7 @@ impl AttendArgs {
         for (text, source) in self.texts.iter().zip(sources) {
             let mut explanations = vec![translator.explain_tokens(source, &config)?];
             if let Some(other) = other {
-                // It has tokens of its own.
+                // The other model has its own tokens.
                 explanations.push(other.explain(without_mark(text), &config)?);
             }
             page.items.push(Item {
@@ -160,10 +160,10 @@ impl AttendArgs {
     }
 }
 
-/// The most weights in a picture.
+/// The largest number of weights in a picture.
 const MOST_WEIGHTS: usize = 100_000;
 
-/// The most tokens in, and the most tokens out, of a heatmap in a terminal.
+/// The largest numbers of source and of output tokens in a heatmap in a terminal.
 const MOST_SHOWN: usize = 80;
 
 /// Attention weights, drawn.
@@ -182,12 +182,12 @@ pub(crate) fn draw(attended: &Attended) -> Result<Drawn> {
 }
 
 impl Drawn {
-    /// Whether a picture of it may be saved.
+    /// Whether a picture of the weights may be saved.
     pub(crate) fn fits(&self) -> bool {
         self.shape[0] * self.shape[1] <= MOST_WEIGHTS
     }
 
-    /// Checks that a picture of it may be saved.
+    /// Checks that a picture of the weights may be saved.
     fn check(&self, file: &Path) -> Result<()> {
         if !self.fits() {
             let what = format!("the picture {}", file.display());
@@ -197,13 +197,13 @@ impl Drawn {
         Ok(())
     }
 
-    /// The bytes of a picture of this name.
+    /// The bytes of a picture with this name.
     pub(crate) fn to_file(&self, file: &Path) -> Result<Vec<u8>> {
         self.check(file)?;
         self.heatmap.to_file(file).map_err(plot_error)
     }
 
-    /// Prints its first tokens, if the terminal is wide enough. `picture` is the file of the whole, if there is one.
+    /// Prints its first tokens, if the terminal is wide enough. `picture` is the file with the whole, if there is one.
     pub(crate) fn show(&self, picture: Option<&Path>) -> Result<()> {
         let shown = self.heatmap.cropped([MOST_SHOWN; 2]);
         let needed = shown.to_terminal(TerminalColor::None);
@@ -219,7 +219,7 @@ impl Drawn {
         }
     }
 
-    /// A line on the tokens that are not shown; nothing if all are.
+    /// A line about the tokens that are not shown; empty if all are.
     fn left_out(&self, picture: Option<&Path>) -> String {
         let [outputs, sources] = self.shape;
         let left_out: Vec<String> = [(outputs, "output"), (sources, "source")]
@@ -234,7 +234,7 @@ impl Drawn {
         format!("(left out: {left_out}; {})\n", self.where_whole(picture))
     }
 
-    /// Where the whole heatmap is, or how to get it.
+    /// Tells where the whole heatmap is, or how to get it.
     fn where_whole(&self, picture: Option<&Path>) -> String {
         match picture {
             Some(file) => format!("the whole is in {}", file.display()),
@@ -244,7 +244,7 @@ impl Drawn {
     }
 }
 
-/// The colours that whoever reads the output has or wants: <https://no-color.org>, and `LC_ALL=C` for plain ASCII.
+/// The colours that the user's terminal has or wants: <https://no-color.org>, and `LC_ALL=C` for plain ASCII.
 fn colors() -> TerminalColor {
     let is = |name: &str, test: fn(&str) -> bool| {
         std::env::var_os(name).is_some_and(|value| value.to_str().is_some_and(test))
@@ -259,7 +259,7 @@ fn colors() -> TerminalColor {
     }
 }
 
-/// Says how many signs are boxes in a bitmap.
+/// Tells how many characters are boxes in a bitmap.
 fn note_missing(file: &Path, attended: &[Attended]) {
     let is_bitmap = file
         .extension()

@@ -34,7 +34,7 @@ impl DevicesArgs {
         for name in names {
             let device = match open_device(name) {
                 Ok(device) => device,
-                // Where several are checked, the others are still of interest.
+                // If several devices are checked, the others are still of interest.
                 Err(error @ Error::DeviceUnavailable { .. }) if all => {
                     say(error)?;
                     continue;
@@ -63,7 +63,7 @@ impl DevicesArgs {
     }
 }
 
-/// Whether attention computes rightly on a device; each operation is a line of the output.
+/// Whether attention computes correctly on a device; prints a line for each operation.
 #[cfg(feature = "check")]
 fn passes(device: &Device) -> Result<bool> {
     let report = attention_check::self_check(device);

@@ -15,10 +15,10 @@ use serde::Serialize;
 use crate::output::say;
 use crate::train::Settings;
 
-/// The number of tokens of a vocabulary that are shown.
+/// The number of tokens of a vocabulary to show.
 const SHOWN: usize = 12;
 
-/// The bytes of a parameter.
+/// The size of a parameter, in bytes.
 const BYTES: usize = 4;
 
 #[derive(Args)]
@@ -48,27 +48,27 @@ impl InfoArgs {
     }
 }
 
-/// A run, as far as its folder tells.
+/// A run, according to its folder.
 #[derive(Serialize)]
 struct Info {
     folder: PathBuf,
     /// The number of parameters of the model.
     parameters: usize,
-    /// The bytes of these, as they are in memory to translate.
+    /// Their size in memory when translating, in bytes.
     bytes_in_memory: usize,
-    /// The bytes of all files in the folder.
+    /// The size of all files in the folder, in bytes.
     bytes_on_disk: u64,
     source_vocab: VocabInfo,
     target_vocab: VocabInfo,
     settings: RunConfig,
     history: Vec<Epoch>,
-    /// The epoch with the lowest figure of those by which checkpoints are kept.
+    /// The epoch with the lowest value of the metric by which checkpoints are kept.
     best: Option<usize>,
-    /// The epochs that training can go on from.
+    /// The epochs from which training can continue.
     checkpoints: Vec<usize>,
-    /// The epoch that is the model.
+    /// The epoch of the model.
     model: Option<usize>,
-    /// Whether the model was chosen as the best, when training ended; else it is the newest.
+    /// Whether the model was chosen as the best when training ended; otherwise it is the newest.
     is_chosen: bool,
 }
 
@@ -78,7 +78,7 @@ impl Info {
         let vocabs = run.load_vocabs(&settings.model)?;
         let history = run.history()?;
         let device = open_device(compiled_in_devices().first().unwrap_or(&"none"))?;
-        // They are counted before any is drawn.
+        // Parameters are counted without being initialised.
         let parameters = settings.init_model(&device).num_params();
         Ok(Self {
             folder: run.path().to_path_buf(),
@@ -96,7 +96,7 @@ impl Info {
         })
     }
 
-    /// A line for each fact, its name before it.
+    /// A line for each fact, beginning with its name.
     fn to_text(&self) -> String {
         let Self { settings, .. } = self;
         let kind = settings.model.kind();
@@ -165,7 +165,7 @@ impl Info {
     }
 }
 
-/// Figures in columns.
+/// Metrics in columns.
 fn row(figures: &Figures) -> String {
     let bleu = figures
         .bleu
@@ -189,7 +189,7 @@ fn bytes_below(folder: &Path) -> Result<u64> {
         bytes += match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => bytes_below(&path)?,
             Ok(metadata) => metadata.len(),
-            // A training that goes on removes what it no longer needs.
+            // A training that is running removes files that it no longer needs.
             Err(error) if error.kind() == ErrorKind::NotFound => 0,
             Err(error) => return Err(Error::io("read", path, error)),
         };
@@ -200,7 +200,7 @@ fn bytes_below(folder: &Path) -> Result<u64> {
 /// A vocabulary.
 #[derive(Serialize)]
 struct VocabInfo {
-    /// The number of tokens, the special ones included.
+    /// The number of tokens, including special tokens.
     size: usize,
     /// The most frequent tokens.
     first: Vec<String>,

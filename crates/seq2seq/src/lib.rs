@@ -1,7 +1,7 @@
 //! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 //!
-//! This is the program as a function, and its command line; `examples/shell_files.rs` makes completions and manual
-//! pages of it. The library for other programs is [`attention_seq2seq`].
+//! This is the program as a function, and its command line, from which `examples/shell_files.rs` makes completions and
+//! manual pages. The library for other programs is [`attention_seq2seq`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -82,8 +82,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line. A text that it asks for, such as `--help`, comes from one process, plain where a launcher
-/// collects it.
+/// Parses the command line. A requested text, such as that of `--help`, is printed by only one process, and plainly if
+/// a launcher collects it.
 fn parse() -> Cli {
     let color = output::LAUNCHED.map_or(ColorChoice::Auto, |_| ColorChoice::Never);
     let matches = command().color(color).try_get_matches();
@@ -94,7 +94,7 @@ fn parse() -> Cli {
     })
 }
 
-/// Reads the command line and runs its command.
+/// Parses the command line and runs its command.
 fn run() -> Result<ExitCode> {
     log::start();
     let command = parse().command;

@@ -2,7 +2,7 @@
 
 use ::log::{LevelFilter, Log, Metadata, Record};
 
-/// Shows what our own crates log.
+/// Shows the logs of our own crates.
 struct Stderr;
 
 impl Log for Stderr {
@@ -24,7 +24,7 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// Shows warnings, or as much as `RUST_LOG` says, a level.
+/// Shows warnings, or the level that `RUST_LOG` names.
 pub(super) fn start() {
     let asked = std::env::var("RUST_LOG").ok();
     let level = asked.and_then(|level| level.parse().ok());

@@ -9,7 +9,7 @@ use attention_seq2seq::{Error, Result, open_device};
 use burn::tensor::Device;
 use clap::Args;
 
-/// The most threads that are started.
+/// The largest number of threads to start.
 const MOST_THREADS: usize = 1024;
 
 /// The device and its threads.
@@ -31,8 +31,8 @@ impl Machine {
         self.device.as_deref().or_else(first).unwrap_or("none")
     }
 
-    /// Sets the number of threads, which must come before any computation, and opens the device.
-    /// Where CUDA or ROCm has several GPUs, `gpu` is the number of the one to take, unless `--device` has one.
+    /// Sets the number of threads, which must precede any computation, and opens the device. If CUDA or ROCm has
+    /// several GPUs, `gpu` is the number of the one to use, unless `--device` has one.
     pub(crate) fn open(&self, gpu: usize) -> Result<Device> {
         if let Some(threads) = self.threads
             && !(1..=MOST_THREADS).contains(&threads)
@@ -48,8 +48,8 @@ impl Machine {
     }
 }
 
-/// Starts the threads that compute, one for each core if no number is given. They would start by themselves with the
-/// first computation, and panic where a limit of the process forbids it.
+/// Starts the threads that compute, by default one for each core. Otherwise the first computation would start them, and
+/// panic if a limit of the process forbids it.
 pub(crate) fn start_threads(threads: Option<usize>) -> Result<()> {
     let started = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.unwrap_or(0))
@@ -59,8 +59,8 @@ pub(crate) fn start_threads(threads: Option<usize>) -> Result<()> {
     started.map_err(|reason| Error::config("--threads", expected, reason))
 }
 
-/// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard
-/// library does next in it, ends the process: so there must be some to spare, which no other thread is about to take.
+/// Starts a thread, and waits until it runs. A thread that has its stack, but lacks memory for what the standard
+/// library does next in it, ends the process: so some memory must be free that no other thread is about to take.
 fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     const STACK: usize = 2 << 20;
     let mut spare = Vec::<u8>::new();
@@ -70,7 +70,7 @@ fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     drop(spare);
     let (sender, receiver) = mpsc::channel();
     let run = move || {
-        // The receiver waits.
+        // The receiver is waiting.
         let _ = sender.send(());
         worker.run();
     };
@@ -78,10 +78,10 @@ fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     receiver.recv().map_err(io::Error::other)
 }
 
-/// Runs `work` on one of the threads that compute. From outside, each operation that they share would first wake one of
+/// Runs `work` on one of the threads that compute. From another thread, each shared operation would first wake one of
 /// them, and wait for it.
 pub(crate) fn among_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // A thread that is alone must stay free for what other threads ask of it.
+    // A single thread must stay free for requests of other threads.
     if rayon::current_num_threads() > 1 {
         rayon::scope(|_| work())
     } else {
@@ -89,7 +89,7 @@ pub(crate) fn among_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// The name of a device, a GPU's with its adapter.
+/// The name of a device, for a GPU with its adapter.
 pub(crate) fn describe(name: &str, device: &Device) -> String {
     #[cfg(any(
         feature = "wgpu",

@@ -1,7 +1,7 @@
 //! The program `seq2seq`.
 
-// It keeps what is freed for the next tensor: glibc gives large tensors back to the system, and has their pages faulted
-// in again in every step.
+// It keeps freed memory for the next tensor: glibc returns large tensors to the system, so their pages fault again in
+// every step.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The model that a command is about.
+//! The model that a command uses.
 
 #[cfg(feature = "serve")]
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The folder of the first model, which stands for all.
+    /// The folder of the first model, which represents all.
     pub(crate) fn folder(&self) -> &Path {
         self.models.first().map_or(Path::new(""), PathBuf::as_path)
     }
@@ -37,7 +37,7 @@ impl Model {
         self.models.iter().skip(1)
     }
 
-    /// The names of the folders, which stand for the model on a page.
+    /// The names of the folders, as the name of the model on a page.
     pub(crate) fn name(&self) -> String {
         let names = self
             .models
@@ -46,11 +46,11 @@ impl Model {
         names.collect::<Vec<_>>().join(" + ")
     }
 
-    /// The names of the folders alone: whoever reaches a server is not to learn where they are.
+    /// The names of the folders without their paths, because clients of a server should not learn where they are.
     #[cfg(feature = "serve")]
     pub(crate) fn name_without_path(&self) -> String {
         let names = self.models.iter().map(|folder| {
-            // `.` and what ends in `..` have no name of their own.
+            // `.` and paths that end in `..` have no name of their own.
             let resolved = folder.canonicalize().unwrap_or_default();
             let name = folder.file_name().or_else(|| resolved.file_name());
             name.map_or("model".into(), OsStr::to_string_lossy)
@@ -63,12 +63,12 @@ impl Model {
         Ok(self.load_beside(None)?.0)
     }
 
-    /// The model, and another to compare it with, from the folder of a training.
+    /// The model, and another from the folder of a training to compare it with.
     pub(crate) fn load_beside(
         &self,
         other: Option<&Path>,
     ) -> Result<(Translator, Option<Translator>)> {
-        // A missing model is an error before a device is opened.
+        // A missing model is reported before a device is opened.
         let runs: Vec<RunDir> = self.models.iter().map(RunDir::new).collect();
         let other = other.map(RunDir::new);
         let configs = runs.iter().chain(&other).map(RunDir::load_config);
@@ -85,7 +85,7 @@ impl Model {
         Ok((self.limited(translator)?, other.transpose()?))
     }
 
-    /// A translator whose outputs have at most the tokens that are asked for.
+    /// A translator whose outputs have at most the requested number of tokens.
     fn limited(&self, translator: Translator) -> Result<Translator> {
         match self.max_length {
             Some(max_length) => translator.with_max_len(max_length),
@@ -94,7 +94,7 @@ impl Model {
     }
 }
 
-/// Loads one model, and says if its training has not ended.
+/// Loads one model, and tells if its training has not ended.
 fn load_model(run: &RunDir, device: &Device) -> Result<Translator> {
     let translator = Translator::load(run, device)?;
     if !translator.is_chosen() {

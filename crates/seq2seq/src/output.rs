@@ -16,7 +16,7 @@ pub(crate) const STANDARD_OUTPUT: &str = "the standard output";
 /// Prints a line, unless another process prints for this one.
 ///
 /// # Errors
-/// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
+/// [`Error::Io`] if that fails; [`is_closed_output`] tells whether the reader has closed it.
 pub(crate) fn say(line: impl Display) -> Result<()> {
     if is_further() {
         return Ok(());
@@ -24,7 +24,7 @@ pub(crate) fn say(line: impl Display) -> Result<()> {
     writeln!(io::stdout(), "{line}").map_err(|source| Error::io("write", STANDARD_OUTPUT, source))
 }
 
-/// Prints a line, if somebody reads it: for what goes on without a reader, as training does in `seq2seq train | head`.
+/// Prints a line, if anybody reads it, for work that goes on without a reader, as in `seq2seq train | head`.
 pub(crate) fn say_to_anyone(line: impl Display) -> Result<()> {
     say(line).or_else(|error| match is_closed_output(&error) {
         true => Ok(()),
@@ -32,7 +32,7 @@ pub(crate) fn say_to_anyone(line: impl Display) -> Result<()> {
     })
 }
 
-/// Whether the standard output was closed by its reader. A program ends then, and nothing is wrong.
+/// Whether the standard output was closed by its reader. The program then ends without an error.
 pub(crate) fn is_closed_output(error: &Error) -> bool {
     match error {
         Error::Io { path, source, .. } => {
@@ -42,15 +42,15 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
     }
 }
 
-/// Whether the standard output is a terminal that somebody reads: a launcher of MPI collects through one.
+/// Whether the standard output is a terminal with a reader; an MPI launcher may collect through one.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal() && LAUNCHED.is_none()
 }
 
-/// The place of this process among others, where a launcher of MPI has started it.
+/// The place of this process among others, if an MPI launcher started it.
 pub(crate) static LAUNCHED: LazyLock<Option<Launched>> = LazyLock::new(Launched::of_environment);
 
-/// Whether this process stands beside a first one, which prints for all.
+/// Whether this is not the first of several processes; the first prints for all.
 pub(crate) fn is_further() -> bool {
     LAUNCHED.is_some_and(|launched| launched.rank > 0)
 }
@@ -67,8 +67,8 @@ fn complain(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
 
-/// A text for a line of a terminal: control characters, which would act on the terminal or turn the direction of what
-/// stands beside it, as their codes.
+/// A text for a line in a terminal, with control characters, which would act on the terminal or change the direction of
+/// adjacent text, as their codes.
 pub(crate) fn escaped(text: &str) -> String {
     let escape = |c: char| match is_control(c) {
         true => c.escape_default().to_string(),
@@ -77,16 +77,16 @@ pub(crate) fn escaped(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// A text without the byte order mark that some programs put at the beginning of a file.
+/// A text without the byte order mark that some programs write at the beginning of a file.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Notes of one kind, such as one for each line of a stream: the first few, and at the end how many more.
+/// Notes of one kind, such as one per line of a stream: the first few, and at the end how many more there were.
 pub(crate) struct Notes {
     most: usize,
     count: usize,
-    /// The line on a number of further ones.
+    /// The line about the number of further notes.
     of_others: Box<dyn Fn(usize) -> String + Send>,
 }
 
@@ -107,7 +107,7 @@ impl Notes {
     }
 }
 
-/// Prints the number of further notes, also where the program ends early because nobody reads its output any more.
+/// Prints the number of further notes, also if the program ends early because nobody reads its output.
 impl Drop for Notes {
     fn drop(&mut self) {
         if self.count > self.most {
@@ -116,7 +116,7 @@ impl Drop for Notes {
     }
 }
 
-/// Says on the standard error that outputs were cut off, and what to do about it.
+/// Reports on the standard error that outputs were cut off, and what to do about it.
 pub(crate) struct CutOff {
     limit: String,
     notes: Notes,
@@ -152,7 +152,7 @@ pub(crate) fn tokens(count: usize) -> String {
 /// The exit code after an error.
 pub(crate) const FAILED: u8 = 2;
 
-/// The exit code of a command that goes on after an error.
+/// The exit code of a command that continues after an error.
 pub(crate) fn exit_code(failed: bool) -> ExitCode {
     match failed {
         true => ExitCode::from(FAILED),
@@ -165,7 +165,7 @@ pub(crate) fn report(error: impl Display) {
     complain(format_args!("error: {}", one_line(&error)));
 }
 
-/// An error as one line of a length that can be read, whatever names and tokens are in it.
+/// An error as one line of readable length, whatever names and tokens it contains.
 pub(crate) fn one_line(error: &impl Display) -> String {
     const MOST: usize = 600;
     let line: Vec<char> = error.to_string().chars().collect();
@@ -173,7 +173,7 @@ pub(crate) fn one_line(error: &impl Display) -> String {
     if line.len() <= MOST {
         return shown(&line);
     }
-    // The fault stands at either end.
+    // The fault is at either end.
     let (head, tail) = (&line[..MOST / 2], &line[line.len() - MOST / 2..]);
     format!("{} .. {}", shown(head), shown(tail))
 }

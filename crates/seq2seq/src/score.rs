@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::output::{exit_code, note, one_line, say};
 use crate::pairs::read_pairs;
 
-/// The pairs that are scored at once.
+/// The number of pairs that are scored at once.
 const PAIRS: usize = 256;
 
 #[derive(Args)]
@@ -57,7 +57,7 @@ impl ScoreArgs {
     }
 }
 
-/// The pairs of arguments: two arguments are a pair.
+/// The pairs in the arguments: every two arguments are a pair.
 fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
     let pairs = texts.chunks(2).map(|texts| {
         let [source, target] = texts else {
@@ -73,7 +73,7 @@ fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
     pairs.collect()
 }
 
-/// The scores of pairs, all at once; one by one if one of them has none.
+/// The scores of pairs, all at once; one by one if one of them has an error.
 fn scores_of(pairs: &[Pair], translator: &Translator) -> Vec<Result<TokenScores>> {
     let all: Vec<(&[String], &[String])> = pairs
         .iter()

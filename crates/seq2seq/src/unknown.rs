@@ -2,10 +2,10 @@
 
 use attention_seq2seq::text::UnknownTokens;
 
-/// The most unknown tokens that are named.
+/// The largest number of unknown tokens to name.
 pub(super) const MOST_UNKNOWN: usize = 20;
 
-/// How an unknown token was read, where it is no error.
+/// How an unknown token was read, if it is not an error.
 pub(super) fn reading(unknown: UnknownTokens) -> &'static str {
     match unknown {
         UnknownTokens::Skip => "left out",

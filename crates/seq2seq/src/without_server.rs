@@ -1,4 +1,4 @@
-//! `seq2seq serve` of a program that is built without its feature: says so.
+//! `seq2seq serve` in a program built without that feature, which says so.
 
 use std::ffi::OsString;
 

@@ -13,17 +13,17 @@ use crate::element_type::BIG_ENDIAN;
 use crate::foreign::{self, DISTRIBUTED};
 use crate::text::shown;
 
-/// The longest pickle or JSON: names and shapes of some hundred thousand tensors. A compressed one could be of any
-/// length.
+/// The largest pickle or JSON: names and shapes of some hundred thousand tensors. A compressed one could expand to any
+/// size.
 pub(crate) const MAX_HEADER: u64 = 64 << 20;
 
-/// The longest entry that is one word.
+/// The largest size of an entry that is a single word.
 const MAX_WORD: u64 = 64;
 
 /// An open archive.
 pub(crate) struct Archive {
     zip: ZipArchive<BufReader<File>>,
-    /// The beginning of all entries' names: a folder, which PyTorch names after the file.
+    /// The common prefix of all entries' names: a folder, which PyTorch names after the file.
     root: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Contents {
         bytes: Range<u64>,
         crc32: Option<u32>,
     },
-    /// Bytes that come out of the entry.
+    /// Bytes that must be decompressed from the entry.
     Compressed { index: usize },
 }
 
@@ -43,8 +43,8 @@ impl Archive {
         if is_several(&file).unwrap_or(false) {
             return Err(foreign::refused(DISTRIBUTED));
         }
-        // By itself zip 9.4.1 looks for the start of the archive, as something may stand before it. Where the name of
-        // the first entry has 30 bytes, as in a file whose stem has 21, it takes the second entry for the first.
+        // By itself zip 9.4.1 searches for the start of the archive, because other bytes may precede it. If the name of
+        // the first entry has 30 bytes, as for a file whose stem has 21, it mistakes the second entry for the first.
         let config = Config {
             archive_offset: ArchiveOffset::Known(0),
         };
@@ -55,7 +55,7 @@ impl Archive {
         Ok(Self { zip, root })
     }
 
-    /// Whether there is an entry of this name; its shortest folder is then the root.
+    /// Whether there is an entry of this name; its shortest folder becomes the root.
     pub(crate) fn find_root(&mut self, name: &str) -> Result<bool, String> {
         let roots = self.names_with_end(name).into_iter();
         let roots = roots.filter(|root| root.is_empty() || root.ends_with('/'));
@@ -69,7 +69,7 @@ impl Archive {
         Ok(true)
     }
 
-    /// The names that end so, without the end.
+    /// The names with this suffix, without the suffix.
     pub(crate) fn names_with_end(&self, end: &str) -> BTreeSet<String> {
         let names = self.zip.file_names().flatten();
         let names = names.filter_map(|name| name.strip_suffix(end).map(str::to_string));
@@ -91,7 +91,7 @@ impl Archive {
         }
     }
 
-    /// The first bytes of an entry, at most `most`, and the number of all.
+    /// The first bytes of an entry, at most `most`, and the size of the entry.
     pub(crate) fn start(&mut self, name: &str, most: u64) -> Result<(Vec<u8>, u64), String> {
         let index = self.index(name)?;
         let entry = self.entry(index)?;
@@ -107,8 +107,8 @@ impl Archive {
         index.ok_or_else(|| format!("expected a storage `{}`, got none", shown(key)))
     }
 
-    /// An entry, uncompressed, whose checksum is compared at its end. A checksum of 0 is none: `torch.save` has an
-    /// option to write none.
+    /// An entry, decompressed, whose checksum is compared at its end. A checksum of 0 means none: `torch.save` has an
+    /// option not to write one.
     fn entry(&mut self, index: usize) -> Result<ZipFile<'_, BufReader<File>>, String> {
         let crc32 = self.zip.by_index_raw(index).map(|entry| entry.crc32());
         let options = ZipReadOptions::new().ignore_crc32(crc32.is_ok_and(|crc32| crc32 == 0));
@@ -116,7 +116,7 @@ impl Archive {
         entry.map_err(unreadable)
     }
 
-    /// Where the bytes of an entry are.
+    /// The place of an entry's bytes.
     pub(crate) fn contents(&mut self, name: &str) -> Result<Contents, String> {
         let index = self.index(name)?;
         let entry = self.zip.by_index_raw(index).map_err(unreadable)?;
@@ -133,7 +133,7 @@ impl Archive {
         })
     }
 
-    /// A range of the bytes of a compressed entry, without its first `start`.
+    /// A range of the bytes of a compressed entry, after its first `start`.
     pub(crate) fn uncompressed(
         &mut self,
         index: usize,
@@ -144,7 +144,7 @@ impl Archive {
         let mut content = Vec::new();
         let before = (start + range.start) as u64;
         copy(&mut (&mut entry).take(before), &mut sink())
-            // One more, so that the end of the entry is seen, where its checksum is compared.
+            // One byte more, so that the end of the entry is reached, where its checksum is compared.
             .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
             .map_err(|error| format!("its storage cannot be read: {error}"))?;
         if content.len() < range.len() {
@@ -155,9 +155,9 @@ impl Archive {
     }
 }
 
-/// Whether more lies before the end of a zip archive than the archive: others, one behind the other.
+/// Whether more precedes the end of a zip archive than the archive itself: several archives, one after the other.
 fn is_several(mut file: &File) -> std::io::Result<bool> {
-    // The record at the end, and the most bytes of the two of 64 bits before it.
+    // The record at the end, and the largest size of the two 64-bit records before it.
     let (mut end, long_end) = ([0; 22], 76);
     let start = file.seek(SeekFrom::End(-22))?;
     file.read_exact(&mut end)?;

@@ -1,5 +1,5 @@
-//! Files that are zip archives: of `torch.save` since PyTorch 1.6 and of TorchScript, of `torch.export`, of Keras and of
-//! NumPy.
+//! Files that are zip archives: those of `torch.save` since PyTorch 1.6, of TorchScript, of `torch.export`, of Keras
+//! and of NumPy.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -16,11 +16,11 @@ use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
 use crate::{FileFormat, exported, foreign, npy};
 
-/// The entry of a `.keras` that has the weights.
+/// The entry of a `.keras` file that has the weights.
 #[cfg(feature = "hdf5")]
 const KERAS: &str = "model.weights.h5";
 
-/// The format and the tensors of an archive, whose entries tell what wrote it.
+/// The format and the tensors of an archive, whose entries tell which program wrote it.
 pub(crate) fn tensors(file: File) -> Result<(FileFormat, Tensors), String> {
     let mut archive = Archive::open(file)?;
     if archive.find_root("data.pkl")? {

@@ -12,12 +12,12 @@ pub(crate) const BIG_ENDIAN: &str =
 #[rustfmt::skip] // a list
 pub enum ElementType {
     F64, F32, F16, Bf16, I64, I32, I16, I8, U64, U32, U16, U8,
-    /// A byte each, 0 or 1.
+    /// One byte each, 0 or 1.
     Bool,
 }
 
-/// The bytes and the names of each type, in its order: of safetensors, NumPy (where mlx and Keras write bf16 as bytes
-/// of no type), PyTorch and JAX, and storages; its numbers in MXNet and in `torch.export`.
+/// For each type its size in bytes and its names (of safetensors; NumPy, where mlx and Keras write bf16 as untyped
+/// bytes; PyTorch and JAX; and storages) and its numbers in MXNet and in `torch.export`.
 #[rustfmt::skip] // a table
 const TYPES: [(ElementType, usize, &str); 13] = [
     (ElementType::F64, 8, "F64 f8 float64 DoubleStorage MXNet:1 torch.export:8"),
@@ -36,12 +36,12 @@ const TYPES: [(ElementType, usize, &str); 13] = [
 ];
 
 impl ElementType {
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     pub fn size(self) -> usize {
         TYPES[self as usize].1
     }
 
-    /// The type that a format gives one of its names, before which NumPy has the order of bytes.
+    /// The type that has this name in a format; NumPy puts the byte order before it.
     pub(crate) fn of(name: &str) -> Result<Self, String> {
         let own = name.trim_start_matches(['<', '>', '|', '=']);
         let is_its = |names: &str| names.split(' ').any(|of_format| of_format == own);

@@ -13,7 +13,7 @@ use crate::stored::{FoundTensor, Place, StoredTensor, Tensors};
 /// The table of parameters and buffers.
 pub(crate) const CONFIG: &str = "data/weights/model_weights_config.json";
 
-/// The parameters and buffers by their names.
+/// The parameters and buffers by name.
 pub(crate) fn tensors(mut archive: Archive) -> Result<Tensors, String> {
     let config: Value =
         serde_json::from_slice(&archive.small(CONFIG, MAX_HEADER)?).unwrap_or_default();

@@ -20,19 +20,19 @@ use crate::{
     safetensors,
 };
 
-/// Bytes that tell the format of a file.
+/// The number of first bytes that tell the format of a file.
 const START: u64 = 512;
 
-/// Why a file or a tensor cannot be read. Names the file, what was expected and what came.
+/// The reason why a file or a tensor cannot be read. It names the file, what was expected and what came.
 #[derive(Error)]
 #[error("cannot read {what}: {reason}")]
 pub struct Error {
-    /// The file, and the tensor if it is one.
+    /// The file, and the tensor, if any.
     what: String,
     reason: String,
 }
 
-/// The sentence, as `main` prints what it returns.
+/// Prints the sentence, because `main` prints the `Debug` form of its error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -48,20 +48,20 @@ impl Error {
         }
     }
 
-    /// The reason alone, for who names file and tensor.
+    /// Only the reason, for callers that name file and tensor themselves.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 }
 
-/// An open file, whose tensors are known by their names.
+/// An open file, with the names of its tensors.
 pub struct TensorFile {
     path: PathBuf,
     format: FileFormat,
     file: File,
     len: u64,
     tensors: Tensors,
-    /// The id of its tensors.
+    /// The id that its tensors carry.
     id: u64,
 }
 
@@ -78,7 +78,7 @@ impl TensorFile {
     /// Opens the file at `path`. No element is read.
     ///
     /// # Errors
-    /// If it cannot be read, or is of no format that is known.
+    /// If it cannot be read, or its format is unknown.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let opened = Self::read_names(path);
@@ -89,20 +89,20 @@ impl TensorFile {
         }
     }
 
-    /// The format, which its content told.
+    /// The format, found from its content.
     pub fn format(&self) -> FileFormat {
         self.format
     }
 
-    /// The names of its tensors, those that cannot be read included.
+    /// The names of its tensors, including those that cannot be read.
     pub fn names(&self) -> &BTreeSet<String> {
         &self.tensors.names
     }
 
-    /// The tensor of a name.
+    /// The tensor with this name.
     ///
     /// # Errors
-    /// If there is none, or it cannot be read.
+    /// If there is no such tensor, or it cannot be read.
     pub fn find(&self, name: &str) -> Result<StoredTensor, Error> {
         let found = (self.tensors.find)(name);
         let found = found.unwrap_or_else(|| Err("no tensor has this name".to_string()));
@@ -117,7 +117,7 @@ impl TensorFile {
     /// The elements of a tensor of this file, row by row, in little-endian order.
     ///
     /// # Errors
-    /// If the file does not have them as they were written, or the tensor is one of another file.
+    /// If the file no longer has them as they were written, or the tensor belongs to another file.
     pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
         let elements = if tensor.file == self.id {
             self.elements(tensor)
@@ -127,7 +127,7 @@ impl TensorFile {
         elements.map_err(Error::of(&self.path))
     }
 
-    /// The file at `path`, whose first bytes tell its format, and what tensors it has.
+    /// Opens the file at `path`, whose first bytes tell its format, and finds its tensors.
     fn read_names(path: &Path) -> Result<Self, String> {
         let unreadable = |error: std::io::Error| error.to_string();
         let file = File::open(path).map_err(unreadable)?;
@@ -147,7 +147,7 @@ impl TensorFile {
         })
     }
 
-    /// The format and the tensors of a file that starts with `start`. All handles have one position, which each sets
+    /// The format and the tensors of a file that starts with `start`. All handles share one position, which each sets
     /// before it reads.
     fn tensors(file: &File, len: u64, start: &[u8]) -> Result<(FileFormat, Tensors), String> {
         use FileFormat::{Flax, Keras, MxNet, NumPy, PyTorch, Safetensors};
@@ -205,7 +205,7 @@ impl TensorFile {
         Ok(elements)
     }
 
-    /// A range of a storage, whose checksum is compared where the range is all of it.
+    /// A range of a storage; its checksum is compared if the range covers all of it.
     fn bytes(
         &self,
         storage: &Range<u64>,

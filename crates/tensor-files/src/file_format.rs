@@ -1,24 +1,24 @@
-//! The formats that are read.
+//! The supported formats.
 
 use std::fmt;
 
-/// The format of a file: a framework's own, or one that many write.
+/// The format of a file: a framework's own, or one that many programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileFormat {
     /// Written by `torch.save`, `torch.jit.save` or `torch.export.save`.
     PyTorch,
-    /// Written by many.
+    /// Written by many programs.
     Safetensors,
-    /// `.npy` and `.npz`, written by many.
+    /// `.npy` and `.npz`, written by many programs.
     NumPy,
     /// MXNet's `.params`.
     MxNet,
-    /// HDF5, alone or in a `.keras`.
+    /// HDF5, by itself or in a `.keras` file.
     Keras,
     /// Paddle's `.pdparams` of a state dict.
     Paddle,
-    /// Another pickle of NumPy's arrays, written by many.
+    /// Other pickles of NumPy arrays, written by many programs.
     Pickle,
     /// Flax' MessagePack.
     Flax,

@@ -1,15 +1,15 @@
-//! Formats that are not read: their names, and the lines of Python that save their tensors in one that is.
+//! Unsupported formats: their names, and the Python lines that save their tensors in a supported one.
 
 use std::path::Path;
 
-/// A format, and the way to its tensors.
+/// A format, and how to get at its tensors.
 pub(crate) type Format = (&'static str, Way);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
-    /// An expression of Python for a dict of NumPy's arrays.
+    /// A Python expression for a dict of NumPy arrays.
     Arrays(&'static str),
-    /// The same of a model of Keras, without the feature that reads its files.
+    /// As `Arrays`, for a Keras model, without the feature that reads its files.
     Feature,
     /// An action instead.
     Do(&'static str),
@@ -34,7 +34,7 @@ const ORBAX: Format = ("a checkpoint of Orbax",
 pub(crate) const PICKLE: Format = ("a pickle without tensors", Do("save the state dict by `torch.save`"));
 pub(crate) const ARCHIVE: Format = ("a zip archive without an entry `data.pkl` or `.npy`", Do("unpack it"));
 
-/// Formats by bytes, and where these stand in a file.
+/// Formats by characteristic bytes, and the offset of these in a file.
 const FORMATS: [(usize, &[u8], Format); 16] = [
     (0, b"\x89HDF\r\n\x1a\n", ("HDF5, as Keras writes it", Feature)),
     (0, b"GGUF", ("GGUF", Arrays("{t.name: gguf.dequantize(t.data, t.tensor_type) for t in \
@@ -51,7 +51,7 @@ const FORMATS: [(usize, &[u8], Format); 16] = [
     (0, b"version https://git-lfs", ("a pointer of Git LFS", Do("fetch the file by `git lfs pull`"))),
 ];
 
-/// The format of a file that starts with `start`, of those that are not read.
+/// The unsupported format of a file that starts with `start`, if known.
 pub(crate) fn of_start(start: &[u8]) -> Option<Format> {
     let holds = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
     let is_there = |at: usize, word: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(word));
@@ -65,7 +65,7 @@ pub(crate) fn of_start(start: &[u8]) -> Option<Format> {
     })
 }
 
-/// The error of a file that starts with `start`, in no format that is known.
+/// The error for a file of unknown format that starts with `start`.
 pub(crate) fn unknown(start: &[u8]) -> String {
     match start {
         [] => expected("an empty file"),
@@ -83,7 +83,7 @@ pub(crate) fn of_entry(name: &str) -> Option<Format> {
     })
 }
 
-/// The format of a file or a folder that cannot be read, or has no tensors, by its path.
+/// The format, by its path, of a file or a folder that cannot be read or has no tensors.
 pub(crate) fn of_path(path: &Path) -> Option<Format> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let index = path.with_file_name(format!("{name}.index"));
@@ -99,7 +99,7 @@ pub(crate) fn of_path(path: &Path) -> Option<Format> {
     }
 }
 
-/// The error of a file of another format.
+/// The error for a file of an unsupported format.
 pub(crate) fn refused((name, way): Format) -> String {
     let saved = |w: &str| format!("`w = {w}`, `safetensors.numpy.save_file(w, \"model.safetensors\")`");
     let way = match way {

@@ -1,4 +1,4 @@
-//! HDF5 as Keras writes it: groups, and in them arrays in one piece.
+//! HDF5 as written by Keras: groups that contain contiguous arrays.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::text::shown;
 /// The first bytes.
 pub(crate) const START: &[u8] = b"\x89HDF\r\n\x1a\n";
 
-/// The deepest group that is looked through, which ends one that contains itself.
+/// The largest depth of groups to visit, which stops at a group that contains itself.
 const MAX_DEPTH: usize = 32;
 
 /// Bytes of a file that are HDF5.
@@ -38,7 +38,7 @@ impl Source for Part {
     }
 }
 
-/// The arrays in these bytes of a file, by their paths, `layers/dense/vars/0`; a `:0` at the end is left out.
+/// The arrays in these bytes of a file, by their paths, `layers/dense/vars/0`; a `:0` at the end is removed.
 pub(crate) fn tensors(file: File, bytes: Range<u64>) -> Result<Tensors, String> {
     let (start, mut found) = (bytes.start, BTreeMap::new());
     let file = Mutex::new(file);
@@ -55,7 +55,7 @@ fn visit(
     found: &mut BTreeMap<String, FoundTensor>,
 ) -> Result<(), String> {
     for (name, dataset) in group.iter_datasets().map_err(text)? {
-        // Keras 2 writes the number of an output of TensorFlow behind the name of a variable.
+        // Keras 2 appends the number of a TensorFlow output to the name of a variable.
         let len = path.push("/", name.strip_suffix(":0").unwrap_or(&name))?;
         if found
             .insert(path.name.clone(), tensor(&dataset, start))
@@ -106,7 +106,7 @@ fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
             "expected an array in one piece without filters, got {layout:?}"
         ));
     };
-    // Nothing is anywhere if nothing was written.
+    // A dataset that was never written has no address.
     let size = if address.is_some() { size } else { 0 };
     let start = start.saturating_add(address.unwrap_or(0));
     StoredTensor::in_order(element_type, shape, start..start.saturating_add(size))

@@ -1,16 +1,16 @@
-//! Bytes that are read one after the other, with their place.
+//! Bytes that are read in order, with their position.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::ops::Range;
 
-/// The longest line.
+/// The largest length of a line.
 const MAX_LINE: u64 = 1 << 16;
 
-/// A file or an entry of one, which is read from its beginning and never beyond its end.
+/// A file or an entry of one, read from its beginning and never beyond its end.
 pub(crate) struct Input<R> {
     reader: R,
-    /// The place of the next byte.
+    /// The position of the next byte.
     pub(crate) at: u64,
     len: u64,
 }
@@ -32,14 +32,14 @@ impl<'a> Input<Cursor<&'a [u8]>> {
 }
 
 impl<R: BufRead + Seek> Input<R> {
-    /// The next bytes, which are not read.
+    /// Skips the next bytes without reading them.
     pub(crate) fn skip(&mut self, len: u64) -> Result<Range<u64>, String> {
         let bytes = self.next(len)?;
         let skipped = self.reader.seek_relative(len as i64);
         skipped.map_err(|error| error.to_string()).map(|()| bytes)
     }
 
-    /// A number of `size` bytes, at most 8, the lowest first.
+    /// A number of `size` bytes, at most 8, in little-endian order.
     pub(crate) fn number(&mut self, size: usize) -> Result<u64, String> {
         let mut bytes = [0; 8];
         self.next(size as u64)?;
@@ -73,7 +73,7 @@ impl<R: BufRead + Seek> Input<R> {
         }
     }
 
-    /// The place of the next `len` bytes, behind which the next then are.
+    /// The range of the next `len` bytes, which are then skipped.
     fn next(&mut self, len: u64) -> Result<Range<u64>, String> {
         let (start, left) = (self.at, self.len - self.at);
         if len > left {

@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie in its storage.
+//! The places of a tensor's elements in its storage.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use crate::ElementType;
 pub(crate) struct Layout {
     element_type: ElementType,
     shape: Vec<usize>,
-    /// Elements of the storage from one index of an axis to the next.
+    /// For each axis, the distance in the storage from one index to the next, in elements.
     strides: Vec<usize>,
-    /// Elements of the storage before the first.
+    /// The number of elements of the storage before the first one of the view.
     offset: usize,
 }
 
-/// An axis of what is gathered: its length, and its steps in the storage and in the result, in elements.
+/// An axis to gather: its length, and its strides in the storage and in the result, in elements.
 #[derive(Clone, Copy)]
 struct Axis {
     len: usize,
@@ -23,10 +23,10 @@ struct Axis {
     to: usize,
 }
 
-/// The most axes of a tensor of PyTorch's.
+/// The largest number of axes of a PyTorch tensor.
 pub(crate) const MAX_AXES: usize = 64;
 
-/// A window of this many elements is read whole, however few of them are used.
+/// A window of at most this many elements is read as a whole, even if few of them are used.
 const SMALL_WINDOW: usize = 1 << 12;
 
 impl Layout {
@@ -50,7 +50,7 @@ impl Layout {
         match layout.checked_end() {
             Some(end) if end <= capacity => {
                 if layout.len() == 0 {
-                    // They lead nowhere, and may be of any size.
+                    // They are not used, and may have any value.
                     layout.strides.fill(0);
                 }
                 Ok(layout)
@@ -62,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// A storage of `bytes` bytes row by row, or column by column if `is_fortran`.
+    /// A storage of `bytes` bytes, row by row, or column by column if `is_fortran`.
     pub(crate) fn in_order(
         element_type: ElementType,
         mut shape: Vec<usize>,
@@ -90,7 +90,7 @@ impl Layout {
     }
 
     /// # Panics
-    /// If the first axis has fewer indices, or there is none.
+    /// If the first axis has fewer indices, or there are no axes.
     pub(crate) fn narrow(mut self, start: usize, len: usize) -> Self {
         let end = start.checked_add(len);
         assert!(
@@ -103,7 +103,7 @@ impl Layout {
         self
     }
 
-    /// The one element of a layout without axes, with `axes` of one index.
+    /// The single element of a layout without axes, with `axes` axes of size 1.
     pub(crate) fn with_axes(self, axes: usize) -> Self {
         let [shape, strides] = [vec![1; axes], vec![1; axes]];
         Self {
@@ -113,7 +113,7 @@ impl Layout {
         }
     }
 
-    /// The axes in the other order.
+    /// The axes in reverse order.
     pub(crate) fn transpose(mut self) -> Self {
         self.shape.reverse();
         self.strides.reverse();
@@ -124,12 +124,12 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// The elements of the storage up to the last that the tensor has.
+    /// The number of elements of the storage up to the tensor's last one.
     fn checked_end(&self) -> Option<usize> {
         if self.shape.len() != self.strides.len() {
             return None;
         }
-        // For every tensor: its number of elements is no more than memory could address.
+        // For every tensor: its elements must be addressable in memory.
         let len = self
             .shape
             .iter()
@@ -145,7 +145,7 @@ impl Layout {
         last?.checked_add(1)
     }
 
-    /// The axes by falling strides: what is read one after the other lies one after the other.
+    /// The axes by decreasing stride, so that elements are read in the order of the storage.
     fn axes(&self) -> Vec<Axis> {
         let to = row_major(&self.shape);
         let axes = self.shape.iter().zip(&self.strides).zip(to);
@@ -155,7 +155,7 @@ impl Layout {
         axes
     }
 
-    /// The bytes of the storage from the first that is used to the last, if not much more lie between than are used.
+    /// The bytes of the storage from the first to the last used element, unless they are many more than the used ones.
     pub(crate) fn window(&self) -> Result<Range<usize>, String> {
         let end = self.checked_end().unwrap_or(self.offset);
         if is_wide(end - self.offset, self.len()) {
@@ -168,8 +168,8 @@ impl Layout {
         Ok(self.offset * size..end * size)
     }
 
-    /// The elements row by row. `read` gives a range of the storage's bytes, never one that is much larger than what is
-    /// made of it.
+    /// The elements row by row. `read` returns a range of the storage's bytes, which is never much larger than what is
+    /// used of it.
     pub(crate) fn gather(
         &self,
         mut read: impl FnMut(Range<usize>) -> Result<Vec<u8>, String>,
@@ -193,14 +193,14 @@ impl Layout {
 }
 
 struct Gather<'a, F> {
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     size: usize,
     result: Vec<u8>,
     read: &'a mut F,
 }
 
 impl<F: FnMut(Range<usize>) -> Result<Vec<u8>, String>> Gather<'_, F> {
-    /// Reads a window of the storage, or several where one would be much larger than what is used of it.
+    /// Reads a window of the storage, or several if a single one would be much larger than what is used of it.
     fn windows(&mut self, axes: &[Axis], from: usize, to: usize) -> Result<(), String> {
         let window = 1 + axes
             .iter()
@@ -236,7 +236,7 @@ impl<F: FnMut(Range<usize>) -> Result<Vec<u8>, String>> Gather<'_, F> {
     }
 }
 
-/// Whether a window is much larger than what is used of it.
+/// Whether a window is much larger than the used part.
 fn is_wide(window: usize, used: usize) -> bool {
     window > SMALL_WINDOW && window / 2 > used
 }
@@ -244,7 +244,7 @@ fn is_wide(window: usize, used: usize) -> bool {
 fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for axis in (1..shape.len()).rev() {
-        // Only the strides of a tensor without elements may be this large.
+        // Only the strides of a tensor without elements may overflow.
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
     }
     strides

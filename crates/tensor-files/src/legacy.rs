@@ -1,5 +1,5 @@
 //! The file that `torch.save` wrote before PyTorch 1.6, and still writes with `_use_new_zipfile_serialization=False`:
-//! pickles, and behind them all storages.
+//! pickles, followed by all storages.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,22 +13,22 @@ use crate::pickle::{Object, Pickle, Value};
 use crate::stored::{Place, Tensors};
 use crate::text::shown;
 
-/// The number 0x1950a86a20f9469cfc6c, with which the file starts as a pickle: in bytes, and in text of protocol 0.
+/// The number 0x1950a86a20f9469cfc6c, a pickle with which the file starts: in binary, and as text in protocol 0.
 const MAGIC: [&[u8]; 2] = [
     b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19",
     b"119547037146038801333356",
 ];
 
-/// The number of its version.
+/// The version of the file format.
 const VERSION: i64 = 1001;
 
-/// Bytes before each storage: the number of its elements.
+/// The number of bytes before each storage, which give the number of its elements.
 const COUNT: usize = 8;
 
-/// Bytes of the first pickle, in which the number is, in any protocol.
+/// The number of bytes that contain the first pickle, with the number, in any protocol.
 const FIRST: usize = 64;
 
-/// Whether a file that starts with `start` is one.
+/// Whether a file that starts with `start` has this format.
 pub(crate) fn starts(start: &[u8]) -> bool {
     let first = &start[..start.len().min(FIRST)];
     MAGIC
@@ -65,8 +65,8 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     })
 }
 
-/// Where the bytes of each storage lie, up to the first that is not as the pickle says: one behind the other in the
-/// order of `keys`.
+/// The ranges of the storages, up to the first that disagrees with the pickle: they are consecutive, in the order of
+/// `keys`.
 fn places(
     file: &mut Input<BufReader<&File>>,
     pickle: &Pickle,
@@ -74,7 +74,7 @@ fn places(
 ) -> HashMap<String, Range<u64>> {
     let mut sizes = HashMap::new();
     for object in &pickle.objects {
-        // A module, too, may stand outside: its class and the text of its program.
+        // A module may also be persistent: its class and its source.
         if let Object::Persistent(id) = object
             && let Ok(storage) = storage_of(pickle, *id)
         {

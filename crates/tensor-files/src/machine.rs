@@ -6,10 +6,10 @@ use std::io::{BufRead, Seek};
 use crate::input::Input;
 use crate::pickle::{Call, Object, Pickle, Value};
 
-/// The most values that a pickle may make: a state dict makes about fifty a tensor, and each takes some 100 bytes.
+/// The most values that a pickle may make: a state dict makes about fifty per tensor, of some 100 bytes each.
 const MAX_VALUES: usize = 1 << 23;
 
-/// The longest text that may be a name. A longer one is none of what a tensor is found by.
+/// The largest length of a text that may be a name. No tensor is found by a longer one.
 const MAX_TEXT_LEN: u64 = 1 << 16;
 
 pub(crate) struct Machine<'a, R> {
@@ -18,13 +18,13 @@ pub(crate) struct Machine<'a, R> {
     /// The heights of the stack at its marks.
     marks: Vec<usize>,
     memo: HashMap<u64, Value>,
-    /// The number of values that were made.
+    /// The number of values made.
     values: usize,
     pickle: Pickle,
 }
 
-/// The opcodes of protocols 0 to 5, by their names in Python's `pickletools`, without those PyTorch does not write:
-/// strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
+/// The opcodes of protocols 0 to 5, with their names in Python's `pickletools`, except those that PyTorch does not
+/// write: strings and old instances of Python 2 (`S`, `i`, `o`), and out-of-band buffers.
 impl<'a, R: BufRead + Seek> Machine<'a, R> {
     pub(crate) fn new(input: &'a mut Input<R>) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
         }
     }
 
-    /// The value of an opcode that has one whatever is on the stack.
+    /// The value of an opcode that does not depend on the stack.
     fn constant(&mut self, opcode: u8) -> Result<Option<Value>, String> {
         let value = match opcode {
             b'N' => Value::Other,      // NONE
@@ -90,7 +90,7 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
         Ok(Some(value))
     }
 
-    /// Does what another opcode does to the stack.
+    /// Applies any other opcode to the stack.
     fn act(&mut self, opcode: u8) -> Result<(), String> {
         match opcode {
             0x80 => match self.input.number(1)? {
@@ -222,7 +222,7 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
         }
     }
 
-    /// Adds values to a list. What is added to another object as to a list, such as a queue, has no name.
+    /// Adds values to a list. Items added to another object as to a list, such as to a queue, have no name.
     fn append(&mut self, values: &[Value]) -> Result<(), String> {
         match self.top_object()? {
             Object::List(list) => list.extend_from_slice(values),
@@ -253,7 +253,7 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
         })))
     }
 
-    /// Sets the attributes of an object. Attributes of a dict, such as the `_metadata` of a state dict, are no tensors.
+    /// Sets the attributes of an object. Attributes of a dict, as the `_metadata` of a state dict, are no tensors.
     fn build(&mut self) -> Result<(), String> {
         let state = self.pop()?;
         if let Object::Call(call) = self.top_object()? {
@@ -262,7 +262,7 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
         Ok(())
     }
 
-    /// Bytes, which stay where they are.
+    /// Bytes, which are not copied.
     fn raw(&mut self, len: u64) -> Result<Value, String> {
         let bytes = self.input.skip(len)?;
         Ok(self.add(Object::Bytes(bytes)))
@@ -286,14 +286,14 @@ impl<'a, R: BufRead + Seek> Machine<'a, R> {
             return self.skip(len);
         }
         let number = self.input.number(len as usize)?;
-        // The sign is that of the highest byte.
+        // The sign bit is that of the highest byte.
         let above = 64 - 8 * len as u32;
         let shifted = number.checked_shl(above).unwrap_or(0) as i64;
         Ok(Value::Int(shifted.checked_shr(above).unwrap_or(0)))
     }
 }
 
-/// A number of protocol 0, where booleans are `00` and `01`.
+/// A number in protocol 0, where booleans are `00` and `01`.
 fn number(line: &str) -> Value {
     match line {
         "00" => Value::Bool(false),

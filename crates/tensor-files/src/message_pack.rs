@@ -1,6 +1,6 @@
-//! MessagePack as `flax.serialization` writes it: maps, in which an array is an extension: its shape, type and bytes.
+//! MessagePack as written by `flax.serialization`: maps, in which an array is an extension: shape, type and bytes.
 //!
-//! `rmpv` reads all elements into memory. Here arrays are found and left where they are.
+//! `rmpv` reads all elements into memory. Here arrays are found without being read.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,18 +12,18 @@ use crate::layout::MAX_AXES;
 use crate::path::Path;
 use crate::stored::{FoundTensor, StoredTensor, Tensors};
 
-/// The number of the extension that is an array.
+/// The number of the extension for arrays.
 const ARRAY: u64 = 1;
 
-/// The deepest nesting of maps.
+/// The largest nesting depth of maps.
 const MAX_DEPTH: usize = 64;
 
-/// The kind of a value. A `Scalar` is a number, a truth value or nothing.
+/// The kind of a value. A `Scalar` is a number, a boolean or nil.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[rustfmt::skip] // a list
 enum Kind { Scalar, Bytes, List, Map, Extension }
 
-/// Whether a file that starts with `start` is a map whose first key is a short text, as a small map's is.
+/// Whether a file that starts with `start` is a map whose first key is a short text, like the map of a small model.
 pub(crate) fn starts(start: &[u8]) -> bool {
     matches!(
         start,
@@ -111,10 +111,10 @@ impl Walk<'_> {
         }
     }
 
-    /// The kind of a value, and its number or the length of its content.
+    /// The kind of a value, with its number or the length of its content.
     fn head(&mut self) -> Result<(Kind, u64), String> {
         let first = self.input.number(1)? as u8;
-        // A length in the byte itself, or the size of one that follows.
+        // A length in the byte itself, or the size of a following one.
         let (kind, len, size) = match first {
             0x00..=0x7f => (Kind::Scalar, first, 0),
             0x80..=0x8f => (Kind::Map, first & 0xf, 0),

@@ -1,4 +1,4 @@
-//! The `.params` of MXNet, as Gluon's `save_parameters` and `mxnet.nd.save` write them: arrays, then their names.
+//! MXNet's `.params`, as written by Gluon's `save_parameters` and by `mxnet.nd.save`: arrays, followed by their names.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -8,13 +8,13 @@ use crate::input::Input;
 use crate::layout::MAX_AXES;
 use crate::stored::{FoundTensor, StoredTensor, Tensors};
 
-/// The file's own number, with which it starts.
+/// The magic number with which the file starts.
 pub(crate) const START: &[u8] = b"\x12\x01\0\0\0\0\0\0";
 
-/// The numbers with which an array starts, and one that may have no axes and one element.
+/// The numbers with which an array starts; for the second, an array may have no axes and one element.
 const ARRAYS: [u64; 2] = [0xF993_FAC9, 0xF993_FACA];
 
-/// The arrays by their names, or by their numbers where there are no names.
+/// The arrays by name, or by number if they have no names.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     let input = &mut Input::of_file(file, len)?;
     input.skip(16)?;
@@ -35,7 +35,7 @@ pub(crate) fn tensors(file: &File, len: u64) -> Result<Tensors, String> {
     Ok(Tensors::of(arrays.into_iter().collect()))
 }
 
-/// The next array. One whose end is not known is an error of the whole file.
+/// The next array. If its end is unknown, the whole file is in error.
 fn array(input: &mut Input<BufReader<&File>>) -> Result<FoundTensor, String> {
     let (start, storage) = (input.number(4)?, input.number(4)?);
     if !ARRAYS.contains(&start) || storage != 0 {

@@ -1,4 +1,4 @@
-//! NumPy's `.npy`, an array, and `.npz`, a zip archive of them.
+//! NumPy's `.npy`, a single array, and `.npz`, a zip archive of arrays.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -16,21 +16,21 @@ use crate::text::shown;
 /// The first bytes of an array.
 pub(crate) const START: &[u8] = b"\x93NUMPY";
 
-/// The name of an array without an archive, as `numpy.savez` calls one without a name.
+/// The name of a single array, the same as `numpy.savez` gives an array without a name.
 const ALONE: &str = "arr_0";
 
-/// The end of the names of entries.
+/// The suffix of the names of entries.
 pub(crate) const END: &str = ".npy";
 
-/// The most bytes before the elements.
+/// The largest number of bytes before the elements.
 const MAX_HEADER: u64 = 1 << 16;
 
-/// Words and signs that Python writes otherwise than JSON.
+/// Words and signs that Python writes differently from JSON.
 #[rustfmt::skip] // a table
 const SIGNS: [[&str; 2]; 7] =
     [["'", "\""], ["(", "["], [")", "]"], ["True", "true"], ["False", "false"], [",]", "]"], [",}", "}"]];
 
-/// The array of a `.npy`, `arr_0`.
+/// The array of a `.npy` file, `arr_0`.
 pub(crate) fn tensor(file: &File, len: u64) -> Result<Tensors, String> {
     let start = Input::of_file(file, len)?.content(len.min(MAX_HEADER))?;
     let (layout, start) = layout(&start, len)?;
@@ -38,7 +38,7 @@ pub(crate) fn tensor(file: &File, len: u64) -> Result<Tensors, String> {
     Ok(Tensors::of([(ALONE.to_string(), Ok(found))].into()))
 }
 
-/// The arrays of an `.npz` by the names of its entries. A header is read when its array is asked for.
+/// The arrays of an `.npz` file by the names of its entries. A header is read when its array is requested.
 pub(crate) fn tensors(archive: Archive) -> Tensors {
     let names = archive.names_with_end(END);
     let archive = Rc::new(RefCell::new(archive));
@@ -54,9 +54,9 @@ pub(crate) fn tensors(archive: Archive) -> Tensors {
     }
 }
 
-/// The layout of an array of `len` bytes that begins with `start`, and the bytes before its elements.
+/// The layout of an array in `len` bytes that begin with `start`, and the number of bytes before its elements.
 fn layout(start: &[u8], len: u64) -> Result<(Layout, usize), String> {
-    // Version 1 has two bytes of a length, 2 and 3 have four.
+    // Version 1 has a length of two bytes, 2 and 3 of four.
     let first = if start.get(6) == Some(&1) { 10 } else { 12 };
     let len_bytes = start.get(8..first).unwrap_or_default().iter().rev();
     let at = first + len_bytes.fold(0, |len, &byte| len << 8 | usize::from(byte));

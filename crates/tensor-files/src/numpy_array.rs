@@ -1,4 +1,4 @@
-//! NumPy's arrays in a pickle.
+//! NumPy arrays in a pickle.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::ElementType;
 use crate::layout::Layout;
 use crate::pickle::{Call, Object, Pickle, Value};
 
-/// The layout of the array that a call of `_reconstruct` makes, and its bytes of the pickle.
+/// The layout of the array that a call of `_reconstruct` makes, and the range of its bytes in the pickle.
 pub(crate) fn array(pickle: &Pickle, call: &Call) -> Result<(Layout, Range<u64>), String> {
     let Some([_version, shape, dtype, is_fortran, bytes]) = pickle.list(call.state) else {
         return Err("expected an array of NumPy by its five properties".to_string());
@@ -25,7 +25,7 @@ pub(crate) fn array(pickle: &Pickle, call: &Call) -> Result<(Layout, Range<u64>)
     Ok((layout, bytes.clone()))
 }
 
-/// The byte order of a `numpy.dtype` and its name, `"<f4"`. Paddle stores bf16 as `uint16`, which no parameter is.
+/// The byte order and the name of a `numpy.dtype`, `"<f4"`. Paddle stores bf16 as `uint16`, which no parameter uses.
 fn descr(pickle: &Pickle, dtype: Value) -> Option<String> {
     let Some(Object::Call(call)) = pickle.object(dtype) else {
         return None;

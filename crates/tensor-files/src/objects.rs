@@ -1,4 +1,4 @@
-//! The tensors that a pickle of PyTorch's describes: their names, and where their elements lie.
+//! The tensors described by a PyTorch pickle: their names, and the places of their elements.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,13 +13,13 @@ use crate::pickle::{Call, Object, Pickle, Value};
 use crate::stored::{Place, StoredTensor, Tensors};
 use crate::text::shown;
 
-/// The module of classes of sharded tensors: each rank has a part.
+/// The module of the classes of sharded tensors, of which each rank has a part.
 const DISTRIBUTED: &str = "torch.distributed";
 
-/// The deepest nesting that is looked through, which ends a dict that contains itself.
+/// The largest nesting depth to visit, which stops at a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
-/// The most values that are visited: a shared value is visited again under each name.
+/// The largest number of values to visit: a shared value is visited again under each name.
 const MAX_VISITS: usize = 1 << 23;
 
 /// The tables of a `torch.nn.Module`; their content is its state dict.
@@ -30,19 +30,19 @@ pub(crate) struct Storage<'a> {
     pub(crate) key: String,
     /// The module and the name of `torch.FloatStorage`, ..
     pub(crate) class: [&'a str; 2],
-    /// The number of elements; of bytes if it has no type.
+    /// The number of elements, or of bytes if it has no type.
     pub(crate) len: usize,
 }
 
-/// The elements of a tensor, as its pickle names them.
+/// The elements of a tensor, as its pickle refers to them.
 pub(crate) enum Elements {
-    /// A storage beside the pickle, by its key.
+    /// A storage outside the pickle, by its key.
     Storage(String),
-    /// Bytes of the pickle.
+    /// Bytes in the pickle.
     Bytes(Range<u64>),
 }
 
-/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds their
+/// All tensors by name: those that `state_dict` would return, and the buffers that it leaves out. `place` finds their
 /// elements.
 pub(crate) fn tensors(
     pickle: Pickle,
@@ -69,13 +69,13 @@ pub(crate) fn tensors(
     })
 }
 
-/// Looks for what may be a tensor.
+/// A search for possible tensors.
 struct Names<'a> {
     pickle: &'a Pickle,
     /// The name so far.
     path: Path,
     visits: usize,
-    /// By name; `None` if there are several of a name.
+    /// Values by name; `None` if several have the same name.
     found: BTreeMap<String, Option<Value>>,
 }
 
@@ -123,7 +123,7 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Visits a value with `key` at the end of its name.
+    /// Visits a value, with `key` appended to its name.
     fn under(&mut self, key: impl Display, value: Value, depth: usize) -> Result<(), String> {
         if matches!(self.pickle.object(value), None | Some(Object::Text(_))) {
             return Ok(());
@@ -158,9 +158,9 @@ impl Names<'_> {
     }
 }
 
-/// The contents of the object that a call makes, by names.
+/// The contents of the object that a call makes, by name.
 enum Contents {
-    /// What has the object's own name.
+    /// Values with the name of the object itself.
     Values(Vec<Value>),
     Items(Vec<[Value; 2]>),
     None,
@@ -177,9 +177,9 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
         (Some(Object::Dict(attributes)), _) if module.starts_with("__torch__") => {
             return Contents::Items(attributes.clone());
         }
-        // Its lists hold tensors that it has elsewhere.
+        // Its lists contain tensors that occur elsewhere.
         _ if module == "torch.jit._pickle" => return Contents::Values(Vec::new()),
-        // A tensor of Paddle's is a tuple of its own name and an array.
+        // A Paddle tensor is a tuple of its own name and an array.
         (_, Some([pair])) if name == "tuple" => {
             let array = pickle.list(*pair).and_then(<[_]>::last);
             return Contents::Values(array.copied().into_iter().collect());
@@ -198,7 +198,7 @@ fn is_ordered_dict(pickle: &Pickle, call: &Call) -> bool {
     pickle.global(call.callable) == Some(["collections", "OrderedDict"])
 }
 
-/// The pairs that Python 2 makes an ordered dict of.
+/// The pairs from which Python 2 makes an ordered dict.
 fn listed_pairs<'a>(pickle: &'a Pickle, call: &Call) -> &'a [Value] {
     match pickle.list(call.arguments) {
         Some([pairs]) if is_ordered_dict(pickle, call) => pickle.list(*pairs).unwrap_or_default(),
@@ -206,10 +206,10 @@ fn listed_pairs<'a>(pickle: &'a Pickle, call: &Call) -> &'a [Value] {
     }
 }
 
-/// The tensor that a call makes, and where its elements are.
+/// The tensor that a call makes, and the place of its elements.
 fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
     let mut value = value;
-    // A parameter is made of a tensor.
+    // A parameter is made from a tensor.
     for _ in 0..MAX_DEPTH {
         let Some(Object::Call(call)) = pickle.object(value) else {
             return Err(unreadable("a storage"));
@@ -244,7 +244,7 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
             }
             changes => (None, changes),
         };
-        // PyTorch changes the sign of a conjugate's imaginary part as it reads.
+        // PyTorch changes the sign of a conjugate's imaginary part when it reads the elements.
         let is_changed = |change: &Value| match pickle.object(*change) {
             Some(Object::Dict(items)) => !items.is_empty(),
             other => other.is_some(),
@@ -257,14 +257,14 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, Elements), String> {
     Err(unreadable("a parameter of parameters"))
 }
 
-/// The module and the name of what a call calls, and its arguments.
+/// The module and the name of the called function or class, and its arguments.
 fn called<'a>(pickle: &'a Pickle, call: &Call) -> ([&'a str; 2], &'a [Value]) {
     let called = |callable, arguments| {
         let name = pickle.global(callable).unwrap_or(["?", "?"]);
         (name, pickle.list(arguments).unwrap_or_default())
     };
     match called(call.callable, call.arguments) {
-        // A subclass of a tensor is made of a tensor, but for a rank's part of one.
+        // A subclass of a tensor is made from a tensor, except for a rank's part of one.
         (["torch._tensor", "_rebuild_from_type_v2"], [callable, class, arguments, ..]) => {
             match pickle.global(*class) {
                 Some(name @ [module, _]) if module.starts_with(DISTRIBUTED) => (name, &[][..]),
@@ -292,7 +292,7 @@ fn view_of(
         Ok(dtype) if own.is_none_or(|own| own == dtype) => dtype,
         _ => return Err(unreadable(&format!("{module}.{name}"))),
     };
-    // A storage without a type has bytes.
+    // A storage without a type is counted in bytes.
     let size = own.map_or(1, |own| own.size());
     let sizes = |list: Value| -> Option<Vec<usize>> {
         let list = pickle.list(list)?.iter();
@@ -318,7 +318,7 @@ pub(crate) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, Stri
     }
     let (tag, class, key, len) = match pickle.list(id) {
         Some([tag, class, key, _location, len]) => (tag, class, key, len),
-        // A view of another storage, as PyTorch before 0.4 wrote, would stand here.
+        // A view of another storage, as written by PyTorch before 0.4, would be here.
         Some([tag, class, key, _location, len, Value::Other]) => (tag, class, key, len),
         _ => return Err("expected a storage by its five properties".to_string()),
     };
@@ -329,7 +329,7 @@ pub(crate) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, Stri
     }
 }
 
-/// A key of a dict or of a storage: a text, or a number.
+/// A key of a dict or of a storage: a text or a number.
 pub(crate) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
     match key {
         Value::Int(number) => Some(number.to_string()),
@@ -348,7 +348,7 @@ fn unreadable(got: &str) -> String {
     )
 }
 
-/// Bytes of an element of a storage's class, also of a class that cannot be read.
+/// The size in bytes of an element in a class of storages, also for an unsupported class.
 pub(crate) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
     if let Ok(dtype) = ElementType::of(class) {
         return Some(dtype.size());

@@ -1,4 +1,4 @@
-//! Pickles of NumPy's arrays, such as Paddle's `.pdparams`.
+//! Pickles of NumPy arrays, such as Paddle's `.pdparams`.
 
 use std::fs::File;
 
@@ -9,10 +9,10 @@ use crate::objects::{self, Elements};
 use crate::pickle::Pickle;
 use crate::stored::{Place, Tensors};
 
-/// What Paddle writes beside the tensors of a state dict.
+/// A key that Paddle adds to the tensors of a state dict.
 const MARK: &str = "StructuredToParameterName@@";
 
-/// The tensors of a file that is one pickle, and whether Paddle says that it wrote it.
+/// The tensors of a file with a single pickle, and whether Paddle's key says that Paddle wrote it.
 pub(crate) fn tensors(file: &File, len: u64) -> Result<(FileFormat, Tensors), String> {
     let pickle = Pickle::read(&mut Input::of_file(file, len)?)?;
     let format = match pickle.get(pickle.root, MARK) {

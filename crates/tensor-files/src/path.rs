@@ -1,9 +1,9 @@
 //! Names of values in nested maps or groups.
 
-/// The most bytes of all names: a shared value has a name for each place.
+/// The largest size of all names together, in bytes: a shared value has a name for each place.
 const MAX_BYTES: usize = 1 << 26;
 
-/// The name of the value that is visited, after the names of all maps or groups around it.
+/// The name of the visited value, preceded by the names of all maps or groups around it.
 #[derive(Default)]
 pub(crate) struct Path {
     pub(crate) name: String,
@@ -11,10 +11,10 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Adds a name, and returns the length before.
+    /// Appends a name, and returns the previous length.
     ///
     /// # Errors
-    /// If the names so far are too long together, as of what contains itself.
+    /// If the names so far are too long together, as for an object that contains itself.
     pub(crate) fn push(&mut self, separator: &str, name: &str) -> Result<usize, String> {
         let len = self.name.len();
         self.name.push_str(if len > 0 { separator } else { "" });

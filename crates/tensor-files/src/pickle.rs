@@ -1,10 +1,10 @@
 //! The objects that a pickle describes, without running any of it.
 //!
-//! A pickle is a program for a stack machine, which may call any function of Python by its name. Here a call stays what
-//! it is written as, a name and arguments: [`objects`](super::objects) reads those by which PyTorch makes tensors.
+//! A pickle is a program for a stack machine, which may call any function of Python by its name. Here a call is kept as
+//! written, as a name and arguments: [`objects`](super::objects) interprets those by which PyTorch makes tensors.
 //!
-//! No crate does that: `serde-pickle` knows neither storages nor calls, and `pytorch-reader` 0.22.1, below Burn's
-//! `PytorchStore`, refuses a whole file for one tensor that it cannot represent.
+//! No crate does that: `serde-pickle` supports neither storages nor calls, and `pytorch-reader` 0.22.1, used by Burn's
+//! `PytorchStore`, refuses a whole file for a single tensor that it cannot represent.
 
 use std::io::{BufRead, Seek};
 use std::ops::Range;
@@ -12,13 +12,13 @@ use std::ops::Range;
 use crate::input::Input;
 use crate::machine::Machine;
 
-/// A value: a small one as it is, another by its place among the objects, which holds a shared one once.
+/// A value: a small one directly, others by their index among the objects, which hold a shared one only once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),
     Int(i64),
     Object(usize),
-    /// None, a float, an integer of more than 64 bits: nothing that names or describes a tensor.
+    /// None, a float, an integer of more than 64 bits: nothing that can name or describe a tensor.
     Other,
 }
 
@@ -41,25 +41,25 @@ pub(crate) enum Object {
     /// A list, a tuple or a set.
     List(Vec<Value>),
     Dict(Vec<[Value; 2]>),
-    /// A class or a function, by its module and its name there.
+    /// A class or a function, by its module and its name in it.
     Global([Value; 2]),
     Call(Box<Call>),
-    /// An object outside of the pickle, by its id: a storage.
+    /// An object outside the pickle, by its id: a storage.
     Persistent(Value),
 }
 
-/// The object that a function or a class would return.
+/// The object that calling a function or a class would return.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) callable: Value,
     pub(crate) arguments: Value,
-    /// Items that are added to it as to a dict.
+    /// Items added to it as to a dict.
     pub(crate) items: Vec<[Value; 2]>,
     /// Its attributes.
     pub(crate) state: Value,
 }
 
-/// The object that a pickle describes, and those that it refers to.
+/// The object that a pickle describes, with those that it refers to.
 #[derive(Debug)]
 pub(crate) struct Pickle {
     pub(crate) root: Value,
@@ -67,7 +67,7 @@ pub(crate) struct Pickle {
 }
 
 impl Pickle {
-    /// Reads one pickle, and no byte behind it.
+    /// Reads one pickle, and no byte after it.
     pub(crate) fn read(input: &mut Input<impl BufRead + Seek>) -> Result<Self, String> {
         let pickle = Machine::new(input).run();
         pickle.map_err(|reason| format!("its pickle is malformed: {reason}"))
@@ -94,7 +94,7 @@ impl Pickle {
         }
     }
 
-    /// The module of a class or a function, and its name there.
+    /// The module of a class or a function, and its name in it.
     pub(crate) fn global(&self, value: Value) -> Option<[&str; 2]> {
         match self.object(value) {
             Some(Object::Global([module, name])) => Some([self.text(*module)?, self.text(*name)?]),
@@ -102,7 +102,7 @@ impl Pickle {
         }
     }
 
-    /// The value under `key` of a dict.
+    /// The value of a dict under `key`.
     pub(crate) fn get(&self, dict: Value, key: &str) -> Option<Value> {
         let Some(Object::Dict(items)) = self.object(dict) else {
             return None;

@@ -10,10 +10,10 @@ use crate::input::Input;
 use crate::stored::{FoundTensor, StoredTensor, Tensors};
 use crate::text::shown;
 
-/// The longest header that the format allows.
+/// The largest header that the format allows.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Whether a file that starts with `start` has a header in JSON after its length.
+/// Whether a file that starts with `start` has the length of a header, and then a JSON header.
 pub(crate) fn starts(start: &[u8]) -> bool {
     match start.split_first_chunk() {
         Some((len, [b'{', ..])) => u64::from_le_bytes(*len) <= MAX_HEADER,
@@ -21,7 +21,7 @@ pub(crate) fn starts(start: &[u8]) -> bool {
     }
 }
 
-/// Reads the header. `SafeTensors::deserialize` would want the whole file in memory.
+/// Reads the header. `SafeTensors::deserialize` would need the whole file in memory.
 pub(crate) fn tensors(file: &File, file_len: u64) -> Result<Tensors, String> {
     let malformed = |reason: String| format!("its header is malformed: {}", shown(&reason));
     let mut input = Input::of_file(file, file_len)?;

@@ -1,4 +1,4 @@
-//! Tensors that are found and not yet read.
+//! Tensors that were found but not read yet.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::layout::Layout;
 pub struct StoredTensor {
     pub(crate) layout: Layout,
     pub(crate) place: Place,
-    /// The file's id.
+    /// The id of the file.
     pub(crate) file: u64,
 }
 
@@ -28,7 +28,7 @@ impl StoredTensor {
         }
     }
 
-    /// The tensor whose elements lie in these bytes of the file, row by row.
+    /// The tensor whose elements are these bytes of the file, row by row.
     pub(crate) fn in_order(
         element_type: ElementType,
         shape: Vec<u64>,
@@ -62,7 +62,7 @@ impl StoredTensor {
         self.layout.shape()
     }
 
-    /// The `len` indices from `start` of the first axis. Nothing else will be read.
+    /// The `len` indices from `start` on the first axis. Only their elements will be read.
     ///
     /// # Panics
     /// If the first axis has fewer indices, or the tensor has no axis.
@@ -71,7 +71,7 @@ impl StoredTensor {
         self
     }
 
-    /// The one element of a tensor without axes, with `axes` axes of one index.
+    /// The single element of a tensor without axes, with `axes` axes of size 1.
     ///
     /// # Panics
     /// If the tensor has axes.
@@ -81,7 +81,7 @@ impl StoredTensor {
         self
     }
 
-    /// The axes in the other order.
+    /// The axes in reverse order.
     pub fn transpose(mut self) -> Self {
         self.layout = self.layout.transpose();
         self
@@ -93,18 +93,18 @@ impl StoredTensor {
 pub(crate) enum Place {
     /// Bytes of the file.
     Bytes(Range<u64>),
-    /// An entry of an archive by its name, without its first bytes, which are as many.
+    /// An entry of an archive, by name, and the number of its first bytes to skip.
     Entry(Rc<RefCell<Archive>>, String, usize),
 }
 
-/// The tensors of a file by their names.
+/// The tensors of a file by name.
 pub(crate) struct Tensors {
     pub(crate) names: BTreeSet<String>,
     pub(crate) find: Box<FindTensor>,
 }
 
 impl Tensors {
-    /// Those of a header that was read whole.
+    /// The tensors of a header that was read completely.
     pub(crate) fn of(found: BTreeMap<String, FoundTensor>) -> Self {
         Self {
             names: found.keys().cloned().collect(),
@@ -113,5 +113,5 @@ impl Tensors {
     }
 }
 
-/// Finds the tensor of a name, or the reason why it cannot be read.
+/// Finds the tensor with a name, or the reason why it cannot be read.
 pub(crate) type FindTensor = dyn Fn(&str) -> Option<FoundTensor>;

@@ -1,9 +1,9 @@
-//! Texts of a file in messages.
+//! Texts from a file in messages.
 
-/// The most characters of a text that an error quotes.
+/// The largest number of characters of a text that an error quotes.
 const SHOWN: usize = 100;
 
-/// A text of a file as a part of a line: escaped, and cut off where it is long.
+/// A text from a file as part of a line: escaped, and cut off if it is long.
 pub fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let start: String = chars.by_ref().take(SHOWN).collect();

@@ -9,11 +9,11 @@ use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
 impl<S: ScoringFunction> Attention<S> {
-    /// The context of the last queries of texts whose keys and values so far are in `cache`. The keys and values of
-    /// this call are appended to it, in each example its own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts whose earlier keys and values are in `cache`. The keys and values of
+    /// this call are appended to it: each example may add a different number; see [`KeyValueCache`].
     ///
-    /// The keys axis of options has the keys of the longest example of the cache after the call; a query attends to a
-    /// key where the mask of the options says so, too.
+    /// The keys axis of the options covers the keys of the cache's longest example after the call. The mask of the
+    /// options further restricts the keys that a query attends to.
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or
@@ -21,11 +21,11 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, rows, value_size]`, 0 in rows that are padding
     ///
     /// # Panics
-    /// If shapes, types, devices or an option do not fit together or the cache, there are other numbers of examples
-    /// than before, the cache was filled by another scoring function, its capacity is exceeded, or the device is one
-    /// of autodiff. A mask, a relative bias and a bias of more than one key do not fit a cache with a window, whose
-    /// keys move; nor do a relative bias and a mask that counts positions (causal, a window, segments) fit examples of
-    /// different lengths. Intervals and functions say rows, and fit.
+    /// If shapes, types, devices or an option do not fit together or do not fit the cache, the number of examples
+    /// changes, the cache was filled by another scoring function, its capacity is exceeded, or the device is one of
+    /// autodiff. Masks, relative biases and biases of several keys do not fit a cache with a window, whose keys move;
+    /// relative biases and masks that count positions (causal, a window, segments) do not fit examples of different
+    /// lengths. Intervals and mask functions name rows, and do fit.
     pub fn forward_cached<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -42,8 +42,8 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(context)
     }
 
-    /// [`forward_cached`](Self::forward_cached), and the weights that led to the context, over the rows of
-    /// [`KeyValueCache::keys`], then extra keys; 0 in rows that are padding.
+    /// [`forward_cached`](Self::forward_cached), and its weights: for the rows of [`KeyValueCache::keys`], then for
+    /// extra keys; 0 in rows that are padding.
     ///
     /// # Panics
     /// As [`forward_cached`](Self::forward_cached).
@@ -62,7 +62,7 @@ impl<S: ScoringFunction> Attention<S> {
             .map(from_four_axes)
     }
 
-    /// Queries with four axes, and what they attend to.
+    /// Queries with four axes, and the cached keys that they attend to.
     fn cached<const D: usize>(
         &self,
         inputs: [Tensor<D>; 3],
@@ -123,7 +123,7 @@ impl<S: ScoringFunction> Attention<S> {
         AttentionOutput { context, weights }
     }
 
-    /// The tensors that `attend` makes, the context and perhaps the weights, of queries that stand among the keys of a
+    /// The tensors that `attend` makes (the context, perhaps the weights) for queries that stand among the keys of a
     /// cache.
     pub(crate) fn attend_cached<const N: usize>(
         &self,
@@ -151,7 +151,7 @@ impl<S: ScoringFunction> Attention<S> {
             let starts = Some(&starts[..]);
             return attend(queries, &rows, Call { starts, ..call });
         }
-        // Such a score counts from the last key: each example by itself.
+        // Such a score counts positions from the last key, so each example is computed by itself.
         let has_extra_keys = call.has_extra_keys() || N > 1 && self.extra_keys.is_some();
         check_of_each_example(options, has_extra_keys);
         let [_, key_heads, _, value_size] = rows.values.dims();
@@ -186,7 +186,7 @@ impl<S: ScoringFunction> Attention<S> {
         })
     }
 
-    /// Whether the terms of positions are added by [`score`](ScoringFunction::score) itself.
+    /// Whether [`score`](ScoringFunction::score) itself adds the terms of positions.
     fn scores_positions(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> bool {
         let [_, _, num_queries, _] = queries.dims();
         match self.position_term(queries, [num_queries, rows.num_keys()]) {
@@ -198,7 +198,7 @@ impl<S: ScoringFunction> Attention<S> {
 }
 
 /// # Panics
-/// If an option names keys, which a window of the cache moves.
+/// If an option refers to keys by their place, which a window of the cache changes.
 fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
     let of_keys = |bias: &Tensor<4>| bias.dims()[3] > 1;
     let names_keys = !options.mask.is_none()
@@ -213,7 +213,7 @@ fn check_options(options: &AttentionOptions, cache: &KeyValueCache) {
 }
 
 /// # Panics
-/// If an option counts from the last key, of examples whose last keys differ.
+/// If an option counts positions from the last key while the last keys of the examples differ.
 fn check_uneven(options: &AttentionOptions) {
     assert!(
         options.relative_bias.is_none() && !options.mask.depends_on_positions(),
@@ -223,7 +223,7 @@ fn check_uneven(options: &AttentionOptions) {
 }
 
 /// # Panics
-/// If an option has something of each example, for a score that takes the examples by themselves.
+/// If an option differs by example, for a score that is computed one example at a time.
 fn check_of_each_example(options: &AttentionOptions, has_extra_keys: bool) {
     let names_places = !options.mask.is_none() || options.score_mod.is_some();
     assert!(

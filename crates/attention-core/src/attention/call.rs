@@ -3,18 +3,18 @@
 use crate::functional::AttentionOptions;
 use crate::position::Positions;
 
-/// The options of a call; the mask of its keys and values is the one that counts.
+/// The options of a call; of its masks, the one of its keys and values is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) options: &'a AttentionOptions,
-    /// Where the queries stand; by default the last at the last key.
+    /// The positions of the queries; by default the last query stands at the last key.
     pub(crate) positions: Option<&'a Positions>,
-    /// The key at which the first query of each example stands; by default `keys - queries` in all.
+    /// The key at which the first query of each example stands; by default `keys - queries` in every example.
     pub(crate) starts: Option<&'a [i64]>,
 }
 
 impl<'a> Call<'a> {
-    /// With these options, of queries that stand where they do by default.
+    /// A call with these options, whose queries stand at their default positions.
     pub(crate) fn with(options: &'a AttentionOptions) -> Self {
         Self {
             options,
@@ -23,7 +23,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same of queries at `positions`.
+    /// This call with its queries at `positions`.
     pub(crate) fn at<'b>(self, positions: &'b Positions) -> Call<'b>
     where
         'a: 'b,

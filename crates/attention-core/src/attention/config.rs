@@ -13,7 +13,7 @@ pub struct AdditiveAttentionConfig {
     pub query_size: usize,
     /// The size of a key; it may differ from `query_size`.
     pub key_size: usize,
-    /// The number of hidden units in which the two are compared.
+    /// The number of hidden units in which queries and keys are compared.
     pub num_hiddens: usize,
     /// Whether the hidden units have a bias; see [`AdditiveScore`](crate::AdditiveScore).
     #[config(default = false)]

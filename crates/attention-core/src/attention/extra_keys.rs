@@ -16,8 +16,8 @@ pub struct ExtraKeys {
 }
 
 impl ExtraKeys {
-    /// `number` of them for each of `heads` heads of keys and values, as random as PyTorch's: with the deviation of
-    /// Glorot & Bengio 2010.
+    /// `number` extra keys and values for each of `heads` key heads, drawn as PyTorch draws them (Glorot & Bengio
+    /// 2010).
     ///
     /// # Panics
     /// If a size or a number is 0.
@@ -34,7 +34,7 @@ impl ExtraKeys {
         Self { keys, values }
     }
 
-    /// The options of a call that has none.
+    /// The extra keys and values as a call's options hold them.
     pub(crate) fn of_a_call(&self) -> [Tensor<4>; 2] {
         [&self.keys, &self.values].map(|rows| value(rows).unsqueeze())
     }

@@ -26,8 +26,8 @@ use crate::position::Positions;
 use crate::rank::{from_four_axes, in_one_batch, to_four_axes};
 use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
-/// Attention pooling with any scoring function:
-/// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.
+/// Attention pooling with any scoring function: `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the
+/// keys that the mask keeps.
 ///
 /// Queries, keys and values all have three axes, `[batch, queries or keys, size]`, or all four, with the heads after
 /// the batch.
@@ -35,19 +35,18 @@ use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction}
 pub struct Attention<S: ScoringFunction> {
     /// The scoring function, with its parameters.
     pub score: S,
-    /// Dropout on the weights, active while training: where a query, key, value, bias or parameter is on a training
-    /// device.
+    /// Dropout on the weights, active in training: when a query, key, value, bias or parameter is on a training device.
     pub dropout: Dropout,
-    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    /// The function from scores to weights; by default softmax, see [`with_normalizer`](Self::with_normalizer).
     #[module(skip)]
     pub normalizer: Normalizer,
-    /// The soft-cap of the scores where a call names none; see [`AttentionOptions::soft_cap`].
+    /// The soft-cap of the scores in calls that set none; see [`AttentionOptions::soft_cap`].
     pub soft_cap: Option<f64>,
-    /// Learned logits, `[heads]`, whose weights go to no value, where a call has none; see [`AttentionOptions::sinks`].
+    /// Learned logits, `[heads]`, whose weights go to no value, if a call passes none; see [`AttentionOptions::sinks`].
     pub sinks: Option<Param<Tensor<1>>>,
-    /// Learned keys and values that every query attends to, where a call has none.
+    /// Learned keys and values that every query attends to, for calls that pass none.
     pub extra_keys: Option<ExtraKeys>,
-    /// Whether every call has one more key, whose score is 0, as its value; see [`AttentionOptions::zero_key`].
+    /// Whether every call has one more key, whose score and value are 0; see [`AttentionOptions::zero_key`].
     pub zero_key: bool,
 }
 
@@ -103,7 +102,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same around another score, which is made of this one.
+    /// Replaces the score by one made from it.
     pub fn map_score<T: ScoringFunction>(self, score: impl FnOnce(S) -> T) -> Attention<T> {
         Attention {
             score: score(self.score),
@@ -116,12 +115,12 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same with another normalizer than softmax.
+    /// Replaces softmax by `normalizer`.
     pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
         Self { normalizer, ..self }
     }
 
-    /// The same with a soft-cap of its scores, in every call that names none, with a cache, too.
+    /// Sets the soft-cap of the scores for every call that sets none, also with a cache.
     ///
     /// # Panics
     /// If it is no finite number above 0.
@@ -136,8 +135,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same with one more key in every call, whose score is 0, as its value: weights are
-    /// `exp(score) / (1 + sum exp(score))`, and a query may attend to nothing.
+    /// Adds to every call a key whose score and value are 0: weights are `exp(score) / (1 + sum exp(score))`, and a
+    /// query may attend to nothing.
     ///
     /// Burn's `quiet_softmax`, PyTorch's `add_zero_attn`. Miller 2023, "Attention Is Off By One".
     pub fn with_zero_key(self) -> Self {
@@ -147,7 +146,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same with learned keys and values in every call that has none.
+    /// Adds learned keys and values to every call that passes none.
     pub fn with_extra_keys(self, extra_keys: ExtraKeys) -> Self {
         Self {
             extra_keys: Some(extra_keys),
@@ -155,8 +154,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same with a learned sink of each of `heads` heads, whose logit is 0 at first. Calls with another number of
-    /// heads panic.
+    /// Adds a learned sink to each of `heads` heads, with an initial logit of 0. Calls with another number of heads
+    /// panic.
     ///
     /// # Panics
     /// If `heads` is 0.
@@ -180,8 +179,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the shapes, the types of the elements or an option do not fit together, there is a `scale` and the score is
-    /// no dot product, or there are sinks and the normalizer is not softmax.
+    /// If the shapes, element types or an option do not fit together, a `scale` is given for a score that is no dot
+    /// product, or sinks for a normalizer that is not softmax.
     pub fn forward<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -196,7 +195,7 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
     }
 
-    /// [`forward`](Self::forward), and the weights that led to the context.
+    /// [`forward`](Self::forward), and its weights.
     pub fn forward_with_weights<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -214,9 +213,9 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// Projects keys once, for many calls of [`attend`](Self::attend).
     ///
-    /// In training, what is projected takes one backward pass, as any tensor that was computed. Leaves of the graph
-    /// that are read as they are (values; keys of a score that does not [project](ScoringFunction::projects_keys) them)
-    /// take any number.
+    /// In training, a projected tensor supports one backward pass, like any computed tensor. Leaves of the graph that
+    /// are read without projection (values; keys of a score that does not [project](ScoringFunction::projects_keys)
+    /// them) support any number.
     ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or with heads
@@ -234,7 +233,7 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, key_heads, _, _] = to_four_axes(keys.clone()).dims();
         let heads = match known.heads_over(key_heads) {
             heads if heads.is_multiple_of(key_heads.max(1)) => heads,
-            // The mask does not fit, and says so.
+            // A mask that does not fit panics later, with its own message.
             _ => key_heads,
         };
         let both = [&keys, &values].map(|rows| to_four_axes(rows.clone()));
@@ -274,7 +273,7 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
     }
 
-    /// [`attend`](Self::attend), and the weights that led to the context.
+    /// [`attend`](Self::attend), and its weights.
     ///
     /// # Panics
     /// As [`attend`](Self::attend).
@@ -291,8 +290,8 @@ impl<S: ScoringFunction> Attention<S> {
             .map(from_four_axes)
     }
 
-    /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may
-    /// hold anything.
+    /// Projects keys after clearing their padding: the gradient of a projection multiplies by its input, and padding
+    /// may hold anything.
     fn rows(
         &self,
         [keys, values]: [Tensor<4>; 2],
@@ -307,7 +306,7 @@ impl<S: ScoringFunction> Attention<S> {
         self.projected(keys, values, mask)
     }
 
-    /// [`rows`](Self::rows) of keys whose padding is cleared; there may be fewer heads of them than of queries.
+    /// [`rows`](Self::rows) of keys whose padding is already cleared; they may have fewer heads than the queries.
     pub(crate) fn projected(
         &self,
         keys: Tensor<4>,
@@ -318,7 +317,7 @@ impl<S: ScoringFunction> Attention<S> {
         KeysAndValues::new(keys, values, mask)
     }
 
-    /// The projected keys; as they are where there are none.
+    /// The projected keys; the keys themselves if the score does not project them.
     ///
     /// # Panics
     /// If keys and values differ in device or the type of their elements.
@@ -338,8 +337,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// A memory of rows to be shared, for many calls, which come with `mask`; `[heads, num_queries]` of them are known
-    /// so far.
+    /// A memory of rows that many calls with `mask` share; `known` are the calls' `[heads, num_queries]`, as far as
+    /// they are known.
     pub(crate) fn prepared(
         &self,
         mut rows: KeysAndValues,
@@ -364,7 +363,7 @@ impl<S: ScoringFunction> Attention<S> {
         Memory::owned_by::<S>(rows)
     }
 
-    /// Whether a kernel reads keys as they are, and nothing is computed of them before.
+    /// Whether a kernel reads the keys as given, with nothing computed from them first.
     fn reads_as_given(&self) -> bool {
         !self.score.projects_keys() && !matches!(self.score.kernel(), ScoreKernel::Custom)
     }

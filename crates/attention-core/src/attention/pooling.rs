@@ -59,7 +59,7 @@ impl<S: ScoringFunction> Attention<S> {
         attend(queries, &rows, sizes, score, &options, dropout)
     }
 
-    /// [`attend_heads`](Self::attend_heads), and the weights.
+    /// [`attend_heads`](Self::attend_heads), and its weights.
     pub(crate) fn attend_heads_with_weights(
         &self,
         queries: Tensor<4>,
@@ -87,7 +87,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The options of a call; the module's own where it names none.
+    /// The options of a call; the module's own where the call sets none.
     fn with_own_options<'a>(&self, options: &'a AttentionOptions) -> Cow<'a, AttentionOptions> {
         let has_parameters = self.sinks.is_some() || self.extra_keys.is_some();
         if self.soft_cap.is_none() && !has_parameters && !self.zero_key {
@@ -135,7 +135,7 @@ impl<S: ScoringFunction> Attention<S> {
         })
     }
 
-    /// The score and the options of a call that one kernel computes; `None` where the steps are tensor operations.
+    /// The score and the options of a call that one kernel computes; `None` where tensor operations compose the call.
     fn fused<'a>(
         &self,
         queries: &Tensor<4>,
@@ -152,8 +152,8 @@ impl<S: ScoringFunction> Attention<S> {
         score.runs(&options, queries).then_some((score, options))
     }
 
-    /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
-    /// [`score`](ScoringFunction::score) alone knows them.
+    /// The options of a call, with the terms added that the score adds to its kernel's products; `None` if only
+    /// [`score`](ScoringFunction::score) can compute them.
     fn options_of_kernel<'a>(
         &self,
         queries: &Tensor<4>,
@@ -196,7 +196,7 @@ impl<S: ScoringFunction> Attention<S> {
         Some(options)
     }
 
-    /// The term that the positions of queries and keys add to their scores; none without a key.
+    /// The term that the positions of queries and keys add to their scores; `None` without keys.
     pub(super) fn position_term(
         &self,
         queries: &Tensor<4>,
@@ -210,7 +210,7 @@ impl<S: ScoringFunction> Attention<S> {
             .position_term(num_queries, num_keys, &device, dtype)
     }
 
-    /// Score, normalizer, dropout, weighted sum: each a step of its own.
+    /// Score, normalizer, dropout and weighted sum, as separate steps.
     fn pool(
         &self,
         queries: Tensor<4>,
@@ -221,15 +221,15 @@ impl<S: ScoringFunction> Attention<S> {
         let (heads, dtype) = (sizes.heads, queries.dtype());
         let kernel = self.score.kernel();
         let is_dot = matches!(kernel, ScoreKernel::Dot { .. });
-        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
-        // neighbouring positions apart would be rounded away.
+        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and the difference of
+        // neighbouring positions would be rounded away.
         let wide = |rows| if is_dot { widened(rows) } else { rows };
         let queries = wide(queries);
         let options = self.options_of_kernel(&queries, rows, sizes, &kernel, call);
         let score = fused_score(kernel, &queries, call);
         let compared = |keys| match score {
             Some(_) => wide(keys),
-            // Its author need not think of shared heads.
+            // The author of such a score need not handle shared heads.
             None => repeat_key_heads(keys, heads),
         };
         let scores_of = |queries: Tensor<4>, keys: Tensor<4>, mask: &Mask| match &score {
@@ -237,7 +237,7 @@ impl<S: ScoringFunction> Attention<S> {
             None => self.score.score(queries, keys, mask),
         };
         let keys = compared(rows.read_cleared_keys());
-        // A soft-cap and a scale are for the products alone, and further keys are compared by them.
+        // Soft-cap and scale apply to the products alone, and extra keys are compared by products.
         let by_products = call.options.soft_cap.or(call.options.scale).is_some()
             || call.has_extra_keys()
             || call.starts.is_some();
@@ -279,7 +279,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// From scores to the context.
+    /// The context from scores.
     fn finish(
         &self,
         scores: Tensor<4>,
@@ -309,8 +309,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The dropout probability in force: the call's, or else 0 unless the module trains; `devices` has the device of
-    /// each tensor that the context is made of.
+    /// The dropout probability in force: the call's; by default the module's in training, else 0. `devices` has the
+    /// device of each tensor that the context depends on.
     fn active_dropout<I: Iterator<Item = Device>>(
         &self,
         call: Call,
@@ -326,7 +326,7 @@ impl<S: ScoringFunction> Attention<S> {
 /// The score of queries and keys without the terms that a [`ScoringFunction`] adds; `None` if it has no kernel.
 ///
 /// # Panics
-/// If there is a scale, and the score is no dot product.
+/// If a scale is given and the score is no dot product.
 fn fused_score(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<FusedScore> {
     if let ScoreKernel::Dot { scale } = kernel {
         let scale = call.options.scale.or(scale);
@@ -341,8 +341,8 @@ fn fused_score(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<F
     }
 }
 
-/// A bias of keys or of distances `[1, heads or 1, 1, n]`, for examples whose first queries stand at the keys `starts`
-/// instead of `keys - queries`, `[batch, heads or 1, 1, n]`. What is beyond its ends is masked.
+/// A bias of keys or of distances `[1, heads or 1, 1, n]`, shifted for examples whose first queries stand at the keys
+/// `starts` instead of `keys - queries`, `[batch, heads or 1, 1, n]`. Places beyond its ends are masked.
 fn seen_from(bias: Tensor<4>, starts: &[i64], sizes: Sizes) -> Tensor<4> {
     let [_, heads, _, number] = bias.dims();
     let batch = starts.len();

@@ -13,8 +13,8 @@ use crate::owner::Owner;
 use crate::position::Positions;
 
 impl KeyValueCache {
-    /// Appends keys, as the score compares them, and their values, without queries: for queries that are not the last
-    /// of the text, attend to later keys, too, or come with a float mask. They attend to [`keys`](Self::keys).
+    /// Appends keys, as the score compares them, and values without attending: for queries that are not the last ones,
+    /// that attend to later keys, too, or that need a float mask. Such queries attend to [`keys`](Self::keys).
     ///
     /// ```
     /// use attention_core::functional::dot_product_attention;
@@ -34,8 +34,8 @@ impl KeyValueCache {
     /// - keys `[batch, key_heads, rows, size]`, values `[batch, key_heads, rows, value_size]`
     ///
     /// # Panics
-    /// If shapes, types or devices do not fit together or the keys that are there, there are other numbers of examples
-    /// than before, the capacity is exceeded, or the device is one of autodiff.
+    /// If shapes, types or devices do not fit together or do not fit the cached keys, the number of examples changes,
+    /// the capacity is exceeded, or the device is one of autodiff.
     pub fn append(&mut self, keys: Tensor<4>, values: Tensor<4>, rows: NewRows) {
         const NAME: &str = "KeyValueCache::append";
         let [batch, key_heads, num_rows, _] = keys.dims();
@@ -46,7 +46,7 @@ impl KeyValueCache {
         self.store(None, keys, values, &rows.ranges([batch, num_rows]));
     }
 
-    /// Takes projected keys and values; says which tokens were there before, and whether all examples have the same.
+    /// Stores projected keys and values; returns the tokens that were there before, and whether all examples are alike.
     fn store(
         &mut self,
         owner: Option<Owner>,
@@ -72,11 +72,11 @@ impl KeyValueCache {
         (before, is_even)
     }
 
-    /// Appends projected keys `[batch, key_heads, rows, size]` and values, and says what queries of the same rows
-    /// attend to.
+    /// Appends projected keys `[batch, key_heads, rows, size]` and values; returns the keys that queries of the same
+    /// rows attend to.
     ///
     /// # Panics
-    /// As [`append`](Self::append), or if those that are there were projected for another score.
+    /// As [`append`](Self::append), or if the cached keys were projected for another score.
     pub(crate) fn append_for_queries<S: 'static>(
         &mut self,
         keys: Tensor<4>,
@@ -190,7 +190,7 @@ impl KeyValueCache {
             rows.owner = owner;
             return;
         }
-        // The first of the new queries needs the keys of its window alone.
+        // The first of the new queries needs only the keys of its window.
         let kept = self.window.map_or(usize::MAX, |window| window - 1);
         let evicted = self.examples.iter().map(|of| {
             let evicted = of.kept.saturating_sub(kept);
@@ -209,7 +209,7 @@ impl KeyValueCache {
                 );
                 capacity
             }
-            // Twice the window, so that a key is moved once.
+            // Twice the window, so that each key is moved only once.
             (None, Some(window)) => needed.max(space.min(window).saturating_mul(2)),
             (None, None) => needed.max(2 * space),
         };

@@ -8,9 +8,9 @@ use crate::position::Positions;
 /// The keys of a call, and its queries among them.
 pub(crate) struct Cached {
     pub(crate) rows: KeysAndValues,
-    /// Where the queries stand.
+    /// The positions of the queries.
     pub(crate) positions: Positions,
-    /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are
-    /// the same in all.
+    /// For each example, the rows of queries that are tokens, and the number of keys up to the last token; `None` if
+    /// all examples are alike.
     pub(crate) ragged: Option<Vec<(Range<usize>, usize)>>,
 }

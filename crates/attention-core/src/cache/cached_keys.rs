@@ -1,4 +1,4 @@
-//! The keys and values of a cache, given and taken back.
+//! The keys and values of a cache, to take out and put back.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use super::KeyValueCache;
 use super::rows::{Example, Rows, assert_without_autodiff};
 
-/// The keys and values that a cache holds: a prefix that a server keeps for many texts, or a state to be saved.
+/// The keys and values that a cache holds: a prefix that a server reuses for many texts, or a state to save.
 #[derive(Clone, Debug)]
 pub struct CachedKeys {
     /// `[batch, key_heads, rows, size]`, as the scoring function projected them.
     pub keys: Tensor<4>,
     /// `[batch, key_heads, rows, value_size]`
     pub values: Tensor<4>,
-    /// The tokens of each example that are kept, in its first rows; a window has evicted the tokens before them.
+    /// The tokens of each example that are kept, in its first rows; a window evicted the earlier ones.
     pub tokens: Vec<Range<usize>>,
 }
 
 impl KeyValueCache {
-    /// The keys and values so far; `None` before the first call. A row for each token of the longest example.
+    /// The keys and values so far; `None` before the first call. One row per token of the longest example.
     pub fn keys(&self) -> Option<CachedKeys> {
         let mut rows = self.rows.clone()?;
         rows.part();
@@ -38,7 +38,7 @@ impl KeyValueCache {
         })
     }
 
-    /// The same, which begins with these keys and values; any scoring function may go on with them.
+    /// This cache, filled with these keys and values; any scoring function may continue it.
     ///
     /// ```
     /// use attention_core::{CachedKeys, KeyValueCache};
@@ -52,7 +52,7 @@ impl KeyValueCache {
     ///
     /// # Panics
     /// If the cache is not empty, shapes, types or devices do not fit together, the device is one of autodiff, the
-    /// capacity is exceeded, or tokens before the kept ones are in the window.
+    /// capacity is exceeded, or tokens inside the window are missing before the given ones.
     pub fn with_keys(mut self, given: CachedKeys) -> Self {
         const NAME: &str = "KeyValueCache::with_keys";
         let CachedKeys {

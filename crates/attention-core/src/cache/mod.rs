@@ -18,15 +18,15 @@ pub use cached_keys::CachedKeys;
 pub use new_rows::NewRows;
 use rows::{Example, Rows};
 
-/// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
-/// where they are. What is there is copied when the space is doubled, or a window has used it up.
+/// The keys and values of each example so far, of any length per example; projected once, and appended in place. They
+/// are copied when the space is doubled, or when a window has used it up.
 ///
 /// [`Attention::forward_cached`](crate::Attention::forward_cached) and
 /// [`MultiHeadAttention::forward_cached`](crate::MultiHeadAttention::forward_cached) append the keys and values of a
-/// call and attend with its queries, the last ones of the text: a query attends to the keys up to its own, at most as
-/// many as the window has. The prompt and each token after it go through the same call.
+/// call and attend with its queries, the last ones of the text: a query attends to the keys up to its own, with a
+/// window to at most that many. The prompt and each later token go through the same call.
 ///
-/// It is for generation, without autodiff, and for the module that filled it.
+/// A cache is for generation, without autodiff, and belongs to the module that filled it.
 ///
 /// ```
 /// use attention_core::{KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows};
@@ -60,10 +60,10 @@ impl KeyValueCache {
         Self::default()
     }
 
-    /// An empty cache with space for `capacity` tokens of each example. A call panics that would exceed it.
+    /// An empty cache with space for `capacity` tokens of each example. A call that would exceed it panics.
     ///
-    /// With a [window](Self::with_window), `window - 1` tokens and a call's own must fit; the more space is left, the
-    /// more seldom keys are moved to its start.
+    /// With a [window](Self::with_window), `window - 1` tokens and the tokens of a call must fit; the more space is
+    /// left, the less often keys are moved to the start.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             capacity: Some(capacity),
@@ -71,7 +71,7 @@ impl KeyValueCache {
         }
     }
 
-    /// The same, where a query attends to its own key and the `window - 1` before it, and older ones are forgotten.
+    /// Limits attention to a query's own key and the `window - 1` before it; older keys are forgotten.
     ///
     /// # Panics
     /// If `window` is 0 or above the capacity, or the cache is not empty.
@@ -92,7 +92,7 @@ impl KeyValueCache {
         }
     }
 
-    /// An empty cache, with a window where there is one.
+    /// An empty cache, with a window if one is given.
     ///
     /// # Panics
     /// If the window is 0.
@@ -109,11 +109,11 @@ impl KeyValueCache {
         lengths.map(|of| of.evicted + of.kept).collect()
     }
 
-    /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
+    /// Forgets the last tokens of each example; the first `lengths[b]` of example `b` remain.
     ///
     /// # Panics
-    /// If there are other numbers of examples, an example has fewer tokens, or keys in the window before that length
-    /// are evicted.
+    /// If `lengths` has another number of examples, an example has fewer tokens, or keys that its window would then
+    /// need are evicted.
     pub fn truncate(&mut self, lengths: &[usize]) {
         let examples = self.examples.len();
         assert!(
@@ -135,14 +135,14 @@ impl KeyValueCache {
         }
     }
 
-    /// The examples `indices`, in that order: what a beam search keeps after a step. Nothing is copied before the next
-    /// call that appends, and not then if they are all, in their order.
+    /// Keeps the examples `indices`, in that order, as beam search does after a step. Nothing is copied before the next
+    /// call that appends, and nothing at all if every example is kept in its place.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
     ///
     /// # Panics
-    /// If one is no example, or the indices are on another device.
+    /// If an index is no example, or the indices are on another device.
     pub fn select(&mut self, indices: Tensor<1, Int>) {
         let examples = self.examples.len();
         let rows: Vec<i64> = indices.clone().into_data().iter::<i64>().collect();
@@ -161,7 +161,7 @@ impl KeyValueCache {
         self.examples = rows.map(|row| self.examples[row]).collect();
     }
 
-    /// Every example `beam` times, the copies next to each other. Nothing is copied before the next call that appends.
+    /// Repeats every example `beam` times, copies next to each other. Only a later call that appends copies anything.
     pub fn expand(&mut self, beam: usize) {
         let rows = (0..self.examples.len()).flat_map(|row| repeat_n(row, beam));
         if let Some(stored) = &mut self.rows {
@@ -170,10 +170,10 @@ impl KeyValueCache {
         self.examples = rows.map(|row| self.examples[row]).collect();
     }
 
-    /// The positions of `num_rows` new rows, on `device`. The rows `tokens` are tokens; padding is at 0.
+    /// The positions of `num_rows` new rows, on `device`. The rows `tokens` are tokens; padding has position 0.
     ///
     /// # Panics
-    /// If there are other numbers of examples.
+    /// If the number of examples differs.
     pub fn positions(
         &self,
         tokens: &[Range<usize>],
@@ -209,7 +209,7 @@ impl KeyValueCache {
     }
 
     /// # Panics
-    /// If there are other numbers of examples.
+    /// If the number of examples differs.
     fn assert_examples(&self, batch: usize) {
         assert!(
             self.examples.is_empty() || self.examples.len() == batch,

@@ -1,17 +1,17 @@
-//! The rows of a call that a cache takes.
+//! The rows of a call that a cache stores.
 
 use std::ops::Range;
 
-/// The new rows of a call that are tokens; the others are padding, which no cache takes: as queries they attend to no
-/// key.
+/// Which new rows of a call are tokens; the others are padding, which no cache stores and which, as queries, attend to
+/// no key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewRows<'a> {
-    /// All of every example.
+    /// All rows of every example.
     #[default]
     All,
-    /// The first rows of each example, by number: padding is at the right.
+    /// The first rows of each example, the given number of them: padding is at the right.
     First(&'a [usize]),
-    /// The last rows of each example, by number: padding is at the left.
+    /// The last rows of each example, the given number of them: padding is at the left.
     Last(&'a [usize]),
 }
 
@@ -19,7 +19,7 @@ impl NewRows<'_> {
     /// The rows of each of `batch` examples that are tokens.
     ///
     /// # Panics
-    /// If there are other numbers of examples, or more tokens than rows.
+    /// If the number of examples differs, or there are more tokens than rows.
     pub fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
         let checked = |lens: &[usize]| {
             assert!(

@@ -14,14 +14,14 @@ pub(super) struct Rows {
     pub(super) keys: Tensor<4>,
     /// `[batch, key_heads, space, value_size]`
     pub(super) values: Tensor<4>,
-    /// The scoring function that projected the keys; none yet of keys that were given.
+    /// The scoring function that projected the keys; `None` as long as the keys were only given.
     pub(super) owner: Option<Owner>,
-    /// The row of each example, where that is not its own: beams read one until they part.
+    /// The row of each example, if it is not its own: beams share a row until they diverge.
     pub(super) of_examples: Option<Vec<usize>>,
 }
 
 impl Rows {
-    /// Has the examples be those at `indices` so far. Nothing is copied.
+    /// Makes the examples at `indices` the new examples. Nothing is copied.
     pub(super) fn select(&mut self, indices: impl Iterator<Item = usize>) {
         let rows = match &self.of_examples {
             Some(rows) => indices.map(|index| rows[index]).collect(),
@@ -30,7 +30,7 @@ impl Rows {
         self.of_examples = Some(rows);
     }
 
-    /// Gives each example the row that is its own, to be written to.
+    /// Gives each example a row of its own, to write to.
     pub(super) fn part(&mut self) {
         let Some(rows) = self.of_examples.take() else {
             return;
@@ -60,12 +60,12 @@ impl Rows {
 /// The tokens of an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Example {
-    /// Tokens that were there, before those that are kept.
+    /// The number of tokens before the kept ones.
     pub(super) evicted: usize,
     pub(super) kept: usize,
 }
 
-/// Writes the tokens of new rows, the second of each pair, behind those that are kept.
+/// Writes the tokens of new rows, the second of each pair, after the kept ones.
 pub(super) fn write(
     pairs: &mut [(&mut Tensor<4>, Tensor<4>)],
     before: &[Example],
@@ -78,7 +78,7 @@ pub(super) fn write(
         if batch * heads * num_rows * size == 0 {
             continue;
         }
-        // Nobody else has it while it is written, so that it is written in place.
+        // While it is written, nobody else holds the tensor, so the write is in place.
         let placeholder = Tensor::empty([1, 1, 1, 1], &new.device());
         let all = std::mem::replace(*stored, placeholder);
         **stored = if is_even {
@@ -100,7 +100,7 @@ pub(super) fn write(
     }
 }
 
-/// The rows of a call that are tokens, and the places that they are written to, among the rows of all heads.
+/// The rows of a call that are tokens, and the places they are written to, among the rows of all heads.
 struct Places {
     /// `None` if all rows are tokens.
     from: Option<Tensor<1, Int>>,
@@ -135,7 +135,7 @@ impl Places {
         }
     }
 
-    /// `stored` with the tokens of `new`, by one operation.
+    /// `stored` with the tokens of `new` written into it, in one operation.
     fn write(&self, stored: Tensor<4>, new: Tensor<4>) -> Tensor<4> {
         let Some(to) = self.to.clone() else {
             return stored;
@@ -148,8 +148,8 @@ impl Places {
             rows = rows.select(0, from.clone());
         }
         let all = stored.reshape([batch * heads * space, size]);
-        // Both write in place: flex copies the whole of what it scatters to, and a GPU would
-        // write selected rows one after the other.
+        // Both write in place: flex would copy all of the target of a scatter, and a GPU would write selected rows one
+        // after the other.
         let all = if in_host_memory {
             all.select_assign(0, to, rows, IndexingUpdateOp::Assign)
         } else {

@@ -1,4 +1,4 @@
-//! Projections that the steps of a decoder keep.
+//! Projections that a decoder keeps from step to step.
 
 use burn::nn::attention::MhaOutput;
 use burn::tensor::Tensor;
@@ -21,7 +21,7 @@ pub struct MhaCache {
 }
 
 impl MhaCache {
-    /// For self-attention, whose queries, keys and values grow from step to step.
+    /// A cache for self-attention, whose queries, keys and values grow from step to step.
     pub fn autoregressive() -> Self {
         Self {
             query: Cached::growing(),
@@ -31,7 +31,7 @@ impl MhaCache {
         }
     }
 
-    /// For cross-attention: queries grow, keys and values stay as in the first step.
+    /// A cache for cross-attention: queries grow, keys and values stay as in the first step.
     pub fn autoregressive_cross_attention() -> Self {
         Self {
             key: Cached::fixed(),
@@ -49,7 +49,7 @@ pub struct Cached<const D: usize> {
 }
 
 impl<const D: usize> Cached<D> {
-    /// None yet; each call brings more.
+    /// An empty cache, to which each call adds rows.
     pub fn growing() -> Self {
         Self {
             rows: None,
@@ -64,10 +64,10 @@ impl<const D: usize> Cached<D> {
         }
     }
 
-    /// `project(rows)`; rows that are known already are not projected again.
+    /// `project(rows)`; rows that are cached are not projected again.
     ///
     /// # Panics
-    /// If they grow, and there are no more rows than are known.
+    /// If the rows grow, and there are no more rows than are cached.
     pub fn forward(
         &mut self,
         rows: Tensor<3>,
@@ -93,11 +93,11 @@ impl<const D: usize> Cached<D> {
 
 impl MultiHeadAttention {
     /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
-    /// projected. As in Burn, earlier rows keep the contexts of their own steps, but their weights are this step's:
-    /// both agree under a causal mask.
+    /// projected. As in Burn, earlier rows keep the contexts of their own steps, while their weights are those of this
+    /// step: context and weights agree under a causal mask.
     ///
-    /// It is for inference. The steps of a model that needs no weights cost less with
-    /// [`MultiHeadAttention::prepare`](crate::MultiHeadAttention::prepare), which attends from new queries alone.
+    /// For inference. Without weights, [`MultiHeadAttention::prepare`](crate::MultiHeadAttention::prepare) makes
+    /// cheaper steps: it attends from new queries alone.
     ///
     /// # Panics
     /// If the shapes or the masks do not fit together, or there is no new row.

@@ -4,7 +4,7 @@ use burn::tensor::{Bool, Tensor};
 
 use crate::mask::Mask;
 
-/// Burn's `MhaInput`. (It is a type of its own, since nothing outside burn-nn 0.22.1 can read the fields of Burn's.)
+/// Burn's `MhaInput`. (burn-nn 0.22.1 does not let other crates read the fields of its type.)
 #[derive(Clone, Debug)]
 pub struct MhaInput {
     /// `[batch, queries, d_model]`
@@ -19,7 +19,7 @@ pub struct MhaInput {
 }
 
 impl MhaInput {
-    /// Queries, keys and values of one tensor, without a mask.
+    /// Self-attention: queries, keys and values from one tensor, without a mask.
     ///
     /// # Shapes
     /// - tensor `[batch, rows, d_model]`
@@ -42,7 +42,7 @@ impl MhaInput {
         }
     }
 
-    /// The same with another mask of keys, true where masked.
+    /// Sets the mask of keys, true where masked.
     ///
     /// # Shapes
     /// - mask_pad `[batch, keys]`
@@ -53,7 +53,7 @@ impl MhaInput {
         }
     }
 
-    /// The same with another mask of pairs, true where masked.
+    /// Sets the mask of pairs, true where masked.
     ///
     /// # Shapes
     /// - mask_attn `[batch, queries, keys]`
@@ -64,13 +64,13 @@ impl MhaInput {
         }
     }
 
-    /// The same with another mask of this library, beside the boolean ones. Burn has no such method: with
-    /// [`Mask::causal`] in the place of a triangle of flags, the masked half is not computed.
+    /// Sets a mask of this library, which is combined with the boolean ones. Burn has no such method: [`Mask::causal`]
+    /// instead of a triangle of flags leaves the masked half uncomputed.
     pub fn mask(self, mask: Mask) -> Self {
         Self { mask, ..self }
     }
 
-    /// The pairs that all masks keep.
+    /// The pairs that every mask keeps.
     pub(super) fn all_masks(&self) -> Mask {
         let mask_pad = self.mask_pad.clone().map_or_else(Mask::none, Mask::from);
         let mask_attn = self.mask_attn.clone().map_or_else(Mask::none, Mask::from);

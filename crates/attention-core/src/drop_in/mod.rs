@@ -1,5 +1,5 @@
-//! Burn's multi-head attention with the kernels of this library: the names and signatures of `burn::nn::attention`, so
-//! that one import changes. (The names of `burn::nn::transformer` are in `attention_transformers::burn_nn`.)
+//! Burn's multi-head attention in the kernels of this library, with the names and signatures of `burn::nn::attention`,
+//! so that one import changes. (The names of `burn::nn::transformer` are in `attention_transformers::burn_nn`.)
 //!
 //! ```
 //! // Before: use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig, ..};
@@ -17,13 +17,13 @@
 //! assert_eq!(output.weights.dims(), [2, 4, 5, 5]);
 //! ```
 //!
-//! Records are Burn's, in both directions, and so is the file of a configuration; [`MultiHeadAttention::from`] takes a
-//! module of Burn's that is there already. Two more names give what Burn's signatures have no place for:
-//! [`MultiHeadAttention::context`] computes no weights, so that memory grows with queries + keys, and
-//! [`MhaInput::mask`] takes a [`Mask`](crate::Mask), whose intervals say what need not be computed. The way on, to all
-//! that the library's own module can do, is `attention_core::MultiHeadAttention::from(attention)`.
+//! Records and configuration files are Burn's, to read and to write; [`MultiHeadAttention::from`] converts an existing
+//! module of Burn's. Two more methods offer what Burn's signatures cannot: [`MultiHeadAttention::context`] computes no
+//! weights, so that memory grows with queries + keys, and [`MhaInput::mask`] takes a [`Mask`](crate::Mask), whose
+//! intervals say what need not be computed. For all that the library's own module can do, convert by
+//! `attention_core::MultiHeadAttention::from(attention)`.
 //!
-//! Differences that are on purpose; `docs/differences.md` of the repository has PyTorch's beside them:
+//! Deliberate differences (`docs/differences.md` in the repository compares PyTorch, too):
 //!
 //! | | Burn 0.22.1 | here |
 //! | --- | --- | --- |
@@ -32,7 +32,7 @@
 //! | NaN in a masked key or value | spreads: `0 * NaN` | changes no bit |
 //! | returned weights in training | after dropout | before dropout |
 //! | scores in a model of half precision | in half precision | in f32 |
-//! | a step with [`MhaCache`] | takes one more row | takes any number of rows more |
+//! | a step with [`MhaCache`] | takes one more row | takes any number of new rows |
 
 mod cache;
 mod input;

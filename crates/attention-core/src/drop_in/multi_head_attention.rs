@@ -20,7 +20,7 @@ pub struct MultiHeadAttentionConfig {
     /// The probability to drop a weight while training.
     #[config(default = 0.1)]
     pub dropout: f64,
-    /// Ignored: a masked pair has no score.
+    /// Ignored: masked pairs have no score.
     #[config(default = -1.0e4)]
     pub min_float: f64,
     /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
@@ -71,12 +71,11 @@ impl MultiHeadAttentionConfig {
     }
 }
 
-/// Burn's `MultiHeadAttention`: scaled dot-product attention of `n_heads` heads, with its results, record and fields,
-/// but for the [differences](crate::drop_in) that are on purpose.
+/// Burn's `MultiHeadAttention`: scaled dot-product attention of `n_heads` heads, with Burn's results, record and
+/// fields, but for deliberate [differences](crate::drop_in).
 ///
 /// Queries, keys and values have the same feature dimension `d_model`, and so has the context.
-/// [`attention_core::MultiHeadAttention`](crate::MultiHeadAttention) has more to choose, and is made from this by
-/// `from`.
+/// [`attention_core::MultiHeadAttention`](crate::MultiHeadAttention) has more options; its `from` converts this module.
 #[derive(Module, Debug)]
 pub struct MultiHeadAttention {
     /// W_q, `[d_model, d_model]`.
@@ -100,8 +99,8 @@ pub struct MultiHeadAttention {
 }
 
 impl MultiHeadAttention {
-    /// The context of each query, and the weights that led to it. The weights are a tensor of all pairs:
-    /// [`context`](Self::context) makes none.
+    /// The context of each query, and its weights. The weights are a tensor of all pairs; [`context`](Self::context)
+    /// makes none.
     ///
     /// # Panics
     /// If the shapes or the masks do not fit together.
@@ -138,7 +137,7 @@ impl MultiHeadAttention {
     }
 }
 
-/// Burn's module with its parameters, which are shared.
+/// Converts Burn's module, and shares its parameters.
 ///
 /// # Panics
 /// If `n_heads` does not divide `d_model`.
@@ -158,7 +157,7 @@ impl From<burns::MultiHeadAttention> for MultiHeadAttention {
     }
 }
 
-/// The same attention, with all that the library's own module can do.
+/// Converts to the library's own module, with all that it can do.
 impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttention<DotProductScore> {
     fn from(module: MultiHeadAttention) -> Self {
         Self {
@@ -174,7 +173,7 @@ impl From<MultiHeadAttention> for crate::multi_head_attention::MultiHeadAttentio
     }
 }
 
-/// As from the drop-in module.
+/// As the conversion from the drop-in module.
 impl From<burns::MultiHeadAttention> for crate::MultiHeadAttention<DotProductScore> {
     fn from(module: burns::MultiHeadAttention) -> Self {
         MultiHeadAttention::from(module).into()

@@ -23,19 +23,19 @@ use crate::rank::{from_four_axes, in_one_batch};
 pub struct AttentionSteps<const D: usize> {
     /// The scores themselves, masked pairs included, `[batch, queries, keys]` or `[batch, heads, queries, keys]`.
     pub scores: Tensor<D>,
-    /// After the soft-cap.
+    /// The scores after the soft-cap.
     pub capped: Tensor<D>,
-    /// After biases, `score_mod` and mask: minus infinity where masked.
+    /// The scores after biases, `score_mod` and mask: minus infinity where masked.
     pub masked: Tensor<D>,
-    /// The weights before dropout; a row sums to 1, less what sinks take, or is 0 where a query attends to no key.
+    /// The weights before dropout; a row sums to 1, less the weight of sinks, or is 0 if the query attends to no key.
     pub weights: Tensor<D>,
     /// `[batch, queries, value_size]` or `[batch, heads, queries, value_size]`.
     pub context: Tensor<D>,
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]` and what `options` change of it. No score is stored where
-/// the device has a kernel.
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]` modified by `options`. No score is stored where the device
+/// has a kernel.
 ///
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a query without any key has the
 /// context 0; its `is_causal` is [`Mask::causal_top_left`].
@@ -79,7 +79,7 @@ pub fn dot_product_attention<const D: usize>(
     context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// [`dot_product_attention`], with all that it does not store: scores and weights.
+/// [`dot_product_attention`], with the scores and weights that it does not store.
 ///
 /// # Panics
 /// As [`dot_product_attention`].
@@ -95,7 +95,7 @@ pub fn dot_product_attention_steps<const D: usize>(
     steps(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// The score of a call; its scale follows by default from the queries' size.
+/// The score of a call; its default scale follows from the size of the queries.
 fn dot_product<const D: usize>(queries: &Tensor<D>, options: &AttentionOptions) -> FusedScore {
     let size = queries.dims()[D - 1];
     FusedScore::DotProduct {
@@ -104,16 +104,16 @@ fn dot_product<const D: usize>(queries: &Tensor<D>, options: &AttentionOptions) 
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])` and what `options` change of it. Queries
-/// and keys are projected already; neither scores nor hidden units of a pair are stored where the device has a kernel.
+/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])` modified by `options`. Queries and keys
+/// are already projected; neither scores nor hidden units of a pair are stored where the device has a kernel.
 ///
 /// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate". Keras equivalent:
 /// `AdditiveAttention`, whose `scale` is the weight.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, values `[batch,
-///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of
-///   1 serves all examples
+///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. A tensor with a
+///   batch of 1 serves all examples
 /// - weight `[num_hiddens]`
 /// - result `[batch, heads, queries, value_size]`, or without heads
 ///
@@ -133,7 +133,7 @@ pub fn additive_attention<const D: usize>(
     context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// [`additive_attention`], with all that it does not store: scores and weights.
+/// [`additive_attention`], with the scores and weights that it does not store.
 ///
 /// # Panics
 /// As [`additive_attention`].
@@ -160,14 +160,14 @@ fn assert_no_scale(operation: &str, options: &AttentionOptions) {
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])` of a formula of your own and what `options`
-/// change of it. On a CPU, neither scores nor terms of a pair are stored; elsewhere both are.
+/// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])` with a formula `f` of your own, modified by
+/// `options`. On a CPU, neither scores nor terms of a pair are stored; elsewhere both are.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, values `[batch,
-///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of
-///   1 serves all examples
-/// - weight `[num_hiddens]`; ones if there is none
+///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. A tensor with a
+///   batch of 1 serves all examples
+/// - weight `[num_hiddens]`; `None` for ones
 /// - result `[batch, heads, queries, value_size]`, or without heads
 ///
 /// # Panics
@@ -187,7 +187,7 @@ pub fn pairwise_attention<const D: usize>(
     context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// A call with four axes, checked.
+/// A checked call with four axes.
 struct Call {
     operation: &'static str,
     queries: Tensor<4>,
@@ -227,7 +227,7 @@ impl Call {
     }
 }
 
-/// The context: fused, unless a function of the user's own is known to tensors alone.
+/// The context: fused, unless a function of the user's own only works on tensors.
 fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
     if !score.runs(&call.options, &call.queries) {
         let why = "no kernel has a function of one's own here";
@@ -245,11 +245,11 @@ fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
     from_four_axes(attend(queries, &rows, sizes, score, &options, dropout))
 }
 
-/// The results of a call that is composed.
+/// The results of a call composed of tensor operations.
 struct Pooled {
-    /// The scores of the pairs that the mask leaves, modified.
+    /// The scores of the pairs that the mask keeps, modified.
     modified: Tensor<4>,
-    /// Before dropout.
+    /// The weights before dropout.
     weights: Tensor<4>,
     context: Tensor<4>,
 }
@@ -286,7 +286,7 @@ fn steps<const D: usize>(call: Call, score: FusedScore) -> AttentionSteps<D> {
         ..Default::default()
     };
     let capped = modify(call.operation, scores.clone(), &cap);
-    // Scores once more, without masked pairs: what these hold is in `scores`, and reaches nothing else.
+    // The scores once more, without masked pairs; `scores` holds the masked ones, which reach nothing else.
     let pooled = Pooled::of(&call, &score);
     let masked = fill_masked(pooled.modified, &call.rows.mask, f64::NEG_INFINITY);
     let pairs = |pairs| match &call.options.extra_keys {

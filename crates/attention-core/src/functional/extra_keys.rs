@@ -1,4 +1,4 @@
-//! Keys that every query attends to beside a call's own.
+//! Keys that every query attends to, beside the keys of a call.
 
 use burn::tensor::Tensor;
 
@@ -7,8 +7,8 @@ use super::modifiers::along_diagonals;
 use super::options::AttentionOptions;
 use super::sizes::Sizes;
 
-/// Keys and values with further ones in front, `[batch or 1, key_heads, n, _]`, their sizes, and the options, which add
-/// nothing to the scores of those but `bias`, `[batch or 1, heads or 1, 1, n]`. All were checked to fit.
+/// Keys and values with extra ones in front, `[batch or 1, key_heads, n, _]`, their sizes, and the options; only
+/// `bias`, `[batch or 1, heads or 1, 1, n]`, is added to the scores of extra keys. All arguments were checked to fit.
 pub(crate) fn with_extra_keys(
     rows: &KeysAndValues,
     sizes: Sizes,
@@ -44,7 +44,7 @@ pub(crate) fn with_extra_keys(
     (rows, sizes.with_keys(num_keys + number), options)
 }
 
-/// The bias of the extra keys, then of the others, `numbers` of each; an absent one is 0; none if both are absent.
+/// The biases of the extra keys, then of the other keys, `numbers` of each: 0 if one is absent; `None` if both are.
 fn side_by_side(
     of_extra: Option<Tensor<4>>,
     own: Option<Tensor<4>>,

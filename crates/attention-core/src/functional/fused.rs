@@ -1,4 +1,4 @@
-//! Attention, fused: from projected queries and a memory to the context.
+//! Fused attention: the context from projected queries and a memory.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) enum FusedScore {
 }
 
 impl FusedScore {
-    /// The device of its parameter.
+    /// The device of the score's parameter.
     pub(crate) fn device(&self) -> Option<Device> {
         match self {
             Self::DotProduct { .. } => None,
@@ -47,7 +47,7 @@ impl FusedScore {
         }
     }
 
-    /// Its operation.
+    /// The operation that computes this score.
     fn operation(&self) -> Operation {
         match self {
             Self::DotProduct { .. } => *DOT_PRODUCT_ATTENTION,
@@ -56,22 +56,22 @@ impl FusedScore {
         }
     }
 
-    /// Whether functions of the user's own, if there are any, are known to what runs attention of queries like these.
+    /// Whether attention of such queries can run the user's own functions, if there are any, in its kernels.
     pub(crate) fn runs(&self, options: &AttentionOptions, queries: &Tensor<4>) -> bool {
         let changes_scores = options.score_mod.is_some();
         if !changes_scores && !matches!(self, Self::Pairwise { .. }) {
             return true;
         }
         let dtype = queries.dtype();
-        // Scores are changed in f32.
+        // Kernels modify scores in f32.
         let has_type = !changes_scores || dtype != DType::F64;
         has_type && runs_on_host(self.operation(), &queries.device(), dtype)
     }
 
-    /// The scores of the pairs that a mask leaves, composed or by a kernel of their own.
+    /// The scores of the pairs that a mask keeps, composed or by a kernel of their own.
     pub(crate) fn scores(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         match self {
-            // Of half precision they are f32, as in the fused kernel.
+            // Scores of half precision are f32, as in the fused kernel.
             Self::DotProduct { scale } => {
                 dot_product_score(widened(queries), widened(keys), mask, *scale)
             }
@@ -84,14 +84,14 @@ impl FusedScore {
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// the scores modified, and dropout on the weights; the mask is the keys'. Sizes and options were found to fit.
+/// modified scores and dropout on the weights; the mask is that of `rows`. Sizes and options have been checked.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If the keys' size, the score's weight or the mask do not fit, or its scale is not finite.
+/// If the size of the keys, the weight of the score or the mask do not fit, or the scale is not finite.
 pub(crate) fn attend(
     queries: Tensor<4>,
     rows: &KeysAndValues,
@@ -121,7 +121,7 @@ pub(crate) fn attend(
     }
     let modifiers = options.modifiers(sizes.scores(), &queries);
     let mask = rows.mask.resolve(sizes.scores(), &queries.device());
-    // Without elements every score is 0, as the product of one element 0 is.
+    // Without elements every score is 0, like the product of a single element 0.
     let with_elements = |tensor: Tensor<4>| {
         if size > 0 {
             return tensor;
@@ -147,8 +147,8 @@ pub(crate) fn attend(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(inputs))
 }
 
-/// The keys as the kernel of additive scores reads them, made once for many calls. `mask` is applied as far as it needs
-/// no positions of queries. `None` if there are no elements.
+/// The keys as the kernel of additive scores reads them, made once for many calls. `mask` is applied as far as that
+/// needs no positions of queries. `None` if there are no elements.
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`

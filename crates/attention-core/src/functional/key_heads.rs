@@ -14,7 +14,7 @@ pub(crate) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
     );
 }
 
-/// A bias of key heads, `[_, key_heads, ..]`, for `heads` heads of queries; one head serves all.
+/// A bias of key heads, `[_, key_heads, ..]`, repeated for `heads` heads of queries; a single head serves all.
 pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     let [_, bias_heads, ..] = bias.dims();
     if bias_heads == 1 {
@@ -24,8 +24,8 @@ pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     }
 }
 
-/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, concatenated: for scores that know
-/// nothing of shared keys.
+/// Keys `[batch, key_heads, keys, size]`, each head repeated for every head of queries that reads it: for scores that
+/// do not handle shared keys.
 pub(crate) fn repeat_key_heads(tensor: Tensor<4>, heads: usize) -> Tensor<4> {
     let [batch, key_heads, keys, size] = tensor.dims();
     if key_heads != heads && tensor.dims().contains(&0) {

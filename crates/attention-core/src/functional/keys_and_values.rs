@@ -18,7 +18,7 @@ pub(crate) struct KeysAndValues {
     pub(crate) values: Tensor<4>,
     pub(crate) mask: Mask,
     pub(crate) prepared: PreparedKeys,
-    /// Keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
+    /// Keys and values as they were prepared; `None` for a selection of them, whose gradients Burn sums.
     pub(crate) shared: Option<Box<SharedRows>>,
 }
 
@@ -36,19 +36,19 @@ pub(crate) enum PreparedKeys {
     None,
     /// The bias on the dot products of each key, `[batch, heads, 1, keys]`.
     Bias(Tensor<4>),
-    /// There is such a bias, and each call computes it: the keys are a leaf, so nothing may be computed from them
-    /// before.
+    /// There is a bias, but each call computes it: the keys are a leaf, so nothing may be computed from them in
+    /// advance.
     BiasOfLeaf,
     /// The keys as the additive kernel reads them, `[batch, ..]`.
     Packed(Tensor<4>),
 }
 
 impl PreparedKeys {
-    /// The same of other examples, which `f` takes along the batch.
+    /// The preparation for other examples, which `f` selects along the batch.
     fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
         match self {
             Self::None | Self::BiasOfLeaf => Self::None,
-            // A bias of one example serves all.
+            // A bias of one example serves every example.
             Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
             Self::Bias(bias) => Self::Bias(f(bias.clone())),
             Self::Packed(packed) => Self::Packed(f(packed.clone())),
@@ -57,7 +57,7 @@ impl PreparedKeys {
 }
 
 impl KeysAndValues {
-    /// Keys whose padding is cleared, as far as it reaches a gradient, and a mask that was found to fit.
+    /// Keys whose padding is cleared, where it reaches a gradient, and a mask that was found to fit.
     pub(crate) fn new(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         Self {
             keys,
@@ -76,8 +76,8 @@ impl KeysAndValues {
         }
     }
 
-    /// The same, where a query attends to a key only if `mask` agrees; all operations of a call with `heads` heads of
-    /// `num_queries` queries read the mask once.
+    /// These keys and values with `mask` as a further mask; all operations of a call with `heads` heads of
+    /// `num_queries` queries share one resolved mask.
     ///
     /// # Panics
     /// If a mask does not fit.
@@ -98,7 +98,7 @@ impl KeysAndValues {
         })
     }
 
-    /// The keys and values of other examples, which `f` takes along the batch, and their mask.
+    /// The keys and values of other examples, which `f` selects along the batch, and their mask.
     pub(crate) fn map(&self, mask: Mask, f: impl Fn(Tensor<4>) -> Tensor<4>) -> Self {
         Self {
             keys: f(self.read_cleared_keys()),
@@ -109,7 +109,7 @@ impl KeysAndValues {
         }
     }
 
-    /// The keys, where their bias was not prepared and may be there.
+    /// The keys to compute a bias from; `None` if that was settled when they were prepared.
     pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
         match (&self.shared, &self.prepared) {
             (None, _) => Some(Cow::Borrowed(&self.keys)),
@@ -118,7 +118,7 @@ impl KeysAndValues {
         }
     }
 
-    /// [`read_keys`](Self::read_keys), for tensor operations: of a leaf, padding gets no gradient.
+    /// [`read_keys`](Self::read_keys) for tensor operations: in a leaf, padding gets no gradient.
     pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
         let keys = self.read_keys();
         if self.are_keys_a_leaf() {
@@ -134,7 +134,7 @@ impl KeysAndValues {
         shared.is_some_and(|shared| shared.keys.is_leaf())
     }
 
-    /// The keys for one call that reads them.
+    /// The keys, for one call to read.
     pub(crate) fn read_keys(&self) -> Tensor<4> {
         match &self.shared {
             Some(shared) => shared.keys.read(self.keys.clone()),
@@ -142,7 +142,7 @@ impl KeysAndValues {
         }
     }
 
-    /// The values for one call that reads them.
+    /// The values, for one call to read.
     pub(crate) fn read_values(&self) -> Tensor<4> {
         match &self.shared {
             Some(shared) => shared.values.read(self.values.clone()),
@@ -150,7 +150,7 @@ impl KeysAndValues {
         }
     }
 
-    /// Where a call may deposit the gradients of what it has read.
+    /// The place where a call may deposit the gradients of the tensors it read.
     pub(crate) fn shared_gradients(&self) -> Option<SharedGradients> {
         self.shared.as_ref().map(|shared| SharedGradients {
             keys: shared.keys.slot(),
@@ -183,8 +183,8 @@ impl KeysAndValues {
     }
 }
 
-/// The keys `[batch, key_heads, keys, _]` with zeros where the mask says, before any query is known, that none of the
-/// heads which read them attends to them.
+/// The keys `[batch, key_heads, keys, _]`, with zeros for keys that, as the mask says before any query is known, no
+/// head attends to.
 pub(crate) fn without_padding(keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let (known, num_queries) = mask.without_positions();
     let [_, key_heads, _, _] = keys.dims();

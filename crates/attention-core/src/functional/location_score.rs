@@ -8,8 +8,8 @@ use super::keys_and_values::KeysAndValues;
 use crate::ops::{AttentionOps, LocationScoreInputs};
 
 /// `score[b,j] = sum_h weight[h] tanh(query[b,h] + keys[b,j,h] + sum_ct filters[c,t,h] alignments[b,c, j + t -
-/// width/2])` with the keys of a memory, one head, at least one example and one key; alignments beyond the keys are 0,
-/// and so are scores of masked keys.
+/// width/2])` with the keys of a memory: one head, at least one example and one key. Alignments beyond the keys, and
+/// scores of masked keys, are 0.
 ///
 /// # Shapes
 /// - query `[batch, 1, 1, num_hiddens]`, weight `[num_hiddens]`, alignments `[batch, channels, keys]`, filters
@@ -17,8 +17,8 @@ use crate::ops::{AttentionOps, LocationScoreInputs};
 /// - result `[batch, 1, 1, keys]`
 ///
 /// # Panics
-/// If shapes, types, devices or the mask do not fit together. The alignments may be f32 where the others are in half
-/// precision.
+/// If shapes, types, devices or the mask do not fit together. The alignments may be f32 where the other tensors are in
+/// half precision.
 pub(crate) fn location_score(
     query: Tensor<4>,
     rows: &KeysAndValues,

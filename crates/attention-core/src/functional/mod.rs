@@ -1,7 +1,7 @@
-//! Attention and its parts as functions on tensors: what the modules of this crate call, for a module of your own.
+//! Attention and its parts as functions on tensors: what the modules of this crate call, and yours can.
 //!
-//! Each checks shapes, types and devices, answers sizes of 0, resolves the mask, and runs the backend's kernel, or else
-//! the definition. Axes are `[batch, heads, queries, keys]`.
+//! Each function checks shapes, types and devices, handles empty axes, resolves the mask, and runs the backend's
+//! kernel, if there is one, or else the composed definition. Axes are `[batch, heads, queries, keys]`.
 //!
 //! ```
 //! use attention_core::functional::{AttentionOptions, dot_product_attention};
@@ -42,7 +42,7 @@ pub use pairwise::{PairwiseFormula, PairwiseKernel, PairwiseTerm, Real, Simd};
 pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score, pairwise_score};
 pub use weights::{masked_softmax, weight_of_no_key, weighted_sum};
-// Public for the tests of this repository alone.
+// Public only for the tests of this repository.
 #[doc(hidden)]
 pub use padding::fill_padding;
 

@@ -11,9 +11,9 @@ use super::score_mod;
 use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
 
-/// The part of the options that changes scores: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
+/// Options that change scores: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 impl AttentionOptions {
-    /// Adds a bias to the one that is there.
+    /// Adds a bias to the present one.
     pub(crate) fn add_bias(&mut self, bias: Tensor<4>) {
         self.bias = Some(match self.bias.take() {
             Some(other) => sum_of_biases(other, bias),
@@ -21,7 +21,7 @@ impl AttentionOptions {
         });
     }
 
-    /// Adds a relative bias to the one that is there.
+    /// Adds a relative bias to the present one.
     pub(crate) fn add_relative_bias(&mut self, bias: Tensor<4>) {
         self.relative_bias = Some(match self.relative_bias.take() {
             Some(other) => sum_of_biases(other, bias),
@@ -51,11 +51,11 @@ impl AttentionOptions {
         biases.into_iter().flatten().chain(sinks).chain(extra_keys)
     }
 
-    /// The sinks of `heads` heads, of type `dtype`, the key of score 0 included.
+    /// The sinks of `heads` heads, of type `dtype`, including the key of score 0.
     fn all_sinks(&self, heads: usize, dtype: DType, device: &Device) -> Option<Tensor<1>> {
         let sinks = self.sinks.clone().map(|sinks| sinks.cast(dtype));
         match (sinks, self.zero_key) {
-            // ln(e^sink + e^0), from the larger of both, which has no gradient of its own.
+            // ln(e^sink + e^0), computed from the larger of both, which gets no gradient of its own.
             (Some(sinks), true) => {
                 let larger = sinks.clone().detach().clamp_min(0.0);
                 let sum = (sinks - larger.clone()).exp() + (-larger.clone()).exp();
@@ -68,8 +68,8 @@ impl AttentionOptions {
     }
 
     /// # Panics
-    /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is no
-    /// finite number above 0.
+    /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is not
+    /// finite or not above 0.
     pub(crate) fn check_modifiers(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
         if self.changes_nothing() {
             return;
@@ -120,8 +120,8 @@ impl AttentionOptions {
         assert_together(operation, first, others.into_iter().flatten());
     }
 
-    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, which they were found to fit, of types
-    /// that go with theirs.
+    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, in matching types; they were checked to
+    /// fit.
     pub(super) fn modifiers(
         &self,
         shape: [usize; 4],
@@ -138,12 +138,12 @@ impl AttentionOptions {
                 (DType::F64, _) => DType::F64,
                 (DType::F32, _) | (_, DType::F64) => DType::F32,
                 (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => DType::F32,
-                // Half precision may have a bias of its own type or in f32.
+                // For half precision a bias may have its own type or be in f32.
                 (_, own) => own,
             };
             bias.cast(wanted)
         };
-        // Kernels read a number for each key.
+        // Kernels read one number per key.
         let of_each_key = |bias: Tensor<4>| match bias.dims() {
             [_, _, _, 1] if num_keys > 1 => bias.repeat_dim(3, num_keys),
             _ => bias,
@@ -158,7 +158,7 @@ impl AttentionOptions {
     }
 }
 
-/// A bias for each pair of `num_queries` queries from one for each distance.
+/// A bias of each pair of `num_queries` queries and the keys, from a bias of each distance.
 ///
 /// # Shapes
 /// - bias `[batch or 1, heads or 1, 1, queries + keys - 1]`, result `[batch or 1, heads or 1, queries, keys]`
@@ -169,8 +169,8 @@ pub(crate) fn along_diagonals(bias: Tensor<4>, num_queries: usize) -> Tensor<4> 
     Tensor::from_dispatch(pairs)
 }
 
-/// Scores, changed by all options but the mask and the sinks, which were found to fit; of the most precise type among
-/// them.
+/// Scores modified by all options except mask and sinks, which were checked to fit; the result has the most precise
+/// type among them.
 pub(crate) fn modify(operation: &str, scores: Tensor<4>, options: &AttentionOptions) -> Tensor<4> {
     if options.changes_nothing() || scores.dims().contains(&0) {
         return scores;
@@ -183,7 +183,7 @@ pub(crate) fn modify(operation: &str, scores: Tensor<4>, options: &AttentionOpti
     }
 }
 
-/// Softmax over the keys that `mask` leaves and the sink of each head, if there is one.
+/// Softmax over the keys that `mask` keeps and the sink of each head, if there is one.
 ///
 /// # Panics
 /// If the mask does not fit.

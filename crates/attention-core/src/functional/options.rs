@@ -18,22 +18,22 @@ use crate::mask::Mask;
 pub struct AttentionOptions {
     /// Which keys each query attends to.
     pub mask: Mask,
-    /// The factor on dot products, by default `1 / sqrt(size)`; of a module, its score's own.
+    /// The factor on dot products; by default `1 / sqrt(size)`, in a module the score's own.
     pub scale: Option<f64>,
-    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it is for dot products, additive or pairwise
-    /// scores, before terms of positions are added; a score composed of tensor operations is capped as a whole.
+    /// `cap` of `cap tanh(score / cap)`, finite and above 0. In a module it caps dot products, additive or pairwise
+    /// scores before terms of positions are added; a score composed of tensor operations is capped as a whole.
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,
     /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys or 1]`, of the type of the queries or a more
     /// precise one: what others call a float mask. Minus infinity masks a pair.
     pub bias: Option<Tensor<4>>,
-    /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
-    /// `j - i + queries - 1` to the score of query `i` and key `j`.
+    /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: the
+    /// score of query `i` and key `j` gets element `j - i + queries - 1`.
     pub relative_bias: Option<Tensor<4>>,
-    /// A function of your own from a score and its place to another, on a CPU within the kernels of dot products,
-    /// additive and pairwise scores. Elsewhere, in f64, for scores that are composed, with weights asked for or another
-    /// normalizer than softmax, the scores go through the host in f32, at most 16 million of them.
+    /// A function of your own that maps a score and its place to another score; on a CPU it runs within the kernels of
+    /// dot products, additive and pairwise scores. In other cases (another device, f64, composed scores, weights
+    /// requested, another normalizer than softmax) the scores go through the host in f32, at most 16 million of them.
     ///
     /// PyTorch's `flex_attention` takes a `score_mod`, too.
     pub score_mod: Option<Arc<dyn ScoreMod>>,
@@ -42,19 +42,19 @@ pub struct AttentionOptions {
     /// Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; OpenAI 2025,
     /// "gpt-oss-120b & gpt-oss-20b Model Card", section 2.2.
     pub sinks: Option<Tensor<1>>,
-    /// Further keys and their values, which every query attends to whatever the mask says, `[batch or 1, key_heads, n,
-    /// size]`; neither bias is added to them. Keys as the score compares them. PyTorch's `bias_k` and `bias_v`.
+    /// Extra keys and values, `[batch or 1, key_heads, n, size]`, which every query attends to whatever the mask says;
+    /// neither bias applies to them. The keys are as the score compares them. PyTorch's `bias_k` and `bias_v`.
     pub extra_keys: Option<[Tensor<4>; 2]>,
-    /// Whether there is one more key, whose score is 0, as its value: PyTorch's `add_zero_attn`. The weights that are
-    /// returned are the weights of the other keys. No state dict says so; a module does by
-    /// [`Attention::with_zero_key`](crate::Attention::with_zero_key), else each call.
+    /// Whether there is one more key, whose score and value are 0: PyTorch's `add_zero_attn`. The returned weights are
+    /// those of the other keys. No state dict records it: set it on a module by
+    /// [`Attention::with_zero_key`](crate::Attention::with_zero_key), or here for a call.
     pub zero_key: bool,
-    /// The probability to drop a weight, in `[0, 1)`; of a module, its own while it trains.
+    /// The probability to drop a weight, in `[0, 1)`; by default that of the module in training, else 0.
     pub dropout: Option<f64>,
 }
 
 impl AttentionOptions {
-    /// The same with a change of your own to the scores; see [`score_mod`](Self::score_mod).
+    /// Sets a modification of scores of your own; see [`score_mod`](Self::score_mod).
     pub fn with_score_mod(self, score_mod: impl ScoreMod + 'static) -> Self {
         Self {
             score_mod: Some(Arc::new(score_mod)),
@@ -104,7 +104,7 @@ impl AttentionOptions {
         ] {
             let (got, [_, _, _, size]) = (extra.dims(), own.dims());
             let [of_batch, of_heads, of_rows, of_size] = got;
-            // Keys that are not there were not projected, either.
+            // Keys of length 0 were not projected, either.
             let fits = num_keys == 0 || of_size == size;
             assert!(
                 (of_batch == 1 || of_batch == batch)

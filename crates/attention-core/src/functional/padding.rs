@@ -1,5 +1,4 @@
-//! Zeros for padding, and for what a mask leaves nothing of: what stands there must not reach a gradient through a
-//! product.
+//! Zeros for padding and for all that a mask removes: its content must not reach a gradient through a product.
 
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::Tensor;
@@ -8,10 +7,10 @@ use super::key_heads::assert_divides;
 use crate::mask::Mask;
 use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_rows_without_key};
 
-/// Zeros for the keys (or values) that no query of any head which reads them attends to.
+/// Fills keys (or values) with zeros where no query of any head that reads them attends.
 ///
 /// # Shapes
-/// - tensor and result `[batch, key_heads, keys, size]`, for `[heads, queries]` of queries
+/// - tensor and result `[batch, key_heads, keys, size]`, for queries of `[heads, queries]`
 ///
 /// # Panics
 /// If the mask does not fit, or `key_heads` does not divide `heads`.
@@ -32,8 +31,8 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
     Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
 }
 
-/// Zeros for the queries that attend to no key in any head, before a projection whose gradient would multiply by what
-/// they hold.
+/// Fills queries that attend to no key in any head with zeros, before a projection whose gradient would multiply by
+/// them.
 ///
 /// # Shapes
 /// - queries and result `[batch, heads or 1, queries, size]`, for `heads` heads of `num_keys` keys
@@ -57,7 +56,7 @@ pub(crate) fn fill_keyless(
     Tensor::from_dispatch(queries)
 }
 
-/// `value` for each masked pair of query and key; what was there reaches neither result nor gradients.
+/// Fills each masked pair of query and key with `value`; the old element reaches neither result nor gradients.
 ///
 /// # Shapes
 /// - pairs and result `[batch, heads, queries, keys]`

@@ -1,17 +1,17 @@
-//! Scores from a term of one's own.
+//! Scores from a term of your own.
 
 use burn::tensor::Tensor;
 
 pub use attention_kernels::{PairwiseKernel, PairwiseTerm, Real, Simd};
 
-/// A [`PairwiseTerm`], for the kernels of the CPU, and its definition in tensor operations, for all other devices and
-/// for calls that no kernel computes: weights asked for, other normalizers than softmax. The operations of lanes are
-/// listed at [`PairwiseTerm`].
+/// A [`PairwiseTerm`], for the CPU kernels, and its definition in tensor operations, for all other devices and for
+/// calls that no kernel computes: with weights requested or another normalizer than softmax. [`PairwiseTerm`] lists the
+/// operations on lanes.
 ///
-/// Every term is a [`PairwiseKernel`] by itself. Gradients go through either path, to the weight and the projections,
-/// too. The kernels are compiled in the crate that has the term: give it `opt-level = 3` in its dev profile.
+/// Every such term implements [`PairwiseKernel`] automatically. Both paths have gradients, to the weight and the
+/// projections, too. The crate with the term compiles the kernels: give it `opt-level = 3` in its dev profile.
 ///
-/// [`check_term`](crate::score::check_term) compares the two, and the derivatives with both.
+/// [`check_term`](crate::score::check_term) compares the two, and their derivatives.
 ///
 /// ```
 /// use std::sync::Arc;

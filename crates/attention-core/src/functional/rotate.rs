@@ -1,4 +1,4 @@
-//! Rows, turned by the angles of their positions.
+//! Rows, rotated by the angles of their positions.
 
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
@@ -7,24 +7,24 @@ use burn_fused_layers::harness::wide::wide;
 
 use crate::ops::{AttentionOps, RotaryLayout, RotateInputs};
 
-/// Each pair of features `x`, `y` of a row, turned by an angle: `x cos - y sin` and `y cos + x sin`. The layout says
-/// which features are a pair; features after the last pair stay as they are. The angles have no gradient; half
-/// precision is turned in f32.
+/// Rotates each pair of features `x`, `y` of a row by an angle: `x cos - y sin` and `y cos + x sin`. The layout says
+/// which features form a pair; features after the last pair stay as they are. The angles have no gradient; half
+/// precision is rotated in f32.
 ///
 /// [`Rotary`](crate::position::Rotary) calls it with the angles of positions. Su et al. 2021, "RoFormer: Enhanced
 /// Transformer with Rotary Position Embedding", section 3.2.
 ///
-/// ONNX's `RotaryEmbedding` (opset 23): its caches `[batch, rows, pairs]` are cosines and sines as they are, caches
+/// ONNX's `RotaryEmbedding` (opset 23): caches `[batch, rows, pairs]` are the cosines and sines themselves, caches
 /// `[max_positions, pairs]` with `position_ids` go through [`Positions::select`](crate::position::Positions::select),
-/// and `rotary_embedding_dim` is twice the number of pairs. An input of three axes, `[batch, rows, num_heads * size]`,
-/// is `reshape([batch, rows, num_heads, size]).swap_dims(1, 2)` before and `swap_dims(1, 2).reshape(..)` after.
+/// and `rotary_embedding_dim` is twice the number of pairs. Reshape an input of three axes, `[batch, rows, num_heads *
+/// size]`, by `reshape([batch, rows, num_heads, size]).swap_dims(1, 2)` before and `swap_dims(1, 2).reshape(..)` after.
 ///
 /// # Shapes
 /// - rows and result `[batch, heads, rows, size]`; cosines, sines `[batch or 1, rows, pairs]`, with `2 * pairs <= size`
 ///
 /// # Panics
-/// If shapes, types or devices do not fit together: cosines and sines are of the type of the rows, or f32 where that is
-/// half precision.
+/// If shapes, types or devices do not fit together: cosines and sines have the type of the rows, or f32 for half
+/// precision.
 ///
 /// ```
 /// use attention_core::functional::rotate;

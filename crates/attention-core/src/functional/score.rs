@@ -50,7 +50,7 @@ pub fn additive_score(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_score(inputs))
 }
 
-/// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.
+/// `1 / sqrt(size)`, which keeps the variance of a dot product at one for any size.
 pub(crate) fn default_scale(size: usize) -> f64 {
     1.0 / (size.max(1) as f64).sqrt()
 }
@@ -93,12 +93,12 @@ pub fn dot_product_score(
 }
 
 /// `score[b,n,i,j] = sum_h weight[h] f(queries[b,n,i,h], keys[b,n,j,h])`, composed, and 0 where masked; in `f32` at
-/// least. It stores a term for each hidden unit of a pair: [`pairwise_attention`](super::pairwise_attention) does not.
-/// Queries and keys of masked pairs are 0 to the term.
+/// least. It stores a term for each hidden unit of a pair, which [`pairwise_attention`](super::pairwise_attention) does
+/// not. The term is given zeros for queries and keys of masked pairs.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight
-///   `[num_hiddens]`, ones if there is none
+///   `[num_hiddens]`, `None` for ones
 /// - result `[batch, heads, queries, keys]`
 ///
 /// # Panics
@@ -133,7 +133,7 @@ pub fn pairwise_score(
     let keys = repeat_key_heads(widened(keys), heads);
     let mut rows = [queries.unsqueeze_dim(3), keys.unsqueeze_dim(2)];
     let masked = (!mask.is_none()).then(|| {
-        // A gradient of 0 is multiplied by what a masked pair holds.
+        // A gradient of 0 is multiplied by the content of a masked pair.
         let zeros = Tensor::zeros(shape, &rows[0].device());
         let masked = fill_masked(zeros, mask, 1.0).greater_elem(0.5);
         let all = [batch, heads, num_queries, num_keys, num_hiddens];

@@ -1,15 +1,15 @@
-//! Changes of the user's own to scores that no kernel computes.
+//! The user's own modifications of scores, where no kernel runs them.
 
 use attention_kernels::{RowOfScores, ScoreMod};
 use burn::tensor::{Tensor, TensorData};
 
-/// The most scores that go through the host.
+/// The largest number of scores that go through the host.
 const MOST_SCORES: usize = 1 << 24;
 
-/// The scores `[batch, heads, queries, keys]`, changed on the host in f32; minus infinity stays.
+/// The scores `[batch, heads, queries, keys]`, modified on the host in f32; minus infinity stays.
 ///
 /// # Panics
-/// If there are too many.
+/// If there are too many scores.
 pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod) -> Tensor<4> {
     let shape @ [_, heads, num_queries, num_keys] = scores.dims();
     let count = shape.iter().product::<usize>();
@@ -39,7 +39,7 @@ pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod
             if before == f32::NEG_INFINITY {
                 *after = before;
             }
-            // Of a masked pair it may be anything, and its gradient must stay 0.
+            // The slope of a masked pair may be anything, but its gradient must stay 0.
             *slope = if slope.is_finite() && before.is_finite() {
                 *slope
             } else {
@@ -52,7 +52,7 @@ pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod
     if !device.is_autodiff() {
         return modified;
     }
-    // 0, with the derivatives of the change.
+    // A term of value 0 that carries the derivatives of the modification.
     let is_finite = scores.clone().detach().is_finite();
     let difference = scores.clone() - scores.detach();
     modified + difference.mask_fill(is_finite.bool_not(), 0.0) * tensor(slopes)

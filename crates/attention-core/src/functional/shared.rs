@@ -8,17 +8,17 @@ use burn::tensor::Tensor;
 use burn_fused_layers::backend::GradientSlot;
 use burn_fused_layers::read_shared;
 
-/// Where the gradients of a tensor with many readers go.
+/// A tensor with many readers, and where their gradients go.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTensor {
-    /// The tensor in the graph: as it is read, or a leaf as it was given, with three axes or four and padding that is
+    /// The tensor in the graph: the one that is read, or the leaf that was given, with three or four axes and padding
     /// not cleared.
     source: FloatTensor<Dispatch>,
     slot: GradientSlot,
 }
 
 impl SharedTensor {
-    /// The gradients go to `source`.
+    /// A tensor whose gradients go to `source`.
     pub(crate) fn new<const D: usize>(source: Tensor<D>) -> Self {
         Self {
             source: source.into_dispatch(),
@@ -30,8 +30,8 @@ impl SharedTensor {
         Dispatch::float_is_require_grad(&self.source)
     }
 
-    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows`, the source as it is
-    /// read, `[batch, key_heads, keys, size]`.
+    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows` is the source as read,
+    /// `[batch, key_heads, keys, size]`.
     pub(crate) fn read(&self, rows: Tensor<4>) -> Tensor<4> {
         read_shared(self.source.clone(), rows, &self.slot)
     }

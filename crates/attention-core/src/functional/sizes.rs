@@ -6,7 +6,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use super::key_heads::assert_divides;
 use super::keys_and_values::KeysAndValues;
 
-/// The sizes of a call, of queries `[batch, heads, queries, size]` keys and values that fit together.
+/// The sizes of a call: queries `[batch, heads, queries, size]` with keys and values that fit together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) batch: usize,
@@ -40,7 +40,7 @@ impl Sizes {
         }
     }
 
-    /// The same with another number of keys.
+    /// These sizes with another number of keys.
     pub(super) fn with_keys(self, num_keys: usize) -> Self {
         Self { num_keys, ..self }
     }
@@ -48,7 +48,7 @@ impl Sizes {
     /// The size of queries and keys as they are compared.
     ///
     /// # Panics
-    /// If the keys are not of these sizes.
+    /// If the keys do not have these sizes.
     pub(super) fn compared(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> usize {
         let [_, _, _, size] = queries.dims();
         let keys = &rows.keys;
@@ -61,7 +61,7 @@ impl Sizes {
         self.scores().contains(&0) || self.value_size == 0
     }
 
-    /// The context where [there are no pairs](Self::has_no_pairs): 0 or empty.
+    /// The context if [there are no pairs](Self::has_no_pairs): zeros, or empty.
     pub(crate) fn zeros(&self, rows: &KeysAndValues) -> Tensor<4> {
         let shape = [self.batch, self.heads, self.num_queries, self.value_size];
         let values = &rows.values;

@@ -13,7 +13,7 @@ use crate::ops::{
 };
 use crate::rank::{from_four_axes, to_four_axes};
 
-/// Softmax over the last axis, restricted to the keys that `mask` leaves.
+/// Softmax over the last axis, restricted to the keys that `mask` keeps.
 ///
 /// A masked weight is exactly 0 and the weights of a row with at least one unmasked key sum to 1. A fully masked
 /// row is all 0; so are its gradients. (D2L's `masked_softmax` fills with `-1e6` and would give such a row
@@ -53,8 +53,8 @@ pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<
     from_four_axes(Tensor::from_dispatch(weights))
 }
 
-/// The weight of each query that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks, and of a zero key.
-/// PyTorch's `add_zero_attn` returns it as a last column.
+/// The part of each query's weight that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks and of a zero
+/// key. PyTorch's `add_zero_attn` returns it as a last column.
 ///
 /// # Shapes
 /// - weights `[.., queries, keys]`, result `[.., queries, 1]`
@@ -99,7 +99,7 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
     Tensor::from_dispatch(<Dispatch as AttentionOps>::weighted_sum(inputs))
 }
 
-/// The context of a step, `[batch, 1, 1, value_size]`, from its weights `[batch, 1, 1, keys]` in the values' type.
+/// The context of a step, `[batch, 1, 1, value_size]`, from weights `[batch, 1, 1, keys]` in the type of the values.
 pub(crate) fn step_context(weights: Tensor<4>, rows: &KeysAndValues) -> Tensor<4> {
     if rows.values.dims().contains(&0) {
         return weighted_sum(weights, rows.read_values(), &rows.mask);

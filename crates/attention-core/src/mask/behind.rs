@@ -1,4 +1,4 @@
-//! Masks of keys that stand behind others.
+//! Masks of a call's keys behind extra keys.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
@@ -8,9 +8,9 @@ use super::{Mask, Parts, both};
 use crate::ops::Intervals;
 
 impl Mask {
-    /// The mask of scores of `shape`, `[batch, heads, queries, keys]`, with `number` more keys in front of their own,
-    /// which every query attends to. Intervals that begin at the first key stay intervals; others, with a gap before
-    /// them, become flags.
+    /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, with `number` more keys in front, which every
+    /// query attends to. Intervals that begin at the first key stay intervals; others, with a gap before them, become
+    /// flags.
     ///
     /// # Panics
     /// If the mask does not fit scores of `shape`, or is on another device.
@@ -61,14 +61,14 @@ impl Flags {
 }
 
 impl Intervals {
-    /// Whether one begins after the first key.
+    /// Whether an interval begins after the first key.
     fn have_gaps(&self) -> bool {
         self.bounds
             .iter()
             .any(|&[start, end]| 0 < start && start < end)
     }
 
-    /// Intervals [without gaps](Self::have_gaps), the keys in front among them.
+    /// Intervals [without gaps](Self::have_gaps), extended by the keys in front.
     fn behind(self, number: usize) -> Self {
         let longer = |[start, end]: [usize; 2]| [0, number + if start < end { end } else { 0 }];
         Self {

@@ -1,4 +1,4 @@
-//! Masks as texts, and masks that are the same.
+//! Masks as text, and equality of masks.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::lengths::Lengths;
 use super::positions::Window;
 use super::{Mask, Parts};
 
-/// Its parts, joined by `&`: `valid lengths [2, 1] & causal`, with the shapes of what is a tensor, or `none`.
+/// The parts of the mask, joined by `&`: `valid lengths [2, 1] & causal`, with the shapes of tensors, or `none`.
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parts {
@@ -59,8 +59,8 @@ impl fmt::Display for Window {
     }
 }
 
-/// Masks of the same parts with the same numbers; two that hide the same keys in other ways are different. Tensors are
-/// read to the host.
+/// Masks are equal if they have the same parts with the same numbers; two that mask the same keys in other ways differ.
+/// Tensors are read to the host.
 impl PartialEq for Mask {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()

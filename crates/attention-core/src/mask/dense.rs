@@ -11,12 +11,11 @@ use crate::rank::{repeat_examples, reshape};
 pub(super) struct Flags {
     /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
     pub(super) keep: Tensor<4, Bool>,
-    /// The part of them that says the same to all queries, `[batch or 1, heads or 1, 1, keys or 1]`, where `keep` has
-    /// queries.
+    /// The part that is equal for all queries, `[batch or 1, heads or 1, 1, keys or 1]`, if `keep` has queries.
     pub(super) of_keys: Option<Tensor<4, Bool>>,
-    /// Which functions made it.
+    /// The functions that made it.
     pub(super) makers: String,
-    /// The size of the first of two axes, which is taken for the queries, and who took it so.
+    /// For a mask of two axes, the size of the first, taken for the queries, and the function that took it so.
     pub(super) taken_for_queries: Option<(usize, &'static str)>,
 }
 
@@ -40,9 +39,9 @@ impl Mask {
     /// A query attends to a key where `keep` is true: the sense of PyTorch's `scaled_dot_product_attention`, ONNX, JAX
     /// and Keras.
     ///
-    /// Two axes are queries and keys. Where examples and queries are equal in number, they could as well be examples
-    /// and keys, and any call refuses the mask: [`not_padding`](Self::not_padding) takes `[batch, keys]`, and
-    /// `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
+    /// A tensor of two axes has queries and keys. If there are as many examples as queries, the axes could also be
+    /// examples and keys, and every call refuses the mask: [`not_padding`](Self::not_padding) takes `[batch, keys]`,
+    /// and `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
     ///
     /// # Shapes
     /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1
@@ -86,8 +85,8 @@ impl Mask {
     }
 }
 
-/// Burn's sense, true where masked: the `mask_pad` of `burn::nn`'s attention, `[batch, keys]`, as
-/// [`Mask::padding`]. It is not a mask of queries and keys, as two axes are to [`Mask::keep`] and [`Mask::drop`].
+/// Burn's sense, true where masked: the `mask_pad` of `burn::nn`'s attention, `[batch, keys]`, as [`Mask::padding`].
+/// Two axes are not queries and keys here, as they are in [`Mask::keep`] and [`Mask::drop`].
 impl From<Tensor<2, Bool>> for Mask {
     fn from(mask_pad: Tensor<2, Bool>) -> Self {
         Self::padding(mask_pad)
@@ -120,7 +119,7 @@ impl Flags {
         }
     }
 
-    /// The part that says the same to all queries.
+    /// The part that is equal for all queries.
     pub(super) fn of_keys_alone(&self) -> Option<Self> {
         let [_, _, queries, _] = self.keep.dims();
         let keep = if queries == 1 {
@@ -135,7 +134,7 @@ impl Flags {
         })
     }
 
-    /// The same of other examples, which `f` takes along the batch; one example stands for all.
+    /// The mask of other examples, which `f` selects along the batch; a single example serves all.
     pub(super) fn map(&self, f: impl Fn(Tensor<4, Bool>) -> Tensor<4, Bool>) -> Self {
         let of_each = |flags: &Tensor<4, Bool>| match flags.dims() {
             [1, ..] => flags.clone(),
@@ -148,7 +147,7 @@ impl Flags {
         }
     }
 
-    /// Every example `times` times, the copies next to each other.
+    /// Repeats every example `times` times, the copies next to each other.
     pub(super) fn expand(&self, times: usize) -> Self {
         self.map(|keep| repeat_examples(keep, times))
     }
@@ -173,7 +172,7 @@ impl Flags {
     }
 
     /// # Panics
-    /// If they do not fit scores of `shape`, or fit them in two ways.
+    /// If the flags do not fit scores of `shape`, or fit them in two ways.
     pub(super) fn check(&self, shape: [usize; 4]) {
         let [batch, _, queries, _] = shape;
         let taken = self.taken_for_queries;

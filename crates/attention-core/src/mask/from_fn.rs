@@ -1,22 +1,22 @@
-//! Masks that a function says.
+//! Masks defined by a function.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use super::Mask;
 
 impl Mask {
-    /// Query `i` of head `h` of example `b` attends to key `j` where `attends(b, h, i, j)`; asked once, here. Where the
-    /// keys of each of several queries are neighbours, and the heads agree, the mask is [intervals](Self::intervals),
-    /// else [dense](Self::keep). PyTorch's `create_block_mask`.
+    /// Query `i` of head `h` of example `b` attends to key `j` where `attends(b, h, i, j)`; the function is called
+    /// once, here. If the keys of each query are neighbours, there are several queries, and the heads agree, the mask
+    /// is [intervals](Self::intervals), else [dense](Self::keep). PyTorch equivalent: `create_block_mask`.
     ///
-    /// Queries and keys are those of a call, counted from 0: in a cache the query rows of the call and the key rows of
-    /// the cache, whatever the length of an example. A step of another number of queries or keys takes another mask.
+    /// Queries and keys are counted from 0 within a call; with a cache, keys are the rows of the cache, whatever the
+    /// length of an example. A step with another number of queries or keys needs another mask.
     ///
     /// # Shapes
-    /// - shape `[batch, heads, queries, keys]`; along an axis of 1, what is said of the one holds for all
+    /// - shape `[batch, heads, queries, keys]`; an axis of size 1 is broadcast
     ///
     /// # Panics
-    /// If a size is 0 or, where the mask is used, an axis is neither 1 nor that of the scores.
+    /// If a size is 0 or, when the mask is used, an axis is neither 1 nor as long as that of the scores.
     ///
     /// ```
     /// use attention_core::Mask;
@@ -49,7 +49,7 @@ impl Mask {
         let rows = |head: &&[bool]| head.chunks(keys).map(interval).collect();
         let first_heads = of_heads.iter().step_by(heads);
         let bounds: Option<Vec<Vec<[usize; 2]>>> = first_heads.map(rows).collect();
-        // What one query or key says for all is flags, which are broadcast.
+        // A mask of one query or one key becomes flags, which are broadcast.
         match bounds.filter(|_| heads_agree && queries > 1 && keys > 1) {
             Some(bounds) => Self::intervals_among(&bounds, Some(keys)),
             None => {

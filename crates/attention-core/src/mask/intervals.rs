@@ -1,4 +1,4 @@
-//! Masks that say the keys of each query in two numbers.
+//! Masks that give the keys of each query by two numbers.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
 impl Mask {
-    /// Query `i` of example `b` attends to the keys `start .. end` of `bounds[b][i] = [start, end]`; to none if that is
-    /// empty. One example stands for all, as one query does.
+    /// Query `i` of example `b` attends to the keys `start .. end` of `bounds[b][i] = [start, end]`; to none if the
+    /// interval is empty. A single example or query serves all.
     ///
-    /// It is a mask of the queries of a call, which are as many in each call that takes it.
+    /// The mask fits calls with this number of queries.
     ///
     /// # Panics
-    /// If examples differ in the number of queries, there is none, or, where the mask is used, they do not fit.
+    /// If examples differ in the number of queries, there is none, or, when the mask is used, their numbers do not fit.
     ///
     /// ```
     /// use attention_core::{DotProductAttentionConfig, Mask};
@@ -31,7 +31,7 @@ impl Mask {
         Self::intervals_among(bounds, None)
     }
 
-    /// The same, among this number of keys if one is given.
+    /// These intervals, among the given number of keys, if any.
     pub(super) fn intervals_among(
         bounds: &[impl AsRef<[[usize; 2]]>],
         num_keys: Option<usize>,
@@ -64,7 +64,7 @@ impl Mask {
 }
 
 impl Mask {
-    /// The intervals of some queries of example `b`, where the mask is nothing but intervals.
+    /// The intervals of some queries of example `b`, if the mask consists of intervals alone.
     pub(crate) fn of_example(&self, b: usize, queries: Range<usize>) -> Self {
         let bounds = self.parts().intervals.as_ref().map(|of| {
             let [_, num_queries] = of.shape;
@@ -75,7 +75,7 @@ impl Mask {
 }
 
 impl Intervals {
-    /// The same, within `num_keys` keys.
+    /// These intervals, clamped to `num_keys` keys.
     pub(super) fn within(&self, num_keys: usize) -> Self {
         let bounds = self.bounds.iter();
         Self {
@@ -84,7 +84,7 @@ impl Intervals {
         }
     }
 
-    /// The keys in the intervals of both.
+    /// The keys that are in the intervals of both.
     ///
     /// # Panics
     /// If examples or queries differ in number, and neither is 1.
@@ -99,10 +99,10 @@ impl Intervals {
         self.intersect(&other)
     }
 
-    /// The intervals of the examples `indices`, which are read to the host; one stands for all.
+    /// The intervals of the examples `indices`, which are read to the host; a single example serves all.
     ///
     /// # Panics
-    /// If one is no example.
+    /// If an index is no example.
     pub(super) fn select(&self, indices: Tensor<1, Int>) -> Self {
         if self.shape[0] == 1 {
             return self.clone();
@@ -110,7 +110,7 @@ impl Intervals {
         self.examples(selected(indices, self.shape[0]))
     }
 
-    /// Those with every example repeated `times` times, the copies next to each other.
+    /// Repeats the intervals of every example `times` times, the copies next to each other.
     pub(super) fn expand(&self, times: usize) -> Self {
         let [batch, _] = self.shape;
         if batch == 1 {
@@ -124,7 +124,7 @@ impl Intervals {
         let of_example = |at: usize| &self.bounds[at * queries..][..queries];
         let bounds: Vec<_> = examples.flat_map(of_example).copied().collect();
         Self {
-            // One that nobody reads if there are no examples.
+            // Without examples, one that nobody reads.
             shape: [(bounds.len() / queries).max(1), queries],
             bounds,
         }

@@ -1,4 +1,4 @@
-//! Masks of lengths: the first keys, whose number is in a tensor.
+//! Masks of lengths: the first keys, whose number a tensor holds.
 
 use burn::tensor::{Bool, DType, Int, IntDType, Tensor};
 use burn_fused_layers::harness::checks::Argument;
@@ -12,9 +12,9 @@ use crate::rank::reshape;
 pub(super) struct Lengths {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     pub(super) ends: Tensor<2, Int>,
-    /// The part of them that says the same to all queries, `[batch or 1, 1]`, where `ends` has queries.
+    /// The part that is equal for all queries, `[batch or 1, 1]`, if `ends` has queries.
     pub(super) of_examples: Option<Tensor<2, Int>>,
-    /// Which functions made it.
+    /// The functions that made it.
     pub(super) makers: String,
 }
 
@@ -37,10 +37,10 @@ impl Mask {
         Self::of_lengths(VALID_LENGTHS, lens)
     }
 
-    /// A query attends to every key where `keep` is true, and to none where it is false: its weights, context and
-    /// gradients are 0, whatever it holds, and it adds nothing to the gradients of keys and values.
+    /// A query attends to every key where `keep` is true, and to none where it is false: such a query has weights,
+    /// context and gradients of 0, whatever it holds, and adds nothing to the gradients of keys and values.
     ///
-    /// This is a mask of padded queries, as Keras's `query_mask` is. In cross-attention it goes with a mask of keys:
+    /// A mask of padded queries, like Keras's `query_mask`. In cross-attention combine it with a mask of keys:
     /// `Mask::queries(..) & Mask::not_padding(..)`.
     ///
     /// ```
@@ -59,7 +59,7 @@ impl Mask {
     /// # Shapes
     /// - keep `[batch, queries]`; an axis of size 1 is broadcast
     pub fn queries(keep: Tensor<2, Bool>) -> Self {
-        // As many keys as there may be, or none: lengths are clamped to the keys.
+        // All keys or none: lengths are clamped to the number of keys.
         Self::of_lengths("Mask::queries", wide(keep.int()).mul_scalar(i32::MAX))
     }
 
@@ -78,12 +78,12 @@ impl Mask {
 }
 
 impl Lengths {
-    /// The tensor, to be compared with a call's tensors.
+    /// The tensor, to check against the tensors of a call.
     pub(super) fn argument(&self) -> Argument<'_> {
         Argument::on_device(&self.makers, &self.ends)
     }
 
-    /// The part that says the same to all queries.
+    /// The part that is equal for all queries.
     pub(super) fn of_examples_alone(&self) -> Option<Self> {
         let [_, queries] = self.ends.dims();
         let ends = if queries == 1 {
@@ -98,7 +98,7 @@ impl Lengths {
         })
     }
 
-    /// The same of other examples, which `f` takes along the batch; one example stands for all.
+    /// The lengths of other examples, which `f` selects along the batch; a single example serves all.
     pub(super) fn map(&self, f: impl Fn(Tensor<2, Int>) -> Tensor<2, Int>) -> Self {
         let of_each = |ends: &Tensor<2, Int>| match ends.dims() {
             [1, _] => ends.clone(),
@@ -111,7 +111,7 @@ impl Lengths {
         }
     }
 
-    /// Every example `times` times, the copies next to each other.
+    /// Repeats every example `times` times, the copies next to each other.
     pub(super) fn expand(&self, times: usize) -> Self {
         self.map(|ends| {
             let [batch, queries] = ends.dims();
@@ -147,8 +147,8 @@ impl Lengths {
     }
 }
 
-/// Lengths are compared with the numbers of keys, which a narrow type cannot hold. Unsigned ones become signed: with
-/// Burn 0.22.1's fusion their comparison panics, and on the host the cast of a number that does not fit.
+/// Widens lengths, since numbers of keys, with which they are compared, may exceed a narrow type. Unsigned lengths
+/// become signed: Burn 0.22.1's fusion panics when it compares them, the host when it casts a number that does not fit.
 fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     match lens.dtype() {
         DType::I32 | DType::I64 => lens,
@@ -161,7 +161,7 @@ fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     }
 }
 
-/// Lengths that were unsigned: what a signed type cannot hold has become negative, and is more than the keys are.
+/// Corrects lengths that were unsigned: one too large for a signed type is negative now, but above any number of keys.
 fn none_negative(lens: Tensor<2, Int>) -> Tensor<2, Int> {
     let wrapped = lens.clone().lower_elem(0);
     lens.mask_fill(wrapped, i32::MAX)

@@ -25,13 +25,12 @@ use segments::Segments;
 
 /// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks, segments, masks of queries and [`intervals`](Self::intervals) themselves say
-/// that query `i` attends to the keys `start_i .. end_i`. They stay two integers per query until a kernel walks them;
-/// masks of flags are dense: [`padding`](Self::padding) and [`not_padding`](Self::not_padding) of keys,
-/// [`keep`](Self::keep) and [`drop`](Self::drop) of pairs. `&` combines masks: a query attends to a key where both say
-/// so.
+/// Valid lengths, causal and window masks, segments, masks of queries and [`intervals`](Self::intervals) say that query
+/// `i` attends to the keys `start_i .. end_i`. They stay two integers per query until a kernel walks them; masks of
+/// flags are dense: [`padding`](Self::padding) and [`not_padding`](Self::not_padding) for keys, [`keep`](Self::keep)
+/// and [`drop`](Self::drop) for pairs. `&` combines masks: a query attends to a key where both say so.
 ///
-/// Boolean masks come in two senses, which their type does not tell:
+/// The type of a boolean mask does not tell which of two meanings `true` has:
 ///
 /// | boolean tensor | true | here |
 /// | --- | --- | --- |
@@ -43,13 +42,13 @@ use segments::Segments;
 /// | Hugging Face's `attention_mask` of keys | attended to | [`not_padding`](Self::not_padding) |
 /// | Keras's `query_mask` | a query | [`queries`](Self::queries) |
 ///
-/// `Mask::from` takes Burn's sense, whose three masks have two, three and four axes.
+/// `Mask::from` takes Burn's meaning: its three masks differ by their number of axes, two, three and four.
 ///
-/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query's
-/// element that is not finite reaches that query's results, the gradients of the keys and values that it attends to,
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A
+/// non-finite element of a query reaches that query's results, the gradients of the keys and values that it attends to,
 /// and the gradients of parameters, but no other query's results, nor the gradients of other keys. A query that attends
-/// to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as the gradient
-/// of its context.
+/// to no key gets weights, context and gradients of exactly zero, whatever it holds and whatever the gradient of its
+/// context is.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -68,14 +67,14 @@ pub struct Mask {
     resolved: Option<Arc<Resolved>>,
 }
 
-/// The parts of a mask: a query attends to a key where every part says so. Behind a pointer, as a call hands its mask
-/// on many times.
+/// The parts of a mask: a query attends to a key where every part says so. Shared by a pointer, as a call hands its
+/// mask on many times.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Parts {
     lens: Option<Lengths>,
     windows: Windows,
     intervals: Option<Intervals>,
-    /// The number of keys among which the intervals lie, if they say it.
+    /// The number of keys among which the intervals lie, if it is given.
     interval_keys: Option<usize>,
     segments: Vec<Segments>,
     flags: Option<Flags>,
@@ -107,7 +106,7 @@ impl Mask {
     /// - indices `[new_batch]`
     ///
     /// # Panics
-    /// If the indices are on another device, or one is no example.
+    /// If the indices are on another device, or an index is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
         let Some(parts) = &self.parts else {
             return Self::none();
@@ -118,7 +117,7 @@ impl Mask {
         let first = Argument::on_device("indices", &indices);
         assert_together("Mask::select", first, of_lens.into_iter().chain(of_flags));
         let select_lens = |ends: Tensor<2, Int>| ends.select(0, indices.clone());
-        // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
+        // Converted to integers, because burn-flex 0.22.1 selects booleans into a tensor of another type.
         let select_flags = |keep: Tensor<4, Bool>| keep.int().select(0, indices.clone()).bool();
         let of_segments = parts.segments.iter();
         Parts {
@@ -151,8 +150,8 @@ impl Mask {
         .into()
     }
 
-    /// The part that is known of padding before the number of queries is: the mask without its windows and what tells
-    /// its segments apart, and the number of queries it speaks of.
+    /// The part of the mask that is known before the number of queries is: the mask without windows and without the
+    /// bounds between segments, and the number of queries that it fits.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let Some(parts) = &self.parts else {
             return (Self::none(), 1);
@@ -174,8 +173,8 @@ impl Mask {
         (known.into(), num_queries)
     }
 
-    /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of
-    /// segments. It fits one query.
+    /// The part that masks a key for all queries alike: lengths of examples, masks of keys and the ends of segments. It
+    /// fits a single query.
     pub(crate) fn of_keys_alone(&self) -> Self {
         let Some(parts) = &self.parts else {
             return Self::none();
@@ -192,21 +191,20 @@ impl Mask {
         .into()
     }
 
-    /// The number of query heads over `key_heads` heads of keys, as far as the mask tells: its own heads axis, if it
-    /// has one, or else `key_heads`.
+    /// The number of query heads, as far as the mask tells: its heads axis, if it has one, or else `key_heads`.
     pub(crate) fn heads_over(&self, key_heads: usize) -> usize {
         let flags = self.parts().flags.as_ref();
         let heads = flags.map_or(1, |flags| flags.keep.dims()[1]);
         if heads == 1 { key_heads } else { heads }
     }
 
-    /// Whether it says something else for other positions of the queries.
+    /// Whether the mask changes with the positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
         let parts = self.parts.as_deref();
         parts.is_some_and(Parts::depends_on_positions)
     }
 
-    /// The same, after it was found to fit: what other examples a beam search selects says nothing of its axes.
+    /// The mask, after it was found to fit: a beam search may select other examples without checking its axes again.
     pub(crate) fn settled(mut self) -> Self {
         let flags = self.parts().flags.as_ref();
         if flags.is_some_and(|flags| flags.taken_for_queries.is_some())
@@ -220,7 +218,7 @@ impl Mask {
 }
 
 impl Parts {
-    /// Whether it says something else for other positions of the queries.
+    /// Whether the mask changes with the positions of the queries.
     fn depends_on_positions(&self) -> bool {
         !self.windows.is_none() || !self.segments.is_empty()
     }
@@ -229,7 +227,7 @@ impl Parts {
 /// A query attends to a key where both masks say so.
 ///
 /// # Panics
-/// If both are valid lengths, intervals or dense and an axis differs without being 1, or both come from functions of
+/// If both are valid lengths, intervals or dense and an axis differs without being 1, or both come from functions with
 /// different numbers of keys.
 impl BitAnd for Mask {
     type Output = Self;
@@ -278,7 +276,7 @@ impl BitAndAssign for Mask {
 /// The examples `indices` of `batch`, read to the host.
 ///
 /// # Panics
-/// If one is no example.
+/// If an index is no example.
 fn selected(indices: Tensor<1, Int>, batch: usize) -> impl Iterator<Item = usize> {
     let example = move |at: i64| {
         let example = usize::try_from(at).ok().filter(|at| *at < batch);

@@ -1,9 +1,9 @@
-//! Masks of positions: causal ones and windows, along one of two diagonals.
+//! Masks of positions: causal masks and windows, along one of two diagonals.
 
 use super::{Mask, Parts, both};
 use crate::ops::Intervals;
 
-/// The windows around a query's own position, on each of the diagonals on which it may stand.
+/// The windows around a query's position, for each of the two ways to count positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Windows {
     /// The last query stands at the last key: query `i` at `i + keys - queries`.
@@ -12,7 +12,7 @@ pub(super) struct Windows {
     pub(super) top_left: Option<Window>,
 }
 
-/// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
+/// Keys at most `before` before and `after` after the query's position; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub(super) before: Option<usize>,
@@ -23,7 +23,7 @@ impl Mask {
     /// Query `i` attends to the keys up to its own position: `key <= i + keys - queries`.
     ///
     /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query attends to every key. This is the
-    /// mask for decoding, where the queries of a call are the last of the text, be it one alone.
+    /// mask for decoding, where the queries of a call, even a single one, are the last of the text.
     /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where queries and keys are
     /// equal in number.
     pub fn causal() -> Self {
@@ -36,12 +36,12 @@ impl Mask {
     /// Query `i` attends to the keys `0 ..= i`, however many keys there are.
     ///
     /// The diagonal is aligned top-left: the first query attends to the first key alone. With more queries than keys,
-    /// the later ones attend to every key. It is the `is_causal` of PyTorch's `scaled_dot_product_attention`, of ONNX's
-    /// `Attention` and of JAX's `dot_product_attention`, and Keras's `use_causal_mask`.
+    /// the later ones attend to every key. PyTorch's `scaled_dot_product_attention`, ONNX's `Attention` and JAX's
+    /// `dot_product_attention` call it `is_causal`, Keras `use_causal_mask`.
     ///
     /// **Not for decoding**: `i` counts the queries of a call. The only query of a step through
     /// [`Attention::attend`](crate::Attention::attend) stands at position 0 and attends to the first key alone, as in
-    /// the libraries above; [`causal`](Self::causal) is for it. Rotary embedding and biases of positions count as
+    /// the libraries above; use [`causal`](Self::causal) instead. Rotary embedding and biases of positions count as
     /// `causal` does.
     pub fn causal_top_left() -> Self {
         Self::of_windows(Windows {
@@ -50,10 +50,10 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`,
-    /// and to the key there. [`sliding_window`](Self::sliding_window) counts all of them.
+    /// Query `i` attends to the key at its own position `i + keys - queries`, and to at most `before` keys before and
+    /// `after` keys after it. [`sliding_window`](Self::sliding_window) counts the query's own key as well.
     ///
-    /// A call alone knows where its queries stand. `forward` thus sees which keys the window masks for all queries;
+    /// Only a call knows where its queries stand. `forward` thus knows which keys the window masks for all queries;
     /// [`Attention::prepare`](crate::Attention::prepare) does not, so its keys must be finite if a gradient of their
     /// projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
@@ -63,9 +63,9 @@ impl Mask {
         })
     }
 
-    /// Query `i` attends to its own key and the `size - 1` before it: counted as Mistral's `sliding_window` and
-    /// [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts the others
-    /// alone.
+    /// Query `i` attends to its own key and the `size - 1` before it: as in Mistral's `sliding_window` and
+    /// [`KeyValueCache::with_window`](crate::KeyValueCache::with_window). [`window`](Self::window) counts only the
+    /// other keys.
     ///
     /// # Panics
     /// If `size` is 0.
@@ -77,8 +77,8 @@ impl Mask {
         Self::window(size - 1, 0)
     }
 
-    /// Query `i` attends to the keys at most `before` before and `after` after key `i`: [`window`](Self::window),
-    /// aligned top-left, with the positions of [`causal_top_left`](Self::causal_top_left).
+    /// [`window`](Self::window), aligned top-left: query `i` attends to key `i` and to at most `before` keys before and
+    /// `after` keys after it, with the positions of [`causal_top_left`](Self::causal_top_left).
     pub fn window_top_left(before: usize, after: usize) -> Self {
         Self::of_windows(Windows {
             bottom_right: None,
@@ -96,12 +96,12 @@ impl Mask {
 }
 
 impl Windows {
-    /// Whether there is neither.
+    /// Whether there is no window.
     pub(super) fn is_none(self) -> bool {
         self == Self::default()
     }
 
-    /// The keys in the windows of both, diagonal by diagonal.
+    /// The intersection of the windows, for each diagonal.
     pub(super) fn intersect(self, other: Self) -> Self {
         Self {
             bottom_right: both(self.bottom_right, other.bottom_right, Window::intersect),
@@ -109,7 +109,7 @@ impl Windows {
         }
     }
 
-    /// The keys of each query, within the windows of both diagonals.
+    /// The keys of each query within both windows.
     pub(super) fn intervals(self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
         let (queries, keys) = (num_queries as i64, num_keys as i64);
         let around = |first: i64| {
@@ -147,7 +147,7 @@ impl Window {
     /// The first key that a query attends to and one past the last, per query, clamped to the keys; the first query
     /// stands at `first`.
     pub(super) fn bounds(self, first: i64, [queries, keys]: [i64; 2]) -> Vec<[usize; 2]> {
-        // No query and key are farther apart.
+        // No query and key are farther apart than this.
         let reach = |limit: Option<usize>| {
             let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
             limit.min(queries + keys)

@@ -20,12 +20,12 @@ pub(super) struct Resolved {
 }
 
 impl Mask {
-    /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations
-    /// of a call then read it once.
+    /// The same mask, which caches its form for scores of `shape`, `[batch, heads, queries, keys]`, so that all
+    /// operations of a call read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor the axis of `shape`, one could be examples or queries, or the mask is on
-    /// another device.
+    /// If an axis of the mask is neither 1 nor as long as that of `shape`, an axis could be examples or queries, or the
+    /// mask is on another device.
     pub fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         if self.is_none() {
             return Self::none();
@@ -44,8 +44,8 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor the axis of `shape`, one could be examples or queries, or the mask is on
-    /// another device.
+    /// If an axis of the mask is neither 1 nor as long as that of `shape`, an axis could be examples or queries, or the
+    /// mask is on another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         let Some(parts) = &self.parts else {
             return ResolvedMask::None;
@@ -88,7 +88,7 @@ impl Mask {
         }
     }
 
-    /// Whether [`resolve`](Self::resolve) has nothing to find for scores `[_, _, queries, keys]`.
+    /// Whether [`resolve`](Self::resolve) has nothing left to compute for scores `[_, _, queries, keys]`.
     pub(crate) fn is_resolved_for(&self, pairs: [usize; 2]) -> bool {
         let resolved = self.resolved.as_ref();
         self.is_none() || resolved.is_some_and(|resolved| resolved.pairs == pairs)
@@ -122,7 +122,7 @@ impl Mask {
         HostMask { intervals, keep }
     }
 
-    /// The intervals of windows, segments and [`intervals`](Mask::intervals), which no tensor holds.
+    /// The intervals of windows, segments and [`intervals`](Mask::intervals), which are not held by tensors.
     pub(super) fn intervals_of_positions(
         &self,
         num_queries: usize,
@@ -182,7 +182,7 @@ impl Mask {
     }
 }
 
-/// Panics unless every axis of a mask is 1 or as long as the scores'.
+/// Panics unless every axis of a mask is 1 or as long as that of the scores.
 pub(super) fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
     const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
     for axis in 0..4 {

@@ -6,28 +6,28 @@ use super::positions::Window;
 use super::{Mask, Parts, selected};
 use crate::ops::Intervals;
 
-/// The lengths of the segments of each row, of queries and of keys; one row stands for all.
+/// The lengths of the segments of each row, for queries and for keys; a single row serves all.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segments {
-    /// Which function made it.
+    /// The function that made it.
     maker: &'static str,
     queries: Vec<Vec<usize>>,
     keys: Vec<Vec<usize>>,
-    /// The window of each segment, whose last query stands at its last key; none if its queries attend to all its keys.
+    /// The window of each segment, whose last query stands at its last key; `None` if queries attend to all its keys.
     window: Option<Window>,
 }
 
 impl Mask {
     /// Query `i` attends to the keys of its own segment: several examples are packed into one row, one after the other,
-    /// `lens[b]` the lengths of those in row `b`. What comes after the last one is padding: it attends to nothing, and
-    /// nothing attends to it. The lengths of one row stand for all rows; a segment may have length 0.
+    /// and `lens[b]` has the lengths of the segments of row `b`. Positions after the last segment are padding: they
+    /// attend to nothing, and nothing attends to them. A single row serves all rows; a segment may have length 0.
     ///
     /// With [`causal`](Self::causal) each query attends to the keys of its own segment up to itself, if a row has as
-    /// many queries as keys: causal masks and windows count the positions of whole rows. What the two mask together, or
-    /// keys whose segment has no query, is known as late as [`window`](Self::window) says.
+    /// many queries as keys: causal masks and windows count positions in whole rows. Keys that only the combination
+    /// masks, or whose segment has no query, are known as late as the masked keys of a [`window`](Self::window).
     ///
-    /// PyTorch equivalent: the `cu_seqlens` of FlashAttention's `flash_attn_varlen_func`, which are `lens`, summed up;
-    /// with `causal=True`, [`segments_causal`](Self::segments_causal).
+    /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func`, whose `cu_seqlens` are the cumulative sums of
+    /// `lens`; for `causal=True`, use [`segments_causal`](Self::segments_causal).
     ///
     /// ```
     /// use attention_core::{DotProductAttentionConfig, Mask};
@@ -43,17 +43,17 @@ impl Mask {
     /// ```
     ///
     /// # Panics
-    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or the number
+    /// When the mask is used, if the segments of a row are together longer than the queries or the keys, or the number
     /// of rows is neither 1 nor the number of examples.
     pub fn segments(lens: &[impl AsRef<[usize]>]) -> Self {
         Self::of_segments(Segments::new("Mask::segments", lens, lens, None))
     }
 
-    /// [`segments`](Self::segments) of cross-attention: the queries of the `n`-th segment of a row, of `query_lens`,
-    /// attend to the keys of the `n`-th one, of `key_lens`.
+    /// [`segments`](Self::segments) for cross-attention: in each row, the queries of the `n`-th segment, of
+    /// `query_lens`, attend to the keys of the `n`-th segment, of `key_lens`.
     ///
     /// # Panics
-    /// If the two differ in the number of rows, or of a row's segments; and as [`segments`](Self::segments).
+    /// If the two differ in the number of rows or of segments in a row; and as [`segments`](Self::segments).
     pub fn segments_across(
         query_lens: &[impl AsRef<[usize]>],
         key_lens: &[impl AsRef<[usize]>],
@@ -62,8 +62,8 @@ impl Mask {
         Self::of_segments(Segments::new(NAME, query_lens, key_lens, None))
     }
 
-    /// [`segments_across`](Self::segments_across), causal within each segment: its last query attends to all of its
-    /// keys, the query before to one key less, and so on. Queries that come before the first key attend to nothing.
+    /// [`segments_across`](Self::segments_across), causal within each segment: its last query attends to all its keys,
+    /// the query before it to one key less, and so on. Queries that stand before the first key attend to nothing.
     ///
     /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func` with `causal=True`.
     ///
@@ -93,7 +93,7 @@ impl Mask {
     }
 
     /// [`segments_causal`](Self::segments_causal) with a [`window`](Self::window) in each segment: a query attends to
-    /// the keys of its segment at most `before` before and `after` after its own position, the last query's being the
+    /// the keys of its segment at most `before` before and `after` after its own position; the last query stands at the
     /// last key.
     ///
     /// PyTorch equivalent: FlashAttention's `flash_attn_varlen_func` with `window_size=(before, after)`; an `after` of
@@ -122,7 +122,7 @@ impl Mask {
 
 impl Segments {
     /// # Panics
-    /// If queries and keys differ in the number of rows, or of a row's segments.
+    /// If queries and keys differ in the number of rows or of segments in a row.
     pub(super) fn new(
         maker: &'static str,
         queries: &[impl AsRef<[usize]>],
@@ -173,7 +173,7 @@ impl Segments {
         }
     }
 
-    /// The keys of each query's own segment, within its window if there is one; none for a query after the last.
+    /// The keys of each query's own segment, within its window if any; none for a query after the last segment.
     pub(super) fn intervals(&self, num_queries: usize) -> Intervals {
         let mut bounds = Vec::with_capacity(self.batch() * num_queries);
         for (row, (queries, keys)) in self.queries.iter().zip(&self.keys).enumerate() {
@@ -211,7 +211,7 @@ impl Segments {
     /// The segments of the rows `indices`, in that order, which are read to the host.
     ///
     /// # Panics
-    /// If one is no row.
+    /// If an index is no row.
     pub(super) fn select(&self, indices: Tensor<1, Int>) -> Self {
         if self.batch() == 1 {
             return self.clone();
@@ -219,7 +219,7 @@ impl Segments {
         self.rows(selected(indices, self.batch()))
     }
 
-    /// Those with every row repeated `times` times, the copies next to each other.
+    /// Repeats every row `times` times, the copies next to each other.
     pub(super) fn expand(&self, times: usize) -> Self {
         if self.batch() == 1 {
             return self.clone();
@@ -240,7 +240,7 @@ impl Segments {
     }
 }
 
-/// The sum; the largest number where it would wrap around and seem to fit.
+/// The sum; the largest number if it would overflow and seem to fit.
 fn total(lens: &[usize]) -> usize {
     lens.iter().copied().fold(0, usize::saturating_add)
 }

@@ -41,7 +41,7 @@ pub struct MultiHeadAttentionConfig {
     /// Whether the linear layers have a bias. D2L's have none by default, PyTorch's and Burn's do.
     #[config(default = false)]
     pub bias: bool,
-    /// Whether the projection of queries has a bias; by default `bias` says so, here and below.
+    /// Whether the projection of queries has a bias; `None`, here and below, follows `bias`.
     #[config(default = "None")]
     pub query_bias: Option<bool>,
     /// Whether the projection of keys has a bias.

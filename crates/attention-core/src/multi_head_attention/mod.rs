@@ -24,19 +24,18 @@ use crate::score::ScoringFunction;
 /// Multi-head attention around any scoring function:
 /// `W_o [head_1; ..; head_n]`, where `head_h = attention(W_q q, W_k k, W_v v)` on the `h`-th part of each projection.
 ///
-/// With fewer heads of keys and values than of queries, neighbouring heads share theirs (grouped-query attention; with
-/// one, multi-query attention). The kernels read shared keys and values where they are: none is repeated.
+/// With fewer heads of keys and values than of queries, neighbouring query heads share them (grouped-query attention;
+/// with a single one, multi-query attention). The kernels read shared keys and values in place, without repeating them.
 ///
-/// A query that attends to no key has a context of 0 in each head, so that the result is the bias of the output
-/// projection.
+/// A query that attends to no key has a context of 0 in each head; its result is the bias of the output projection.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; groups: Ainslie et al. 2023, "GQA: Training
 /// Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
 ///
-/// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
+/// D2L's `MultiHeadAttention`. Its record is that of Burn's `MultiHeadAttention`, with
 /// [`bias`](crate::MultiHeadAttentionConfig::bias). PyTorch equivalent:
-/// `torch.nn.MultiheadAttention(batch_first=True)`. The crate `attention-import` loads the parameters of D2L's
-/// and PyTorch's.
+/// `torch.nn.MultiheadAttention(batch_first=True)`. The crate `attention-import` loads the parameters of D2L's module
+/// and of PyTorch's.
 ///
 /// Keras equivalent: `MultiHeadAttention(num_heads, key_dim, value_dim, output_shape=output_size)`, with `num_hiddens =
 /// num_heads * key_dim` and `value_head_size = value_dim`; its `output_shape` is `query_size` by default.
@@ -69,7 +68,7 @@ pub struct MultiHeadAttention<S: ScoringFunction> {
     pub attention: Attention<S>,
     pub(crate) num_heads: usize,
     pub(crate) num_key_value_heads: usize,
-    /// The projections of queries, keys, values and contexts, once [`pack`](Self::pack) packed them.
+    /// The packed projections of queries, keys, values and contexts, after [`pack`](Self::pack).
     #[module(skip)]
     pub(crate) packed: Vec<PackedLinear>,
 }
@@ -98,7 +97,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.num_heads
     }
 
-    /// The same heads around another score, which is made of this one.
+    /// Replaces the score of the heads by one made from it.
     pub fn map_score<T: ScoringFunction>(
         self,
         score: impl FnOnce(S) -> T,
@@ -115,24 +114,24 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         }
     }
 
-    /// Packs the weights of the projections once for all calls to come: for inference with few rows at a time, where
-    /// packing a weight takes about as long as multiplying it. In `f32` and `f64` results are the same to the bit.
+    /// Packs the weights of the projections once for all later calls: for inference with few rows at a time, where
+    /// packing a weight takes about as long as multiplying by it. In `f32` and `f64` results are the same to the bit.
     ///
-    /// The calls read the weights as they are now, even if parameters are loaded, trained or moved later: call it last,
-    /// or [`unpack`](Self::unpack) before.
+    /// Later calls read the weights as they are now, even if parameters are loaded, trained or moved: pack last, or
+    /// [`unpack`](Self::unpack) before a change.
     pub fn pack(&mut self) {
         let layers = [&self.query, &self.key, &self.value];
         let layers = layers.into_iter().chain(&self.output);
         self.packed = layers.map(PackedLinear::from).collect();
     }
 
-    /// Takes [`pack`](Self::pack) back: calls read the parameters again.
+    /// Undoes [`pack`](Self::pack): calls read the parameters again.
     pub fn unpack(&mut self) {
         self.packed.clear();
     }
 
     /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are per head: a heads axis
-    /// is `num_heads` or 1, extra keys are projected already.
+    /// is `num_heads` or 1, and extra keys are already projected.
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`; a
@@ -154,7 +153,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.context_of(queries, &rows, Call::with(&options))
     }
 
-    /// [`forward`](Self::forward), and the weights of each head that led to the context.
+    /// [`forward`](Self::forward), and the weights of each head.
     pub fn forward_with_weights(
         &self,
         queries: Tensor<3>,
@@ -185,12 +184,12 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.prepared(rows, mask, known)
     }
 
-    /// The context of the last queries of texts. `cache` holds the keys and values so far; this call's are appended to
-    /// it, each example's own number of them. Tensors of the options have the heads' shapes. See [`KeyValueCache`].
+    /// The context of the last queries of texts. `cache` holds the keys and values so far; this call appends its own:
+    /// each example may add a different number. Tensors of the options are per head. See [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`
-    /// - result `[batch, rows, output_size]`; in rows that are padding as of a query that attends to no key
+    /// - result `[batch, rows, output_size]`; a row of padding has the result of a query that attends to no key
     ///
     /// # Panics
     /// As [`Attention::forward_cached`].
@@ -211,7 +210,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.join(context)
     }
 
-    /// [`forward_cached`](Self::forward_cached), and the weights of each head that led to the context; as
+    /// [`forward_cached`](Self::forward_cached), and the weights of each head; as
     /// [`Attention::forward_cached_with_weights`].
     ///
     /// # Panics
@@ -231,7 +230,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.joined(attention.attend_cached_with_weights(queries, cached, &options, cache))
     }
 
-    /// The queries of each head, and what they attend to.
+    /// The queries of each head, and the cached keys that they attend to.
     fn cached(
         &self,
         [queries, keys, values]: [Tensor<3>; 3],
@@ -255,9 +254,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         (queries, cached)
     }
 
-    /// The context of each query, from prepared keys and values, with a mask or options of this call, whose tensors
-    /// have the heads' shapes. A query attends to a key where the mask of the options and the mask of the memory both
-    /// say so.
+    /// The context of each query, from prepared keys and values, with a mask or options of this call, whose tensors are
+    /// per head. A query attends to a key where the mask of the options and the mask of the memory both say so.
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, result `[batch, queries, output_size]`
@@ -276,7 +274,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.context_of(queries, &rows, Call::with(&options))
     }
 
-    /// [`attend`](Self::attend), and the weights of each head that led to the context.
+    /// [`attend`](Self::attend), and the weights of each head.
     ///
     /// # Panics
     /// As [`attend`](Self::attend).
@@ -330,7 +328,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         in_heads(self.project(0, queries), self.num_heads)
     }
 
-    /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection
+    /// Keys and values, split into heads. Padding is cleared before it is projected: the gradient of a projection
     /// multiplies by its input, and padding may hold anything.
     fn rows(
         &self,
@@ -350,7 +348,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.projected(keys, values, mask)
     }
 
-    /// The heads' contexts, concatenated, through the output projection.
+    /// The contexts of the heads, concatenated, through the output projection.
     fn join(&self, heads: Tensor<4>) -> Tensor<3> {
         let [batch, num_heads, queries, size] = heads.dims();
         let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
@@ -359,7 +357,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         reshape(output, [batch, queries, size])
     }
 
-    /// Queries, keys, values or contexts, by their number, through their projection.
+    /// Queries, keys, values or contexts (`n` is 0 to 3), through their projection.
     fn project(&self, n: usize, rows: Tensor<4>) -> Tensor<4> {
         let (name, layer) = match n {
             0 => ("queries", &self.query),
@@ -377,12 +375,12 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 }
 
-/// `[batch, 1, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
+/// `[batch, 1, rows, size]`, projected and split to `[batch, heads, rows, head_size]`.
 pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
     in_heads(project(name, of_linear(layer), rows), heads)
 }
 
-/// `[batch, 1, rows, size]` as `[batch, heads, rows, size / heads]`.
+/// `[batch, 1, rows, size]`, split to `[batch, heads, rows, size / heads]`.
 fn in_heads(projected: Tensor<4>, heads: usize) -> Tensor<4> {
     let [batch, _, num_rows, size] = projected.dims();
     reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)

@@ -7,7 +7,7 @@ use super::lower_masked;
 use crate::functional::fill_masked;
 use crate::mask::Mask;
 
-/// 1 at the first of the largest scores that are not masked, 0 elsewhere; detached from the scores.
+/// 1 at the first of the largest unmasked scores, 0 elsewhere; detached from the scores.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let shape = scores.dims();
     let [_, _, _, num_keys] = shape;
@@ -17,12 +17,12 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores.detach()), mask);
     let largest = scores.clone().max_dim(3).expand(shape);
-    // A NaN compares false, with itself and as the largest.
+    // NaN compares false, with itself and as the largest score.
     let at_most = scores.clone().lower_equal(largest.clone());
     let broken = at_most.bool_not().any_dim(3).expand(shape);
 
-    // Backends differ in which of equal scores `argmax` names: the smallest position is the first.
-    // A masked key is never the largest, though all scores be the lowest there is.
+    // Backends differ in which of equal scores `argmax` names, so take the smallest position. A masked key is never the
+    // largest, even if all scores are the lowest number.
     let below = scores.clone().not_equal(largest).bool_or(masked.clone());
     let device = scores.device();
     let positions = Tensor::<1, Int>::arange(0..num_keys as i64, &device)

@@ -16,13 +16,12 @@ use crate::functional::{fill_masked, masked_softmax};
 use crate::mask::Mask;
 use crate::ops::lowest;
 
-/// The function from scores to attention weights: the second arrow of the pipeline, whatever the scoring function and
-/// the mask. Weights of masked pairs are 0, and so are all of a query that attends to no key.
+/// The function from scores to attention weights: the second arrow of the pipeline, for any scoring function and mask.
+/// Masked pairs have the weight 0, and so have all pairs of a query that attends to no key.
 ///
-/// A score of `-inf` gets the weight 0. A NaN that is not masked reaches its own query (with [`Sigmoid`](Self::Sigmoid)
-/// its own weight) and no other; so does `+inf` where a query's scores are divided or shifted by it, with
-/// [`Softmax`](Self::Softmax),
-/// [`Sparsemax`](Self::Sparsemax) and [`SumNormalized`](Self::SumNormalized).
+/// A score of `-inf` gets the weight 0. An unmasked NaN reaches its own query (with [`Sigmoid`](Self::Sigmoid) only its
+/// own weight) and no other; so does `+inf` where a query's scores are divided or shifted by it: with
+/// [`Softmax`](Self::Softmax), [`Sparsemax`](Self::Sparsemax) and [`SumNormalized`](Self::SumNormalized).
 ///
 /// ```
 /// use attention_core::{Attention, Mask, Normalizer};
@@ -40,34 +39,32 @@ use crate::ops::lowest;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalizer {
-    /// `exp(score)`, divided by its sum over the keys. The only one that has kernels.
+    /// `exp(score)`, divided by its sum over the keys. Only softmax has kernels.
     #[default]
     Softmax,
-    /// `1 / (1 + exp(-score))`, each pair for itself: weights need not sum to 1.
+    /// `1 / (1 + exp(-score))`, for each pair by itself: weights need not sum to 1.
     Sigmoid,
-    /// The [sigmoid](Self::Sigmoid) of each pair, divided by the sum over the keys. A constant on all scores of a query
-    /// does not cancel, as it does with softmax.
+    /// The [sigmoid](Self::Sigmoid) of each pair, divided by the sum over the keys. Unlike with softmax, adding a
+    /// constant to all scores of a query changes its weights.
     ///
     /// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.3, "smoothing".
     NormalizedSigmoid,
-    /// `max(score - tau, 0)`, with the `tau` of each query that makes its weights sum to 1: the nearest point of the
-    /// simplex, where keys well below the best one get exactly 0.
+    /// `max(score - tau, 0)`, where each query has the `tau` for which its weights sum to 1: the nearest point of the
+    /// simplex. Keys well below the best one get exactly 0.
     ///
-    /// Scores that are a constant apart from each other give the same weights. Needs no sorting, so a GPU does it
-    /// without reading anything back.
+    /// Adding a constant to all scores of a query does not change its weights. No sorting is needed, so a GPU reads
+    /// nothing back.
     ///
     /// Martins & Astudillo 2016, "From Softmax to Sparsemax", section 2.
     Sparsemax,
-    /// 1 for the key of the largest score, the first of equal ones, and 0 for all others: for inference, to attend to
+    /// 1 for the key with the largest score, the first of equal ones, and 0 for all others: for inference, to attend to
     /// one key only.
     ///
-    /// Its derivative is 0 wherever there is one. So while training, values learn through the weights, and scores
+    /// Its derivative is 0 wherever it exists. In training, values therefore learn through the weights, while scores
     /// (queries, keys, parameters of the score) get no gradient.
     Hardmax,
-    /// The score, divided by the sum of its query's scores that are not masked. For scores that are not negative, such
-    /// as a
-    /// [`KernelScore`](crate::score::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights
-    /// 0.
+    /// The score, divided by the sum of the query's unmasked scores. For non-negative scores, such as those of a
+    /// [`KernelScore`](crate::score::KernelScore); a query whose scores are all 0 (or subnormal) has weights 0.
     SumNormalized,
 }
 
@@ -87,7 +84,7 @@ impl Normalizer {
                 fill_masked(sigmoid(scores), mask, 0.0)
             }
             Self::NormalizedSigmoid => {
-                // In f16 gates vanish below a score of -17, whatever their shares are.
+                // In f16 the sigmoids of scores below -17 vanish, however large their parts of the sum are.
                 in_wide(scores, |scores| {
                     let gates = Self::Sigmoid.weights(scores, mask);
                     Self::SumNormalized.weights(gates, mask)
@@ -100,7 +97,7 @@ impl Normalizer {
     }
 }
 
-/// The names by which settings call them.
+/// The names in settings.
 const NAMES: [(&str, Normalizer); 6] = [
     ("softmax", Normalizer::Softmax),
     ("sigmoid", Normalizer::Sigmoid),
@@ -110,7 +107,7 @@ const NAMES: [(&str, Normalizer); 6] = [
     ("sum_normalized", Normalizer::SumNormalized),
 ];
 
-/// Its name, which [`FromStr`] reads.
+/// The name that [`FromStr`] reads.
 impl fmt::Display for Normalizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = NAMES.iter().find(|(_, normalizer)| normalizer == self);
@@ -127,7 +124,7 @@ impl FromStr for Normalizer {
     }
 }
 
-/// A text where the name of a [`Normalizer`] was expected.
+/// A text that is not the name of a [`Normalizer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownNormalizer(pub String);
 
@@ -140,8 +137,8 @@ impl fmt::Display for UnknownNormalizer {
 
 impl Error for UnknownNormalizer {}
 
-/// Scores with the lowest finite number at masked pairs and in place of `-inf`; and true at these places. They are not
-/// in half precision: the lowest number of f32 lies below any score.
+/// Scores, with the lowest finite number at masked pairs and in place of `-inf`; and flags, true at these places. The
+/// scores returned are not in half precision: the lowest number of f32 lies below any score.
 fn lower_masked(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
     let lowest = lowest(scores.dtype());
     let scores = fill_masked(scores, mask, f64::NEG_INFINITY);

@@ -1,11 +1,10 @@
 //! Sparsemax: the projection of scores onto the simplex.
 //!
-//! `tau` is the root of `f(t) = sum_j max(z_j - t, 0) - 1`, which is convex, falls, and is linear between scores.
-//! Newton's steps from the left never pass the root, and a step is easy to say: the mean over the scores above `t`,
-//! less `1 / count`. With `g = -f'`, the count of scores above `t`, convexity gives `f_next / f + g_next / g <= 1`,
-//! hence `f_next g_next <= f g / 4`: the number of steps is known beforehand, and nothing is read back to see whether
-//! they suffice. Sorting would need a cumulative sum as well, and on most GPU backends of Burn a sort happens on the
-//! host.
+//! `tau` is the root of `f(t) = sum_j max(z_j - t, 0) - 1`, which is convex, decreasing, and linear between scores.
+//! Newton's steps from the left never pass the root, and a step is simple: the mean of the scores above `t`, less `1 /
+//! count`. With `g = -f'`, the count of scores above `t`, convexity gives `f_next / f + g_next / g <= 1`, hence `f_next
+//! g_next <= f g / 4`: the number of steps is bounded in advance, and nothing is read back to test convergence. Sorting
+//! would also need a cumulative sum, and most GPU backends of Burn sort on the host.
 
 use burn::tensor::{Bool, DType, Tensor};
 use burn_fused_layers::harness::wide::widened;
@@ -14,30 +13,30 @@ use super::lower_masked;
 use crate::functional::fill_masked;
 use crate::mask::Mask;
 
-/// `max(score - tau, 0)` over the keys that are not masked; 0 elsewhere.
+/// `max(score - tau, 0)` over the unmasked keys; 0 elsewhere.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     if scores.dims().contains(&0) {
         return fill_masked(scores, mask, 0.0);
     }
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores), mask);
-    // The largest is 0 now, so `tau` lies in [-1, 0): nothing is lost where scores are large.
+    // The largest score is 0 now, so `tau` lies in [-1, 0), and large scores lose no precision.
     let largest = scores.clone().detach().max_dim(3);
     let shifted = (scores - largest).mask_fill(masked.clone(), BELOW);
     let support = Support::find(shifted.clone().detach());
-    // The support is a constant; what its scores do to the threshold is not.
+    // The support is a constant; the dependence of the threshold on its scores is not.
     let threshold = support.threshold(shifted.clone());
     above(shifted, threshold).mask_fill(masked, 0.0).cast(dtype)
 }
 
-/// Stands for a masked score after the shift: lower than any threshold.
+/// Replaces masked scores after the shift: lower than any threshold.
 const BELOW: f64 = -2.0;
 
 /// The scores that get a weight.
 struct Support {
-    /// True for those that get none.
+    /// True for scores without a weight.
     outside: Tensor<4, Bool>,
-    /// How many get one, at least 1, `[batch, heads, queries, 1]`.
+    /// The number of scores with a weight, at least 1, `[batch, heads, queries, 1]`.
     count: Tensor<4>,
 }
 
@@ -55,27 +54,27 @@ impl Support {
 
     fn of(outside: Tensor<4, Bool>, ones: &Tensor<4>) -> Self {
         let count = ones.clone().mask_fill(outside.clone(), 0.0).sum_dim(3);
-        // A query that attends to no key has no support at all.
+        // A query that attends to no key has an empty support.
         let count = count.clamp_min(1.0);
         Self { outside, count }
     }
 
-    /// `tau`, if this is the support: `(sum of it - 1) / count`, `[batch, heads, queries, 1]`.
+    /// `tau` for this support: `(sum of its scores - 1) / count`, `[batch, heads, queries, 1]`.
     fn threshold(&self, shifted: Tensor<4>) -> Tensor<4> {
         let sum = shifted.mask_fill(self.outside.clone(), 0.0).sum_dim(3);
         (sum - 1.0) / self.count.clone()
     }
 }
 
-/// `max(shifted - threshold, 0)`. NaN is not lower than anything and stays.
+/// `max(shifted - threshold, 0)`. NaN compares false, and stays.
 fn above(shifted: Tensor<4>, threshold: Tensor<4>) -> Tensor<4> {
     let distance = shifted - threshold;
     let outside = distance.clone().detach().lower_equal_elem(0.0);
     distance.mask_fill(outside, 0.0)
 }
 
-/// How many steps find the support: each but the last drops a score, and `f g`, at most `keys^2` when they begin, falls
-/// by a factor of 4 until `f` is below the rounding of 1.
+/// The number of steps that find the support: each but the last drops a score, and `f g`, at first at most `keys^2`,
+/// falls by a factor of 4 until `f` is below the rounding of 1.
 fn steps(num_keys: usize, dtype: DType) -> usize {
     let rounding_bits = match dtype {
         DType::F64 => f64::MANTISSA_DIGITS,

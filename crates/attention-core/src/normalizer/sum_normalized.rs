@@ -8,7 +8,7 @@ use crate::functional::fill_masked;
 use crate::mask::Mask;
 use crate::score::smallest_normal;
 
-/// Each score, divided by the sum of those that its query attends to; 0 where there is nothing to divide.
+/// Each score, divided by the sum of the scores that its query attends to; 0 where that sum is 0.
 ///
 /// # Shapes
 /// - scores and result `[batch, heads, queries, keys]`
@@ -19,13 +19,13 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores), mask);
     let scores = scores.mask_fill(masked, 0.0);
-    // Weights do not depend on a factor on a row. With the largest score made 1, a row far out on a kernel's tail has a
-    // sum whose square, in the gradient, does not vanish.
+    // Weights do not depend on a factor on a row. Scaling the largest score to 1 keeps the square of the sum, which the
+    // gradient has, from vanishing for rows far out on a kernel's tail.
     let largest = scores.clone().detach().max_dim(3);
     let empty = largest.clone().lower_elem(smallest_normal(largest.dtype()));
     let scores = scores / largest.mask_fill(empty.clone(), 1.0);
     let sum = scores.clone().sum_dim(3).mask_fill(empty.clone(), 1.0);
     let weights = scores * sum.recip().mask_fill(empty, 0.0);
-    // Once more: a NaN in the gradient of a masked weight must not enter the query's sum.
+    // Filled again: a NaN in the gradient of a masked weight must not enter the query's sum.
     fill_masked(weights, mask, 0.0).cast(dtype)
 }

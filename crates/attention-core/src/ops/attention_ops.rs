@@ -1,4 +1,4 @@
-//! The list of operations, a Burn backend extension, and a backend with its table of kernels.
+//! The operations, as a Burn backend extension, and backends with their tables of kernels.
 #![allow(
     unused_parens,
     reason = "in `operations!` a result alone is as one of several"
@@ -34,29 +34,29 @@ pub(crate) mod inputs {
 }
 use inputs::*;
 
-/// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
+/// A backend with its kernels; one without kernels has an empty implementation.
 pub trait AttentionBackend: LayerBackend {
     #[doc(hidden)]
     const KERNELS: Kernels<Self> = Kernels::NONE;
 
-    /// The most bytes that one tensor on a device may have.
+    /// The largest size of a tensor on a device, in bytes.
     fn largest_buffer(_device: &Device<Self>) -> usize {
         usize::MAX
     }
 }
 
-/// Attention by scaled dot products, to those who choose [paths](burn_fused_layers::paths).
+/// Attention with scaled dot products, as an operation whose [path](burn_fused_layers::paths) can be chosen.
 pub(crate) static DOT_PRODUCT_ATTENTION: LazyLock<Operation> =
     LazyLock::new(|| OPERATIONS.named("dot_product_attention"));
-/// The same by additive scores.
+/// Attention with additive scores, as such an operation.
 pub(crate) static ADDITIVE_ATTENTION: LazyLock<Operation> =
     LazyLock::new(|| OPERATIONS.named("additive_attention"));
-/// The same by pairwise scores.
+/// Attention with pairwise scores, as such an operation.
 pub(crate) static PAIRWISE_ATTENTION: LazyLock<Operation> =
     LazyLock::new(|| OPERATIONS.named("pairwise_attention"));
 
 impl<B: Backend> AttentionInputs<B> {
-    /// The operation that this is to those who choose [paths](burn_fused_layers::paths).
+    /// The operation whose [path](burn_fused_layers::paths) can be chosen.
     pub(super) fn operation(&self) -> Operation {
         match (&self.pairwise, &self.weight) {
             (Some(_), _) => *PAIRWISE_ATTENTION,
@@ -67,7 +67,7 @@ impl<B: Backend> AttentionInputs<B> {
 }
 
 impl<B: Backend> PackAdditiveKeysInputs<B> {
-    /// Keys are packed if the kernel runs that reads them.
+    /// Keys are packed if the kernel that reads packed keys runs.
     fn operation(&self) -> Operation {
         *ADDITIVE_ATTENTION
     }
@@ -76,16 +76,16 @@ impl<B: Backend> PackAdditiveKeysInputs<B> {
 operations! {
     /// The operations of attention pooling. Each default body runs the backend's kernel, or else the definition.
     ///
-    /// A masked pair of query and key contributes nothing, whatever its key and value hold.
+    /// A masked pair of query and key contributes nothing, whatever the key and its value hold.
     ///
-    /// Keys and values may have fewer heads than queries, `key_heads`, which divides `heads`: query head `h` reads key
-    /// head `h * key_heads / heads`.
+    /// Keys and values may have fewer heads, `key_heads`, than queries; `key_heads` divides `heads`, and query head `h`
+    /// reads key head `h * key_heads / heads`.
     pub trait AttentionOps: AttentionBackend, Kernels in KERNELS;
     paths OPERATIONS above burn_fused_layers::backend::OPERATIONS;
     cpu runs on |_, dtype, _| cfg!(feature = "f64") || dtype != DType::F64;
 
     kernels {
-        /// Attention, fused: scores, softmax, dropout and weighted sum.
+        /// Fused attention: scores, softmax, dropout and weighted sum.
         fn attention(AttentionInputs) -> FloatTensor
             saves [attention::Attended<B>; 7], definition attention::composed::forward,
             paths [additive_attention, dot_product_attention, pairwise_attention] by AttentionInputs::operation;
@@ -96,13 +96,13 @@ operations! {
             saves [AdditiveScoreInputs<B>; 3], definition additive_score::composed::forward;
             cpu [additive_score::cpu] gpu [additive_score::gpu]
 
-        /// `score[b,j] = sum_h weight[h] tanh(queries[b,h] + keys[b,j,h] + location[b,j,h])`, one query at a time,
-        /// where the location is filters over alignments; 0 where masked.
+        /// `score[b,j] = sum_h weight[h] tanh(queries[b,h] + keys[b,j,h] + location[b,j,h])` for a single query, where
+        /// filters over alignments make the location; 0 where masked.
         fn location_score(LocationScoreInputs) -> FloatTensor
             saves [LocationScoreInputs<B>; 5], definition location_score::composed::forward;
             cpu [location_score::cpu]
 
-        /// `context[b,:] = sum_j weights[b,j] values[b,j,:]` over the keys that are not masked, one query at a time.
+        /// `context[b,:] = sum_j weights[b,j] values[b,j,:]` over the unmasked keys, for a single query.
         fn step_context(StepContextInputs) -> FloatTensor
             saves [StepContextInputs<B>; 2], definition step_context::composed;
             cpu [step_context::cpu]
@@ -112,22 +112,22 @@ operations! {
             saves [FloatTensor<B>; 1], definition masked_softmax::composed::forward;
             cpu [masked_softmax::cpu] gpu [masked_softmax::gpu]
 
-        /// Each pair of features, turned by its angle: `(x cos - y sin, y cos + x sin)`.
+        /// Each pair of features, rotated by its angle: `(x cos - y sin, y cos + x sin)`.
         fn rotate(RotateInputs) -> FloatTensor
             saves [rotate::cpu::Angles<B>; 1], definition rotate::composed::forward;
             cpu [rotate::cpu]
     }
 
     constants {
-        /// The keys as the kernel of additive [`attention`](Self::attention) reads them, once for many calls.
-        /// Gradients go to the keys, not to the result. Without a kernel the result is the keys as they are.
+        /// Packs keys as the kernel of additive [`attention`](Self::attention) reads them, once for many calls.
+        /// Gradients go to the keys, not to the packed ones. Without a kernel the result is the keys unchanged.
         fn pack_additive_keys(PackAdditiveKeysInputs) definition pack_additive_keys::composed,
             paths [] by PackAdditiveKeysInputs::operation;
             cpu pack_additive_keys::cpu;
     }
 
     definitions {
-        /// Zeros for the padding among keys or values, those that no query attends to.
+        /// Zeros for padding: keys or values that no query attends to.
         fn fill_padding(FillPaddingInputs) definition fill_padding::composed;
 
         /// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.

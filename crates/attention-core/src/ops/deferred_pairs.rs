@@ -9,17 +9,17 @@ use cpu_kernels::Level;
 
 use super::host::{AttentionElement, CpuBackend, elements, rows, tensor, with_compiled, zeros};
 
-/// The slots of a memory's keys and values.
+/// The gradient slots of a memory's keys and values.
 #[derive(Clone, Debug, Default)]
 pub struct SharedGradients {
-    /// Keys' slot.
+    /// The slot of the keys.
     pub keys: GradientSlot,
-    /// Values' slot.
+    /// The slot of the values.
     pub values: GradientSlot,
 }
 
 impl SharedGradients {
-    /// The slots of a fused attention's queries, keys, values, and further inputs.
+    /// The slots for the inputs of a fused attention: queries, keys, values and others.
     pub(super) fn slots<const N: usize>(shared: &Option<Self>) -> [Option<GradientSlot>; N] {
         std::array::from_fn(|input| match (input, shared) {
             (1, Some(shared)) => Some(shared.keys.clone()),
@@ -29,12 +29,12 @@ impl SharedGradients {
     }
 }
 
-/// The part that one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where
-/// masked, and not in half precision.
+/// A step's deposit for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked, and
+/// not in half precision.
 #[derive(Clone, Debug)]
 pub(super) enum DeferredPairs<B: Backend> {
-    /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in
-    /// the place of the queries; of keys that are multiplied with the queries, from the gradients of the scores.
+    /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`. For values, `pairs` are weights and `queries` the gradients
+    /// of the context; for keys multiplied with the queries, `pairs` are the gradients of the scores.
     Products {
         /// The factor.
         factor: f64,
@@ -43,7 +43,7 @@ pub(super) enum DeferredPairs<B: Backend> {
         /// `[batch, heads, queries, size]`
         queries: FloatTensor<B>,
     },
-    /// The keys' share of the gradients of additive scores.
+    /// A deposit for the gradient of keys, from the gradients of additive scores.
     Additive {
         /// The gradients of the scores.
         pairs: FloatTensor<B>,
@@ -90,7 +90,7 @@ impl<B: CpuBackend> Deposit<B> for DeferredPairs<B> {
     }
 }
 
-/// Whether the two can be added with their queries concatenated.
+/// Whether two deposits can be added by concatenating their queries.
 fn go_together<B: CpuBackend, E: AttentionElement>(
     a: &DeferredPairs<B>,
     b: &DeferredPairs<B>,
@@ -110,8 +110,8 @@ fn go_together<B: CpuBackend, E: AttentionElement>(
     }
 }
 
-/// Adds deposits that go together. Where several heads of queries share a key head, their queries are concatenated,
-/// too.
+/// Adds deposits that [go together](go_together). Where several heads of queries share a key head, their queries are
+/// concatenated as well.
 fn add_group<B: CpuBackend, E: AttentionElement>(
     group: Vec<DeferredPairs<B>>,
     shared: &FloatTensor<B>,
@@ -141,7 +141,7 @@ fn add_group<B: CpuBackend, E: AttentionElement>(
         }
         DeferredPairs::Additive { weight, .. } => elements::<B, E>(weight),
     };
-    // Keys without a gradient are padding: they are not looked at.
+    // Keys without a gradient are padding, and not read.
     let of_example = p.chunks(p.len() / batch);
     let bounds: Vec<_> = of_example.map(|pairs| bounds(pairs, num_keys)).collect();
     let score = AdditiveScoreInputs {
@@ -154,7 +154,7 @@ fn add_group<B: CpuBackend, E: AttentionElement>(
     score.backward_keys(Level::current(), gradients, sum);
 }
 
-/// The interval of keys that holds all pairs `[.., keys]` other than 0.
+/// The interval of keys that contains all nonzero pairs `[.., keys]`.
 fn bounds<E: AttentionElement>(pairs: &[E], num_keys: usize) -> [usize; 2] {
     let mut bounds = [num_keys, 0];
     for row in pairs.chunks_exact(num_keys) {

@@ -35,8 +35,8 @@ pub(super) fn composed<B: Backend>(inputs: DotProductScoreInputs<B>) -> FloatTen
     let keys = masked.fill_padding(repeated::<B>(keys, heads));
     let queries = B::float_mul_scalar(queries, scale.into());
     let scores = if masked.differs_per_query() {
-        // Scores of rows that are not finite come from the rows as they are. Gradients are taken of products of the
-        // finite parts: a masked pair has a gradient of 0, and they pass it on as 0.
+        // Scores of non-finite rows are computed from the rows as they are. Gradients come from products of the finite
+        // parts: the gradient of a masked pair is 0 and stays 0.
         let raw = B::float_matmul(
             B::float_detach(queries.clone()),
             B::float_transpose(B::float_detach(keys.clone())),

@@ -19,8 +19,8 @@ pub(crate) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) ->
     B::float_mul_scalar(B::float_mul(weights, mask), (1.0 / keep).into())
 }
 
-/// The seed of a kernel's generator, from the backend's own; `None` if nothing is dropped. It stays on the
-/// device of `like`.
+/// The seed of a kernel's generator, drawn from the backend's own generator; `None` if nothing is dropped. It stays on
+/// the device of `like`.
 pub(super) fn draw_seed<B: Backend>(
     probability: f64,
     like: &FloatTensor<B>,

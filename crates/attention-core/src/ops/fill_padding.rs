@@ -1,4 +1,4 @@
-//! Padding cleared, and queries that attend to no key: what they hold must not reach a gradient through a product.
+//! Zeros for padding and for queries that attend to no key: their content must not reach a gradient through a product.
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
@@ -17,8 +17,8 @@ pub struct FillPaddingInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
 }
 
-/// Zeros for the rows of queries that attend to none of `num_keys` keys, in the row's head or, where the rows have but
-/// one, in any: what they hold, or receive as a gradient, goes nowhere.
+/// Fills rows of queries with zeros if they attend to none of `num_keys` keys (in their own head, or in any head where
+/// all heads share the rows), so that neither their content nor a gradient they receive goes anywhere.
 ///
 /// # Shapes
 /// - rows and result `[batch, heads or 1, queries, size]`
@@ -37,8 +37,8 @@ pub(crate) fn fill_rows_without_key<B: Backend>(
     B::float_mask_fill(rows, keyless, 0.0.into())
 }
 
-/// True for a query that attends to no key, `[batch or 1, heads or 1, queries or 1, 1]`; `None` if it is known that
-/// there is none.
+/// True for a query that attends to no key, `[batch or 1, heads or 1, queries or 1, 1]`; `None` if every query is known
+/// to attend to one.
 fn without_key<B: Backend>(
     like: &FloatTensor<B>,
     mask: &ResolvedMask<B>,
@@ -60,7 +60,7 @@ fn without_key<B: Backend>(
     }
 }
 
-/// The definition. A mask on the host is walked there.
+/// The composed definition. A mask on the host is walked there.
 pub(super) fn composed<B: Backend>(inputs: FillPaddingInputs<B>) -> FloatTensor<B> {
     let FillPaddingInputs { tensor, mask } = inputs;
     let [_, key_heads, num_keys, _] = tensor.shape().dims();

@@ -1,4 +1,4 @@
-//! Between the operations and the kernels of `attention-gpu`: what the `gpu.rs` of each operation shares.
+//! Tools that the `gpu.rs` of all operations share, between the operations and the kernels of `attention-gpu`.
 
 use attention_gpu::{DeviceMask, contiguous};
 use burn::backend::TensorMetadata;
@@ -8,7 +8,7 @@ use burn_fused_layers::harness::tracked::TrackedInputs;
 
 use super::mask::ResolvedMask;
 
-/// The same inputs, with the elements of each tensor that may have a gradient one after the other.
+/// The inputs, with contiguous elements in every tensor that may have a gradient.
 pub(super) fn readable<I, const N: usize>(inputs: I) -> I::On<CubeBackend>
 where
     I: TrackedInputs<CubeBackend, N>,

@@ -39,14 +39,14 @@ pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) 
     }
 }
 
-/// The shape of what is known of each pair of query and key.
+/// The shape of tensors with an element for each pair of query and key.
 pub(super) fn pairs_shape<B: Backend>(queries: &FloatTensor<B>, keys: &FloatTensor<B>) -> Shape {
     let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
     [batch, heads, num_queries, num_keys].into()
 }
 
-/// The mask as the kernels read it.
+/// The mask, as the kernels read it.
 ///
 /// # Panics
 /// If it lies on a device.

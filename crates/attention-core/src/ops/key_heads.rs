@@ -3,7 +3,7 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
-/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, concatenated: for the definitions.
+/// Keys `[batch, key_heads, keys, size]`, each head repeated for every query head that reads it; for the definitions.
 pub(crate) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {
     let [batch, key_heads, keys, size] = tensor.shape().dims();
     if key_heads == heads {

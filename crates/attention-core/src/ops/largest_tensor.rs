@@ -1,15 +1,15 @@
-//! The largest tensor of a definition, which must fit into one buffer of the device: 128 MiB, where WebGPU promises no
-//! more. A kernel makes none of all pairs.
+//! The largest tensor of a definition, which must fit into one buffer of the device: 128 MiB if the device promises no
+//! more than WebGPU. No kernel makes a tensor of all pairs.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::attention_ops::AttentionBackend;
 
-/// Checks that the pairs of a definition fit, each with some elements.
+/// Checks that a definition's tensor of pairs, with some elements per pair, fits.
 ///
 /// # Panics
-/// If they do not.
+/// If it does not fit.
 pub(super) fn assert_fits<B: AttentionBackend>(
     operation: &str,
     queries: &FloatTensor<B>,

@@ -20,7 +20,7 @@ pub enum ResolvedMask<B: Backend> {
     None,
     /// In this process's memory, where the CPU kernels walk it.
     Host {
-        /// Read once for all operations of a call.
+        /// A mask that all operations of a call share.
         mask: Arc<HostMask>,
     },
     /// On the device.
@@ -31,7 +31,7 @@ pub enum ResolvedMask<B: Backend> {
     },
 }
 
-/// Intervals, flags or both (a key must be in both) on a device. Intervals stay intervals: two integers per query.
+/// A mask on a device: intervals, flags or both (a key must be in both). Intervals are two integers per query.
 ///
 /// # Shapes
 /// - `start` and `end`: `[batch or 1, 1, queries or 1, 1]`; query `i` attends to the keys `start_i .. end_i`, with
@@ -48,7 +48,7 @@ pub enum DeviceMask<B: Backend> {
     },
     /// A flag for each pair.
     Keep { keep: BoolTensor<B> },
-    /// Both.
+    /// Intervals and flags.
     IntervalsAndKeep {
         start: IntTensor<B>,
         end: IntTensor<B>,
@@ -57,7 +57,7 @@ pub enum DeviceMask<B: Backend> {
 }
 
 impl<B: Backend> ResolvedMask<B> {
-    /// A mask on a device, of the intervals `[start, end]`, the flags or both.
+    /// A mask on a device, from the intervals `[start, end]`, the flags or both.
     pub fn on_device(intervals: Option<[IntTensor<B>; 2]>, keep: Option<BoolTensor<B>>) -> Self {
         let mask = match (intervals, keep) {
             (None, None) => return Self::None,
@@ -68,8 +68,7 @@ impl<B: Backend> ResolvedMask<B> {
         Self::Device { mask }
     }
 
-    /// The intervals `[start, end]` and the flags for `num_keys` keys that there are; those on the host go to `device`,
-    /// all as flags.
+    /// The intervals `[start, end]` and the flags for `num_keys` keys; a mask on the host goes to `device` as flags.
     pub fn to_device(self, num_keys: usize, device: &Device<B>) -> Parts<B> {
         match self {
             Self::None => (None, None),
@@ -82,7 +81,7 @@ impl<B: Backend> ResolvedMask<B> {
         }
     }
 
-    /// The same mask on a backend whose tensors of integers and flags are the same.
+    /// The same mask on a backend with the same integer and boolean tensors.
     pub(super) fn on<A: WithIndicesOf<B>>(self) -> ResolvedMask<A> {
         match self {
             Self::None => ResolvedMask::None,
@@ -95,7 +94,7 @@ impl<B: Backend> ResolvedMask<B> {
     }
 }
 
-/// Intervals `[start, end]` and flags, as far as there are some.
+/// Intervals `[start, end]` and flags, each if there are any.
 pub(crate) type Parts<B> = (Option<[IntTensor<B>; 2]>, Option<BoolTensor<B>>);
 
 impl<B: Backend> DeviceMask<B> {
@@ -108,7 +107,7 @@ impl<B: Backend> DeviceMask<B> {
     }
 }
 
-/// Intervals, flags, both (a key must be in both) or neither.
+/// A mask in this process's memory: intervals, flags, both (a key must be in both) or neither.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostMask {
     /// The keys of each query.
@@ -205,8 +204,8 @@ impl HostMask {
         flags.contains(&true).then_some((flags, shape))
     }
 
-    /// The padding, true for a key that no query of any head which reads it attends to, and its shape
-    /// `[batch or 1, key_heads or 1, num_keys]`; `None` if there is none.
+    /// The padding, true for a key that no query in any head that reads it attends to, and its shape `[batch or 1,
+    /// key_heads or 1, num_keys]`; `None` if there is none.
     pub(super) fn padding(
         &self,
         key_heads: usize,
@@ -225,7 +224,7 @@ impl HostMask {
     }
 }
 
-/// The `index`-th head of all examples, of `heads` each.
+/// The `index`-th head, counted over the `heads` heads of all examples.
 fn head(index: usize, heads: usize) -> kernels::HeadIndex {
     kernels::HeadIndex {
         batch: index / heads,

@@ -1,11 +1,11 @@
 //! Masked pairs and padding in the definitions.
 //!
-//! Two things keep a masked key from leaking. A forward pass would leak through `0 * NaN` in the weighted sum, a
-//! backward pass through `0 * NaN` in the gradients. So whatever is masked is replaced by a finite element *before* the
-//! product that would multiply it by zero: `mask_fill` has gradient 0 where it fills.
+//! A masked key must leak neither forward nor backward. A forward pass would leak through `0 * NaN` in the weighted
+//! sum, a backward pass through `0 * NaN` in the gradients. So a masked element is replaced by a finite one *before*
+//! the product that would multiply it by zero: `mask_fill` has gradient 0 where it fills.
 //!
-//! A key that no query attends to (padding) is simply filled. A key that some queries attend to and others do not
-//! (causal masks) must reach exactly those that do, see [`Split`].
+//! A key that no query attends to (padding) is simply filled. A key that only some queries attend to (causal masks)
+//! must reach exactly these queries; see [`Split`].
 
 use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, get_device_settings};
@@ -101,8 +101,7 @@ impl<B: Backend> Masked<B> {
         B::float_mask_fill(tensor, padding, 0.0.into())
     }
 
-    /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries,
-    /// size]`.
+    /// Whether a query attends to a key flagged in `[batch, heads, keys, size]`, `[batch, heads, queries, size]`.
     pub(super) fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {
         let [batch, heads, num_keys, _] = flags.shape().dims();
         let settings = get_device_settings::<B>(&flags.device());
@@ -122,8 +121,8 @@ impl<B: Backend> Masked<B> {
     }
 }
 
-/// A tensor's finite part, and where the rest is. Multiplying by the finite part is safe where a masked factor is 0;
-/// the rest is brought in by selections, which do not mix queries.
+/// The finite part of a tensor, and where its other elements are. Multiplying by the finite part is safe where a masked
+/// factor is 0; the other elements are added by selections, which do not mix queries.
 pub(super) struct Split<B: Backend> {
     pub(super) finite: FloatTensor<B>,
     pub(super) is_not_finite: BoolTensor<B>,
@@ -136,7 +135,7 @@ impl<B: Backend> Split<B> {
             .dtype()
             .finfo()
             .map_or(f64::from(f32::MAX), |info| info.max);
-        // NaN compares false, infinity is larger.
+        // NaN compares false, and infinity is larger.
         let magnitude = B::float_abs(B::float_detach(tensor.clone()));
         let is_finite = B::float_lower_equal_elem(magnitude, largest.into(), bool_dtype);
         let is_not_finite = B::bool_not(is_finite);
@@ -186,7 +185,7 @@ pub(super) fn bool_dtype<B: Backend>(like: &FloatTensor<B>) -> BoolDType {
     get_device_settings::<B>(&like.device()).bool_dtype
 }
 
-/// The most negative finite number of a type that scores are computed in.
+/// The most negative finite number of the type in which scores of `dtype` are computed.
 pub(crate) fn lowest(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::MIN,

@@ -1,13 +1,13 @@
-//! The operations of attention, and what runs them on each backend.
+//! The operations of attention, and the kernels that run them on each backend.
 //!
-//! They know tensors of a backend and resolved masks. Above them stands [`functional`](crate::functional): functions on
-//! `Tensor`s, which check shapes, answer sizes of 0, resolve the mask and dispatch. In here, from the bottom up:
+//! These work on tensors of a backend and resolved masks. [`functional`](crate::functional) above them has functions on
+//! `Tensor`s, which check shapes, handle empty axes, resolve masks and dispatch. The parts in here, from the bottom up:
 //!
 //! | part | what it is |
 //! | --- | --- |
 //! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, .. | tools of kernels and definitions |
-//! | a folder for each operation, or a file where there is little of it | see the table below |
+//! | a folder for each operation, or a file for a small one | see the table below |
 //! | `attention_ops` | the list of operations, from which [`AttentionOps`] and the tables of kernels follow |
 //! | `backends` | which backend has which table |
 //!
@@ -15,14 +15,14 @@
 //! | --- | --- |
 //! | inputs struct | tensors and options by name, the mask resolved; every layer passes it on unchanged |
 //! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
-//! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, saved state, backward |
-//! | `gpu.rs` | the same by the kernels of `attention-gpu` |
+//! | `cpu.rs` | the operation by a kernel of `attention-kernels`: forward, saved state, backward |
+//! | `gpu.rs` | the operation by the kernels of `attention-gpu` |
 //!
-//! Below them is the [harness](burn_fused_layers::harness) of `burn-fused-layers`: the shape of a kernel, inputs that
-//! change backends, tensors as slices, and what makes a kernel differentiable.
+//! Below them is the [harness](burn_fused_layers::harness) of `burn-fused-layers`: it defines kernels, inputs that
+//! change backends and tensors as slices, and makes kernels differentiable.
 //!
-//! A part imports from those before it. Definitions alone reach further: they ask [`AttentionBackend`] how large a
-//! buffer may be, and attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
+//! A part imports only from parts before it. Only definitions reach further: they ask [`AttentionBackend`] how large a
+//! buffer may be, and attention uses the score, softmax and weighted sum of [`AttentionOps`], which may have kernels.
 //!
 //! Axes of attention are always `[batch, heads, queries, keys]`.
 

@@ -17,17 +17,17 @@ inputs! {
         /// Which keys each query attends to.
         #[extension_type]
         on mask: ResolvedMask<B>,
-        /// The queries that the mask is about.
+        /// The number of queries that the mask is for.
         same num_queries: usize,
     }
 }
 
-/// The definition: as they are.
+/// The definition: the keys unchanged.
 pub(super) fn composed<B: Backend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {
     inputs.keys
 }
 
-/// By the kernel of `attention-kernels`; half precision is packed as f32.
+/// Runs in the kernel of `attention-kernels`; half precision is packed as f32.
 pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {
     let PackAdditiveKeysInputs {
         keys,

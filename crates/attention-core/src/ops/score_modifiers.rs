@@ -1,4 +1,4 @@
-//! Changes to scores on their way to the softmax.
+//! Modifications of scores on their way to the softmax.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
 
-/// A user's change to scores.
+/// A user's own modification of scores.
 pub(crate) type SharedScoreMod = Arc<dyn ScoreMod>;
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
@@ -19,21 +19,21 @@ pub struct ScoreModifiers<B: Backend> {
     /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`, of their type or a more precise one.
     #[extension_type]
     pub bias: OptionalTensor<B>,
-    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
-    /// of query `i` and key `j`.
+    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: the score of query `i` and key `j` gets
+    /// element `j - i + queries - 1`.
     #[extension_type]
     pub relative_bias: OptionalTensor<B>,
-    /// A logit of each head whose weight goes to no value, `[heads]`.
+    /// A logit per head whose weight goes to no value, `[heads]`.
     #[extension_type]
     pub sinks: OptionalTensor<B>,
     /// The cap, positive and finite.
     pub soft_cap: Option<f64>,
-    /// A user's change to the sum, where a kernel of the CPU computes it.
+    /// A user's own modification of the sum, where a CPU kernel computes it.
     pub score_mod: Option<SharedScoreMod>,
 }
 
 impl<B: Backend> ScoreModifiers<B> {
-    /// Scores as they are.
+    /// No modifications.
     pub const NONE: Self = Self {
         bias: OptionalTensor::Absent,
         relative_bias: OptionalTensor::Absent,
@@ -42,7 +42,7 @@ impl<B: Backend> ScoreModifiers<B> {
         score_mod: None,
     };
 
-    /// The same for another backend.
+    /// The modifiers for another backend.
     pub(super) fn map<A: WithIndicesOf<B>>(
         self,
         tensors: &mut impl TensorMap<B, A>,
@@ -56,7 +56,7 @@ impl<B: Backend> ScoreModifiers<B> {
         }
     }
 
-    /// The scores, capped and with biases; of the most precise of their types.
+    /// The scores, capped and with biases added, in the most precise of their types.
     pub(crate) fn modify(&self, mut scores: FloatTensor<B>) -> FloatTensor<B> {
         let [_, _, num_queries, num_keys] = scores.shape().dims();
         if let Some(cap) = self.soft_cap {
@@ -78,8 +78,8 @@ impl<B: Backend> ScoreModifiers<B> {
 
 /// The matrices whose diagonals are constant: `matrix[b, h, i, j] = diagonals[b, h, 0, j - i + queries - 1]`.
 ///
-/// A row of `n` elements is copied `queries` times, end to end, and cut anew into rows of `n - 1`: each starts one
-/// element earlier in its copy than the one above. No index per pair is made, and gradients are sums.
+/// A row of `n` elements is copied `queries` times, end to end, and split anew into rows of `n - 1`: each starts one
+/// element earlier in its copy than the row above. No index per pair is needed, and gradients are sums.
 ///
 /// # Shapes
 /// - diagonals `[batch, heads, 1, queries + keys - 1]`, result `[batch, heads, queries, keys]`

@@ -8,7 +8,7 @@ use super::mask::ResolvedMask;
 use super::masked_softmax::{self, MaskedSoftmaxInputs};
 use super::score_modifiers::ScoreModifiers;
 
-/// The weights of scores `[batch, heads, queries, keys]`, which are modified first; of their type.
+/// The weights of scores `[batch, heads, queries, keys]`, which are modified first; in the type of the scores.
 pub(super) fn weights<B: AttentionOps>(
     scores: FloatTensor<B>,
     modifiers: &ScoreModifiers<B>,
@@ -23,7 +23,7 @@ pub(super) fn weights<B: AttentionOps>(
     }
 }
 
-/// Softmax over the keys that the mask leaves and the sinks, if there are some.
+/// Softmax over the keys that the mask keeps and over the sinks, if there are any.
 pub(crate) fn softmax_with_sinks<B: AttentionOps>(
     scores: FloatTensor<B>,
     modifiers: &ScoreModifiers<B>,

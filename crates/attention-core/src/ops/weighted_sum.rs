@@ -33,8 +33,8 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
     if !masked.differs_per_query() {
         return fill_rows_without_key::<B>(B::float_matmul(weights, values), &mask, num_keys);
     }
-    // The product of the finite part serves every query that attends to finite values only; the others take the product
-    // of the values as they are.
+    // The product with the finite part serves every query that attends to finite values only; other queries use the
+    // product with the values as they are.
     let weights = masked.fill(weights, 0.0);
     let split = Split::<B>::new(values.clone());
     let reached = masked.reached_by(split.is_not_finite);

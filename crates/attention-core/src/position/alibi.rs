@@ -12,8 +12,8 @@ use super::PositionBias;
 pub struct AlibiConfig {
     /// The number of heads; each has a slope of its own.
     pub num_heads: usize,
-    /// Whether keys after the query are as far as those before: `-slope * |position - j|`. By default they would be
-    /// favoured, and a causal mask is expected to hide them.
+    /// Whether keys after the query count by their distance, like keys before it: `-slope * |position - j|`. By default
+    /// they would be favoured, and a causal mask is expected to mask them.
     #[config(default = false)]
     pub bidirectional: bool,
 }
@@ -32,13 +32,13 @@ impl AlibiConfig {
     }
 }
 
-/// `bias(i, j) = -slope_h (position_i - j)`, made by [`AlibiConfig`]: the farther back a key, the lower its score, at
-/// another rate in each head. Nothing is learned, and nothing limits the length.
+/// `bias(i, j) = -slope_h (position_i - j)`, made by [`AlibiConfig`]: the farther back a key, the lower its score, at a
+/// different rate in each head. Nothing is learned, and nothing limits the length.
 ///
 /// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to
-/// the next lower power of two have its slopes, and the rest every other slope of the next higher one.
+/// the next lower power of two have its slopes, and the others every other slope of the next higher power.
 ///
-/// It depends on the distance alone: the fused kernels take it as one number for each.
+/// It depends on the distance alone, so the fused kernels take one number per distance.
 ///
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation",
 /// section 3.

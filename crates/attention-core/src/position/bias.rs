@@ -7,12 +7,12 @@ use burn::tensor::{DType, Device, Tensor};
 
 use crate::functional::along_diagonals;
 
-/// A bias on scores by the positions of query and key, whatever they hold.
+/// A bias on scores that depends on the positions of query and key, not on their content.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
     /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. By default
-    /// the bias of their distances.
+    /// it is computed from the bias of distances.
     ///
-    /// [`Biased`](crate::score::Biased) asks for `f32` or `f64`: half precision gives neighbouring positions one bias.
+    /// [`Biased`](crate::score::Biased) asks for `f32` or `f64`: half precision rounds neighbouring biases to one.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`
@@ -33,8 +33,8 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
         along_diagonals(of_distances, num_queries)
     }
 
-    /// The bias of each distance, where it depends on that alone: element `j - i + num_queries - 1` is the
-    /// [`bias`](Self::bias) of query `i` and key `j`. The fused kernels take it for many queries, too.
+    /// The bias of each distance, if the bias depends on distance alone: element `j - i + num_queries - 1` is the
+    /// [`bias`](Self::bias) of query `i` and key `j`. The fused kernels take it, also for many queries.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, 1, num_queries + num_keys - 1]`, on `device` and of type `dtype`

@@ -1,8 +1,8 @@
-//! Positions: biases that know how far a key is from a query, and rotations. They go around any scoring function.
+//! Positions: biases that depend on the distance of a key from a query, and rotations. They wrap any scoring function.
 //!
 //! [`Attention`](crate::Attention) counts positions as [`Mask::causal`](crate::Mask::causal) does: key `j` stands at
-//! `j`, query `i` at `i + keys - queries`, so that the last query stands at the last key. [`Positions`] says where the
-//! rows stand that a score projects.
+//! `j`, query `i` at `i + keys - queries`, so that the last query stands at the last key. [`Positions`] gives the
+//! positions of the rows that a score projects.
 
 mod alibi;
 mod bias;

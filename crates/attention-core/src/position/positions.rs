@@ -1,4 +1,4 @@
-//! Where rows stand.
+//! The positions of rows.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ enum Kind {
     },
     PerToken {
         positions: Tensor<2, Int>,
-        /// The smallest and the largest; `None` if there are none.
+        /// The smallest and the largest position; `None` if there are none.
         bounds: Option<[i64; 2]>,
     },
 }
@@ -45,17 +45,17 @@ impl Positions {
         Self(Kind::Consecutive { start })
     }
 
-    /// `starts[b]`, `starts[b] + 1`, .. in example `b`: the examples of a cache have lengths of their own. Rows below 0
-    /// are padding.
+    /// The positions `starts[b]`, `starts[b] + 1`, .. in example `b`, because the examples of a cache differ in length.
+    /// Positions below 0 are padding.
     ///
-    /// Starts on a device are positions [per token](Self::per_token), after the addition of `0, 1, ..`.
+    /// For starts on a device, add `0, 1, ..` and use positions [per token](Self::per_token).
     pub fn per_example(starts: impl Into<Vec<i64>>) -> Self {
         Self(Kind::PerExample {
             starts: starts.into(),
         })
     }
 
-    /// Any position for each row: of packed segments, whose positions start again, or of a tree of drafts.
+    /// Any position for each row: for packed segments, whose positions start again, or for a tree of drafts.
     ///
     /// They are read from the device here, once, so that no later call has to wait to check them.
     ///
@@ -88,7 +88,7 @@ impl Positions {
         })
     }
 
-    /// The positions of some rows of example `b`. Positions of single tokens must have a row for each example.
+    /// The positions of some rows of example `b`. Positions of single tokens must have rows for each example.
     pub(crate) fn of_example(&self, b: usize, rows: Range<usize>) -> Self {
         match &self.0 {
             Kind::Consecutive { start } => Self::consecutive(start + rows.start as i64),
@@ -103,7 +103,7 @@ impl Positions {
     /// The position of each of `num_rows` rows of `batch` examples on `device`, `[batch or 1, num_rows]`.
     ///
     /// # Panics
-    /// If there are other numbers of positions, or they lie on another device.
+    /// If the number of positions differs, or they lie on another device.
     pub fn tensor(&self, rows: [usize; 2], device: &Device) -> Tensor<2, Int> {
         self.check(rows, device);
         let [_, num_rows] = rows;
@@ -121,14 +121,14 @@ impl Positions {
     }
 
     /// The rows of `table` at the positions of `num_rows` rows of `batch` examples: angles of rotary embedding, or a
-    /// learned embedding of positions. Padding below 0, where positions are [per example](Self::per_example), has row
+    /// learned embedding of positions. Padding below 0, where positions are [per example](Self::per_example), reads row
     /// 0.
     ///
     /// # Shapes
     /// - table `[max_positions, size]`, result `[batch or 1, num_rows, size]`
     ///
     /// # Panics
-    /// If a position is beyond the table or, elsewhere, below 0; and as [`tensor`](Self::tensor).
+    /// If a position is beyond the table, or below 0 but not per example; and as [`tensor`](Self::tensor).
     pub fn select(&self, table: &Tensor<2>, rows: [usize; 2]) -> Tensor<3> {
         let device = table.device();
         self.check(rows, &device);
@@ -152,10 +152,10 @@ impl Positions {
         }
     }
 
-    /// The number of positions of a table that `num_rows` rows need, 0 if there are none.
+    /// The number of rows of a table that `num_rows` rows need, 0 without rows.
     ///
     /// # Panics
-    /// If a position is not within `0 .. max_positions`, but for padding.
+    /// If a position other than padding is not in `0 .. max_positions`.
     pub(crate) fn end(&self, max_positions: usize, num_rows: usize) -> usize {
         let [first, last] = self.bounds(num_rows).unwrap_or([0, -1]);
         let hint = match self.start() {
@@ -169,7 +169,7 @@ impl Positions {
         (last + 1) as usize
     }
 
-    /// The smallest and the largest position of `num_rows` rows but for padding; `None` if there are none.
+    /// The smallest and the largest position of `num_rows` rows, except padding; `None` if there are none.
     fn bounds(&self, num_rows: usize) -> Option<[i64; 2]> {
         let last = num_rows as i64 - 1;
         if last < 0 {
@@ -186,7 +186,7 @@ impl Positions {
         }
     }
 
-    /// The examples whose positions are told apart.
+    /// The number of examples with positions of their own.
     fn examples(&self) -> usize {
         match &self.0 {
             Kind::Consecutive { .. } => 1,
@@ -196,7 +196,7 @@ impl Positions {
     }
 
     /// # Panics
-    /// If they do not fit `num_rows` rows of `batch` examples on `device`.
+    /// If the positions do not fit `num_rows` rows of `batch` examples on `device`.
     fn check(&self, [batch, num_rows]: [usize; 2], device: &Device) {
         match &self.0 {
             Kind::Consecutive { .. } => {}

@@ -14,7 +14,7 @@ use super::PositionBias;
 pub struct RelativePositionBiasConfig {
     /// The number of heads; each learns a bias of its own.
     pub num_heads: usize,
-    /// The number of distances that are told apart.
+    /// The number of buckets.
     #[config(default = 32)]
     pub num_buckets: usize,
     /// The distance from which on all keys share a bucket.
@@ -31,7 +31,7 @@ impl RelativePositionBiasConfig {
     ///
     /// # Panics
     /// If there are no heads, fewer than 2 buckets per direction, an odd number of buckets for two directions, or
-    /// `max_distance` is not above the number of distances with a bucket of their own (half of a direction's buckets).
+    /// `max_distance` is at most the number of distances with a bucket of their own (half of a direction's buckets).
     pub fn init(&self, device: &Device) -> RelativePositionBias {
         const NAME: &str = "RelativePositionBiasConfig";
         assert_positive(NAME, &[("num_heads", self.num_heads)]);
@@ -63,13 +63,13 @@ impl RelativePositionBiasConfig {
 
 /// `bias(i, j) = embedding[bucket(j - position_i), head]`, learned.
 ///
-/// With `n` buckets for a direction, distances below `n / 2` have one each; the others share the rest, in steps that
-/// grow with the logarithm up to `max_distance`.
+/// With `n` buckets for a direction, each distance below `n / 2` has a bucket of its own; larger ones share the
+/// remaining buckets, which widen logarithmically up to `max_distance`.
 ///
 /// Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section
 /// 2.1.
 ///
-/// PyTorch equivalent: `relative_attention_bias` of the first layer of `transformers`' T5, whose weight is of the same
+/// PyTorch equivalent: `relative_attention_bias` of the first layer of `transformers`' T5, whose weight has the same
 /// layout. (T5 does not scale its dot product: `DotProductScoreConfig::new().with_scale(Some(1.0))`.)
 #[derive(Module, Debug)]
 pub struct RelativePositionBias {
@@ -92,8 +92,8 @@ impl RelativePositionBias {
         if distance < exact {
             return first + distance;
         }
-        // In f32, as where the published weights were trained: a distance on the edge of a bucket falls on the same
-        // side.
+        // In f32, in which the published weights were trained, so that a distance on the edge of a bucket falls on the
+        // same side.
         let exact_f32 = exact as f32;
         let share = (distance as f32 / exact_f32).ln()
             / (self.max_distance as f64 / exact as f64).ln() as f32;
@@ -101,7 +101,7 @@ impl RelativePositionBias {
         first + shared.min(directed - 1)
     }
 
-    /// The buckets of one direction.
+    /// The number of buckets of one direction.
     fn directed(&self) -> usize {
         let [num_buckets, _] = self.embedding.weight.dims();
         if self.bidirectional {
@@ -111,7 +111,7 @@ impl RelativePositionBias {
         }
     }
 
-    /// The distances with a bucket of their own.
+    /// The number of distances with a bucket of their own.
     fn exact(&self) -> usize {
         self.directed() / 2
     }

@@ -18,12 +18,12 @@ pub struct AdditiveScoreConfig {
     pub query_size: usize,
     /// The size of a key; it may differ from `query_size`.
     pub key_size: usize,
-    /// The number of hidden units in which the two are compared.
+    /// The number of hidden units in which queries and keys are compared.
     pub num_hiddens: usize,
-    /// Whether the hidden units have a bias b, 0 at first.
+    /// Whether the hidden units have a bias b, initially 0.
     #[config(default = false)]
     pub bias: bool,
-    /// Whether w_v is normalised to the length g, `1 / sqrt(num_hiddens)` at first. The hidden units have a bias then.
+    /// Whether w_v has a learned length g, at first `1 / sqrt(num_hiddens)`; the hidden units then have a bias.
     #[config(default = false)]
     pub normalize: bool,
 }
@@ -54,11 +54,11 @@ impl AdditiveScoreConfig {
 
 /// `a(q, k) = w_v . tanh(W_q q + W_k k)`, for queries and keys of any two sizes.
 ///
-/// Equal to a perceptron with one hidden layer on the concatenation `[q; k]`, without ever concatenating; see
-/// [`ConcatScore`](crate::score::ConcatScore) for one with the parameters of that form.
+/// Equal to a perceptron with one hidden layer on `[q; k]`, without concatenating;
+/// [`ConcatScore`](crate::score::ConcatScore) has the parameters of that form.
 ///
-/// With a bias the hidden units are `tanh(W_q q + W_k k + b)`. With [`normalize`](AdditiveScoreConfig::normalize) their
-/// weights are `g w_v / |w_v|`: length and direction are learnt apart (Salimans & Kingma 2016, "Weight Normalization").
+/// With a bias the hidden units are `tanh(W_q q + W_k k + b)`. [`normalize`](AdditiveScoreConfig::normalize) makes
+/// their weights `g w_v / |w_v|`, learning length and direction apart (Salimans & Kingma 2016, "Weight Normalization").
 ///
 /// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2. With
 /// `normalize` it is `BahdanauAttention(normalize=True)` of TensorFlow Addons.
@@ -68,9 +68,9 @@ pub struct AdditiveScore {
     pub query: Linear,
     /// W_k, `[key_size, num_hiddens]`.
     pub key: Linear,
-    /// w_v, `[num_hiddens, 1]`; not 0 where it is normalised.
+    /// w_v, `[num_hiddens, 1]`; nonzero if it is normalised.
     pub value: Linear,
-    /// g, `[1]`, the length of w_v where it is normalised.
+    /// g, `[1]`, the length of w_v if it is normalised.
     pub gain: Option<Param<Tensor<1>>>,
 }
 

@@ -38,13 +38,13 @@ impl BiaffineScoreConfig {
 
 /// `a(q, k) = q^T M k + u . q + v . k + b`, for queries and keys of any two sizes.
 ///
-/// A [`BilinearScore`](crate::score::BilinearScore) with a score for each key alone, `v . k`: how often it is attended
-/// to, whatever the query. `u . q + b` is the same for all keys of a query: softmax ignores it, the sigmoid does not.
+/// A [`BilinearScore`](crate::score::BilinearScore) plus a score of each key alone, `v . k`, which is independent of
+/// the query. `u . q + b` is the same for all keys of a query: softmax ignores it, the sigmoid does not.
 ///
-/// Computed as the dot product of `[M^T q + v, u . q + b]` and `[k, 1]`, of one feature more than a key has.
+/// Computed as the dot product of `[M^T q + v, u . q + b]` and `[k, 1]`, which have one feature more than a key.
 ///
-/// Dozat & Manning 2017, "Deep Biaffine Attention for Neural Dependency Parsing", section 3.1: so are labels scored,
-/// and arcs without `u` and `b`, from dependents (queries) to heads (keys).
+/// Dozat & Manning 2017, "Deep Biaffine Attention for Neural Dependency Parsing", section 3.1: it scores labels this
+/// way, and arcs without `u` and `b`, from dependents (queries) to heads (keys).
 ///
 /// PyTorch equivalent: `torch.nn.Bilinear(query_size + 1, key_size + 1, 1, bias=False)` on all pairs of `[q, 1]` and
 /// `[k, 1]`; its `weight[0]` is `[[M, u], [v, b]]`.
@@ -65,8 +65,8 @@ impl BiaffineScoreConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct BiaffineScore {
-    /// M, `[query_size, key_size]`, as the formula has it (the `weight` of a PyTorch `Linear` is its transpose), and
-    /// its bias v, `[key_size]`.
+    /// M, `[query_size, key_size]`, as in the formula (the transpose of the `weight` of a PyTorch `Linear`), and its
+    /// bias v, `[key_size]`.
     pub query: Linear,
     /// u, `[query_size, 1]`, and its bias b, `[1]`.
     pub offset: Linear,

@@ -1,4 +1,4 @@
-//! A score plus what positions alone say.
+//! A score plus a bias of positions.
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -83,7 +83,7 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        // Half precision cannot tell the biases of neighbouring positions apart.
+        // Half precision does not distinguish the biases of neighbouring positions.
         let scores = widened(self.score.score(queries, keys, mask));
         let [_, heads, num_queries, num_keys] = scores.dims();
         let (device, dtype) = (scores.device(), scores.dtype());

@@ -18,7 +18,7 @@ pub struct BilinearScoreConfig {
     pub query_size: usize,
     /// The size of a key; it may differ from `query_size`.
     pub key_size: usize,
-    /// A factor on the score; Luong et al. have none.
+    /// A factor on the score, which Luong et al. do not have.
     #[config(default = 1.0)]
     pub scale: f64,
 }
@@ -43,7 +43,7 @@ impl BilinearScoreConfig {
 
 /// `a(q, k) = q^T M k`, for queries and keys of any two sizes: "general" attention.
 ///
-/// The queries are multiplied by `M^T`, then it is a dot product; keys stay as they are.
+/// Computed as a dot product of the queries times `M^T` with the unchanged keys.
 ///
 /// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
 ///
@@ -63,7 +63,7 @@ impl BilinearScoreConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct BilinearScore {
-    /// M, `[query_size, key_size]`: Burn keeps a linear layer as `[in, out]`, which is M as the formula has it. (The
+    /// M, `[query_size, key_size]`: Burn stores a linear layer as `[in, out]`, which is M as in the formula. (The
     /// `weight` of a PyTorch `Linear` from queries to keys is its transpose.)
     pub query: Linear,
     pub(crate) scale: f64,

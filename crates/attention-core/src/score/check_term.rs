@@ -1,4 +1,4 @@
-//! A check of a term of one's own.
+//! A check of a user's own term.
 
 use std::error::Error;
 use std::fmt;
@@ -10,16 +10,16 @@ use rand::{RngExt, SeedableRng};
 
 use super::PairwiseFormula;
 
-/// A part of a term that differs from the others, where it does so most.
+/// The part of a term that differs from the others, and the pair where it differs most.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TermError {
     /// `value`, `derivative by the query`, `derivative by the key` or `definition`.
     pub part: &'static str,
     /// The query and the key.
     pub at: [f64; 2],
-    /// The number that the other parts make of them.
+    /// The number that follows from the other parts.
     pub expected: f64,
-    /// The number that this part makes of them.
+    /// The number that this part gives.
     pub found: f64,
 }
 
@@ -36,18 +36,18 @@ impl fmt::Display for TermError {
 
 impl Error for TermError {}
 
-/// Checks that the three parts of a term agree: its value for lanes and its definition of tensors, and its derivatives
-/// with the differences of both. Random numbers of several magnitudes, equal ones, 0 and numbers up to 300 are tried,
-/// on each instruction set of the machine. At a kink, a derivative is between the derivatives of its two sides.
-/// Where the definition is infinite or no number in `f32`, the value for lanes is to be the same.
+/// Checks that the three parts of a term agree: its value on lanes with its definition in tensor operations, and its
+/// derivatives with finite differences of both. Random numbers of several magnitudes, equal ones, 0 and numbers up to
+/// 300 are tried, on each instruction set of the machine. At a kink, a derivative must lie between the derivatives of
+/// the two sides. Where the definition is infinite or NaN in `f32`, so must the value be.
 ///
 /// # Errors
-/// The part that the other two contradict; the value, where value and definition differ by a constant. One part at a
-/// time is told, and where two wrong parts agree, it is the third.
+/// The part that the other two contradict; if value and definition differ by a constant, the value. Only one part is
+/// reported; if two wrong parts agree, it is the third one.
 ///
 /// # Panics
-/// If `device` has no `f64`, in which the differences of the definition are computed, or the definition has another
-/// shape than queries and keys together.
+/// If `device` has no `f64`, in which the differences of the definition are computed, or the definition does not
+/// broadcast the shapes of queries and keys.
 pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), TermError> {
     let pairs = pairs();
     for level in Level::available() {
@@ -69,12 +69,12 @@ pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), Ter
             .zip(&definition)
             .map(|(lanes, &defined)| [lanes[0], defined, defined]);
         let differs = worst("value", &pairs, values, 1e-4);
-        // The lanes are in f32, and their differences coarse.
+        // The lanes are in f32, so their differences are coarse.
         let of_lanes = derivatives(&pairs, &lanes, by_lanes, [2e-2, 8e-2]);
         let of_definition = derivatives(&pairs, &lanes, by_definition, [1e-4, 4e-3]);
         match (differs, of_lanes, of_definition) {
             (None, _, None) => {}
-            // The derivatives are the value's, and not the definition's.
+            // The derivatives fit the value, and not the definition.
             (Some(error), None, Some(_)) => {
                 let (expected, found) = (error.found, error.expected);
                 return Err(TermError {
@@ -102,13 +102,13 @@ fn pairs() -> Vec<[f64; 2]> {
     let random = [0.1, 1.0, 8.0]
         .map(|size| [(); 40].map(|()| [(); 2].map(|()| random.random_range(-size..size))));
     let pairs = grid.chain(random.into_iter().flatten());
-    // As the lanes have them.
+    // The pairs as the lanes read them, in f32.
     pairs
         .map(|pair| pair.map(|x: f64| f64::from(x as f32)))
         .collect()
 }
 
-/// The definition of each pair, in f64: among those of all queries with all keys, which are broadcast as in attention.
+/// The definition of each pair, in f64: computed for all queries with all keys, broadcast as in attention.
 fn defined(term: &dyn PairwiseFormula, pairs: &[[f64; 2]], device: &Device) -> Vec<f64> {
     let count = pairs.len();
     let [queries, keys] = [[count, 1], [1, count]].map(|[queries, keys]| {
@@ -127,7 +127,7 @@ fn defined(term: &dyn PairwiseFormula, pairs: &[[f64; 2]], device: &Device) -> V
     defined.iter::<f64>().step_by(count + 1).collect()
 }
 
-/// The derivative that is farthest from the differences of `values`, of steps and up to an error of these sizes.
+/// The first derivative that differs from differences of `values` (of the given step and tolerance), at its worst pair.
 fn derivatives(
     pairs: &[[f64; 2]],
     lanes: &[[f64; 3]],
@@ -166,7 +166,7 @@ fn derivatives(
     })
 }
 
-/// The pair whose number is farthest outside of its bounds, if that is more than `tolerance` of them.
+/// The pair whose number is farthest outside its bounds, if the relative excess is above `tolerance`.
 fn worst(
     part: &'static str,
     pairs: &[[f64; 2]],

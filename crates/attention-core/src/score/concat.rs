@@ -18,9 +18,9 @@ pub struct ConcatScoreConfig {
     pub query_size: usize,
     /// The size of a key; it may differ from `query_size`.
     pub key_size: usize,
-    /// The number of hidden units, in which the two are compared.
+    /// The number of hidden units in which queries and keys are compared.
     pub num_hiddens: usize,
-    /// Whether the hidden layer has a bias; the paper's has none.
+    /// Whether the hidden layer has a bias; in the paper it has none.
     #[config(default = false)]
     pub bias: bool,
 }
@@ -43,11 +43,11 @@ impl ConcatScoreConfig {
     }
 }
 
-/// `a(q, k) = v . tanh(W [q; k])`, a perceptron with one hidden layer on the concatenated query and key.
+/// `a(q, k) = v . tanh(W [q; k])`, a perceptron with one hidden layer on the concatenation of query and key.
 ///
-/// It is computed as `v . tanh(W_q q + W_k k)` with the two parts of W, by the kernels of
-/// [`AdditiveScore`](crate::AdditiveScore): no pair is ever concatenated. The two scores differ in how their parameters
-/// are kept, drawn at first, and loaded from other programs.
+/// It is computed as `v . tanh(W_q q + W_k k)` with the two parts of W, in the kernels of
+/// [`AdditiveScore`](crate::AdditiveScore): no pair is concatenated. The two scores differ in how their parameters are
+/// stored, initialized, and loaded from other programs.
 ///
 /// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1, "concat".
 ///
@@ -67,7 +67,7 @@ impl ConcatScoreConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct ConcatScore {
-    /// W, `[query_size + key_size, num_hiddens]`, the query's rows first, and its bias, if it has one.
+    /// W, `[query_size + key_size, num_hiddens]`, the rows of the query first, and its bias, if it has one.
     pub hidden: Linear,
     /// v, `[num_hiddens, 1]`.
     pub value: Linear,
@@ -94,7 +94,7 @@ impl ScoringFunction for ConcatScore {
 }
 
 impl ConcatScore {
-    /// The part of W that meets the query or the key.
+    /// The part of W that multiplies the query or the key.
     fn weights(&self, start: usize, size: usize) -> Tensor<2> {
         value(&self.hidden.weight).narrow(0, start, size)
     }

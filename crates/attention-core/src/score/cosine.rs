@@ -15,10 +15,10 @@ use crate::position::Positions;
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]
 pub struct CosineScoreConfig {
-    /// The factor on the cosine, at first if it is learned.
+    /// The factor on the cosine; its initial value if it is learned.
     ///
-    /// 10 is where Swin Transformer V2 starts. A cosine lies within one of 0: with a factor of 1 no weight can be more
-    /// than `e^2` times another, which is close to a mean of all values; with 10 it is `e^20`.
+    /// The default, 10, is where Swin Transformer V2 starts. A cosine is between -1 and 1: with a factor of 1, weights
+    /// differ at most by `e^2`, close to a mean of all values; with 10, by `e^20`.
     #[config(default = 10.0)]
     pub temperature: f64,
     /// Whether the factor is a parameter.
@@ -45,9 +45,9 @@ impl CosineScoreConfig {
     }
 }
 
-/// `a(q, k) = temperature * q . k / (|q| |k|)`, for queries and keys of one size: how long they are does not matter.
+/// `a(q, k) = temperature * q . k / (|q| |k|)`, for queries and keys of one size: their norms do not matter.
 ///
-/// The score with a zero vector is 0, and sends it no gradient. A vector counts as zero where the square of its norm is
+/// The score with a zero vector is 0, and gives it no gradient. A vector counts as zero if the square of its norm is
 /// below the smallest normal number (a norm of about `1e-19` in f32).
 ///
 /// Graves et al. 2014, "Neural Turing Machines", section 3.3.1, where the factor is a "key strength"; learned in Henry
@@ -57,9 +57,9 @@ impl CosineScoreConfig {
 /// PyTorch equivalent: `temperature * torch.nn.functional.cosine_similarity(q.unsqueeze(-2), k.unsqueeze(-3), dim=-1)`.
 #[derive(Module, Debug)]
 pub struct CosineScore {
-    /// The factor, `[1]`, if it is learned. Nothing keeps training from taking it below 0.
+    /// The factor, `[1]`, if it is learned. Training may make it negative.
     pub temperature: Option<Param<Tensor<1>>>,
-    /// The factor, if it is not.
+    /// The factor, if it is not learned.
     fixed: f64,
 }
 
@@ -76,7 +76,7 @@ impl ScoringFunction for CosineScore {
             );
         }
         let (queries, inverse) = with_inverse_norms(queries);
-        // The temperature goes where elements are few: one for each query.
+        // The temperature multiplies the smaller tensor, which has one element per query.
         let factor = match temperature {
             Some(temperature) => {
                 let temperature = temperature.reshape([1, 1, 1, 1]);
@@ -102,7 +102,7 @@ impl ScoringFunction for CosineScore {
     }
 }
 
-/// The rows, and `1 / |row|`, `[batch, heads, rows, 1]`, 0 for a row of zeros; half precision as f32.
+/// The rows, and `1 / |row|`, `[batch, heads, rows, 1]`, 0 for a zero row; for half precision in f32.
 fn with_inverse_norms(rows: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
     let rows = widened(rows);
     let inverse = safe_inverse_sqrt(squared_norms(rows.clone()));

@@ -29,7 +29,7 @@ impl DotProductScoreConfig {
 
 /// `a(q, k) = q . k / sqrt(query_size)`, for queries and keys of one size.
 ///
-/// The scale keeps the variance of the score at one, whatever the size.
+/// The scale keeps the variance of the score at one for any size.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
 #[derive(Module, Debug)]

@@ -17,7 +17,7 @@ use crate::position::Positions;
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]
 pub struct GaussianScoreConfig {
-    /// The standard deviation of the kernel, at first if it is learned.
+    /// The standard deviation of the kernel; its initial value if it is learned.
     #[config(default = 1.0)]
     pub width: f64,
     /// Whether `1 / width` is a parameter.
@@ -49,11 +49,11 @@ impl GaussianScoreConfig {
 /// `a(q, k) = -|q - k|^2 / (2 width^2)`, for queries and keys of one size: with softmax, Nadaraya-Watson regression
 /// with a Gaussian kernel.
 ///
-/// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)`, through the dot-product kernel: softmax
-/// ignores the last term. Far from the origin the terms are large and cancel: the score is wrong by about the rounding
-/// of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many times their distance from each
-/// other; [`KernelScore`](crate::score::KernelScore) takes differences where queries have few components. The terms of
-/// half precision are f32.
+/// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)` in the dot-product kernel; softmax ignores
+/// the last term. Far from the origin the terms are large and cancel: the score is wrong by about the rounding of
+/// `(|q|^2 + |k|^2) / width^2`. Centre inputs that are many times farther from the origin than from each other;
+/// [`KernelScore`](crate::score::KernelScore) subtracts directly if queries have few components. For half precision the
+/// terms are f32.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; as attention in *Dive into
 /// Deep Learning*, section 11.2, whose learned kernel, `softmax(-((q - k) w)^2 / 2)`, has `w = 1 / width`.
@@ -63,12 +63,12 @@ impl GaussianScoreConfig {
 pub struct GaussianScore {
     /// `1 / width`, `[1]`, if it is learned. Its sign does not matter.
     pub inverse_width: Option<Param<Tensor<1>>>,
-    /// `1 / width`, if it is not.
+    /// `1 / width`, if it is not learned.
     fixed: f64,
 }
 
 impl GaussianScore {
-    /// A learned width is part of the projected queries and keys, a fixed one of the scale.
+    /// Multiplies projected queries and keys by a learned width; a fixed width is part of the scale.
     fn by_learned_width(&self, rows: Tensor<4>) -> Tensor<4> {
         match &self.inverse_width {
             Some(inverse_width) => {
@@ -89,7 +89,7 @@ impl GaussianScore {
         }
     }
 
-    /// `-factor |row|^2 / 2`, `[batch, heads, rows, 1]`; of half precision in f32, where it cancels without overflow.
+    /// `-factor |row|^2 / 2`, `[batch, heads, rows, 1]`; for half precision in f32, where it cancels without overflow.
     fn bias(&self, rows: &Tensor<4>) -> Tensor<4> {
         squared_norms(rows.clone()) * (-0.5 * self.factor())
     }
@@ -118,7 +118,7 @@ impl ScoringFunction for GaussianScore {
         Some(self.bias(keys).swap_dims(2, 3))
     }
 
-    /// With the term that softmax ignores; other normalizers do not.
+    /// Includes the term that softmax ignores, because other normalizers do not.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, _, _] = queries.dims();
         let (queries, keys) = (widened(queries), widened(keys));

@@ -1,4 +1,4 @@
-//! Scoring functions: how well a key answers a query. One file each.
+//! Scoring functions: how well a key matches a query. One file each.
 
 mod additive;
 mod biaffine;
@@ -43,52 +43,52 @@ use crate::functional::{
 use crate::mask::Mask;
 use crate::position::Positions;
 
-/// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
+/// How scores are computed from projected queries and keys. It decides, on every device, which code runs.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k)` and a [`PositionTerm`], by the fused dot-product attention: neither scores
-    /// nor weights are stored, in training either. (The steps of a decoder keep a row of each until their backward pass
-    /// adds up all gradients at once.)
+    /// `scale q . k + key_bias(k)` and a [`PositionTerm`], in the fused dot-product attention, which stores neither
+    /// scores nor weights, even in training. (The steps of a decoder keep a row of each until their backward pass sums
+    /// all gradients at once.)
     Dot {
         /// The factor on the products; `1 / sqrt(size)` if `None`.
         scale: Option<f64>,
     },
-    /// `weight . tanh(q + k)` and a [`PositionTerm`], by the additive attention: no hidden unit of a pair is stored.
+    /// `weight . tanh(q + k)` and a [`PositionTerm`], in the additive attention, which stores no hidden unit of a pair.
     Additive {
         /// The weight of each hidden unit, `[num_hiddens]`.
         weight: Tensor<1>,
     },
-    /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`]: fused on a CPU, as additive attention is, and composed
-    /// of tensor operations elsewhere. (In training, each step of a decoder makes gradients of all keys and values.)
+    /// `sum_h weight[h] f(q[h], k[h])` and a [`PositionTerm`]: fused on a CPU, like additive attention, and composed of
+    /// tensor operations elsewhere. (In training, each step of a decoder computes gradients of all keys and values.)
     Pairwise {
         /// The formula `f`.
         term: Arc<dyn PairwiseFormula>,
-        /// The weight of each hidden unit, `[num_hiddens]`; ones if there is none.
+        /// The weight of each hidden unit, `[num_hiddens]`; `None` for ones.
         weight: Option<Tensor<1>>,
     },
-    /// By [`ScoringFunction::score`], composed from tensor operations.
+    /// [`ScoringFunction::score`], composed of tensor operations.
     Custom,
 }
 
-/// The term that the positions of query and key add to a score, whatever they hold.
+/// The term of a score that depends on the positions of query and key, not on their content.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum PositionTerm {
     /// Nothing.
     None,
-    /// The same for all queries: a bias per key, `[1, heads or 1, 1, keys]`, of the type of the queries or a more
+    /// The same term for all queries: a bias per key, `[1, heads or 1, 1, keys]`, in the type of the queries or a more
     /// precise one. The kernels of scores add it.
     PerKey(Tensor<4>),
-    /// One for each distance, `[1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` for query `i` and
-    /// key `j`. The kernels of scores add it.
+    /// A term for each distance, `[1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` for query `i`
+    /// and key `j`. The kernels of scores add it.
     PerDistance(Tensor<4>),
-    /// Something else for each pair, which [`ScoringFunction::score`] adds.
+    /// A different term for each pair, which [`ScoringFunction::score`] adds.
     PerPair,
 }
 
 impl PositionTerm {
-    /// Both.
+    /// The sum of both terms.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, term) | (term, Self::None) => term,
@@ -104,13 +104,13 @@ impl PositionTerm {
 /// [`Attention`](crate::Attention) adds masks, softmax, dropout, the weighted sum and [`Memory`](crate::Memory).
 /// Implement one of
 ///
-/// - [`score`](Self::score), for whatever tensors can express;
-/// - [`kernel`](Self::kernel), where the score is a dot product, an additive one or a sum of pairwise terms of your own
-///   once queries and keys are projected.
+/// - [`score`](Self::score), for anything that tensors can express;
+/// - [`kernel`](Self::kernel), if the score of projected queries and keys is a dot product, an additive score or a sum
+///   of pairwise terms of your own.
 ///
-/// Override the projections for work on one side only: it is done once per key, however many queries come.
+/// Override the projections for work on one side only, which is then done once per key, however many queries follow.
 ///
-/// Without heads (`[batch, queries or keys, size]`), the heads axis has size 1.
+/// Without heads (`[batch, queries or keys, size]`), the heads axis here has size 1.
 ///
 /// ```
 /// use attention_core::{Attention, Mask, ScoringFunction};
@@ -155,10 +155,10 @@ impl PositionTerm {
 /// assert_eq!(forward(&|q, k| product.forward(q, k.clone(), k, &Mask::none())), [1, 2, 3]);
 /// ```
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
-    /// The projection of the queries: the part of the score that they alone decide.
+    /// Projects the queries: the part of the score that depends on them alone.
     ///
     /// `positions` are the queries', counted as the keys' are; most scores ignore them. [`Attention`](crate::Attention)
-    /// has the last query at the last key, and begins below 0 if there are more queries than keys.
+    /// puts the last query at the last key: with more queries than keys, positions begin below 0.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
@@ -166,7 +166,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         queries
     }
 
-    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are the keys'.
+    /// Projects the keys; [`Memory`](crate::Memory) keeps the result. `positions` are those of the keys.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
@@ -174,19 +174,19 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         keys
     }
 
-    /// Whether [`project_keys`](Self::project_keys) computes anything. Where it does not, prepared keys that are a leaf
-    /// of the graph take any number of backward passes.
+    /// Whether [`project_keys`](Self::project_keys) computes anything. If not, prepared keys that are a leaf of the
+    /// graph support any number of backward passes.
     fn projects_keys(&self) -> bool {
         true
     }
 
-    /// How the scores are computed of projected queries and keys.
+    /// How the scores are computed from projected queries and keys.
     fn kernel(&self) -> ScoreKernel {
         ScoreKernel::Custom
     }
 
     /// The bias that [`ScoreKernel::Dot`] adds to the scores of each projected key, if any; [`Memory`](crate::Memory)
-    /// keeps it. A term that all keys of a query share may be left out: softmax ignores it.
+    /// keeps it. A term that is equal for all keys of a query may be left out: softmax ignores it.
     ///
     /// # Shapes
     /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, n, 1, keys]`, where `n` is heads, key_heads or 1
@@ -195,8 +195,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The term that positions add to the scores of `num_queries` queries of type `dtype`; the last one stands at the
-    /// last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score) that
-    /// depends on the places of queries and keys in its arguments says so by `PerPair`: in a
+    /// last key. All kinds but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels. A [`score`](Self::score)
+    /// that depends on the places of queries and keys in its arguments must return `PerPair`: in a
     /// [`KeyValueCache`](crate::KeyValueCache) the last key of an example need not be the last of the batch.
     fn position_term(
         &self,
@@ -208,20 +208,20 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         PositionTerm::None
     }
 
-    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) and
-    /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is
-    /// not softmax, where no kernel knows a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; a call
-    /// with a soft-cap, a scale or further keys of its own goes by the kernel.
+    /// The scores of all pairs of projected queries and keys; by default computed from [`kernel`](Self::kernel) and
+    /// [`position_term`](Self::position_term). It is called if weights are requested, the normalizer is not softmax, no
+    /// kernel supports a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; calls with their own
+    /// soft-cap, scale or extra keys use `kernel`.
     ///
-    /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
+    /// The mask is a hint: scores of masked pairs are ignored and need not be computed.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`; with a kernel other than
-    ///   [`Custom`](ScoreKernel::Custom) there may be fewer heads of keys, shared by neighbouring heads of queries
+    ///   [`Custom`](ScoreKernel::Custom) keys may have fewer heads, shared by neighbouring heads of queries
     /// - result `[batch, heads, queries, keys]`
     ///
-    /// A score of `-inf` masks a key in the softmax. Only the mask makes its value ignored as well: a NaN in the
-    /// value of a key that is masked by its score alone may reach the context.
+    /// A score of `-inf` masks a key in the softmax. Only the mask makes its value ignored as well: a NaN in the value
+    /// of a key that is masked only by its score may reach the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, num_queries, size] = queries.dims();
         let [_, _, num_keys, _] = keys.dims();
@@ -254,7 +254,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
             ),
         };
         let biases = of_keys.into_iter().chain(of_positions);
-        // A sum with a bias is rounded to half precision no more than in the fused kernel: not at all.
+        // Like the fused kernel, a sum with a bias is not rounded to half precision.
         biases.fold(scores, |scores, bias| {
             let scores = widened(scores);
             let dtype = scores.dtype();
@@ -264,7 +264,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
 }
 
 /// # Panics
-/// If a size of an additive score's configuration, or of one like it, is 0.
+/// If a size of the configuration of an additive (or similar) score is 0.
 pub(crate) fn assert_sizes(config: &str, [query_size, key_size, num_hiddens]: [usize; 3]) {
     let sizes = [
         ("query_size", query_size),
@@ -274,7 +274,7 @@ pub(crate) fn assert_sizes(config: &str, [query_size, key_size, num_hiddens]: [u
     assert_positive(config, &sizes);
 }
 
-/// The bias of positions itself.
+/// The given bias of positions.
 ///
 /// # Panics
 /// If it has neither 1 nor `heads` heads.

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor};
 use burn_fused_layers::harness::wide::widened;
 
-/// The smallest normal number of `dtype`. GPUs flush what is below to 0, and its reciprocal overflows.
+/// The smallest normal number of `dtype`. GPUs flush smaller numbers to 0, whose reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     dtype
         .finfo()
@@ -20,14 +20,14 @@ pub(super) fn squared_norms(rows: Tensor<4>) -> Tensor<4> {
     (rows.clone() * rows).sum_dim(3)
 }
 
-/// `sqrt(squared)`, with gradient 0 where it is 0 (or no normal number).
+/// `sqrt(squared)`, with gradient 0 where `squared` is 0 or subnormal.
 pub(super) fn safe_sqrt(squared: Tensor<4>) -> Tensor<4> {
     let zero = squared.clone().lower_elem(smallest_normal(squared.dtype()));
     let root = squared.mask_fill(zero.clone(), 1.0).sqrt();
     root.mask_fill(zero, 0.0)
 }
 
-/// `1 / sqrt(squared)`, and 0 with gradient 0 where `squared` is 0 (or no normal number).
+/// `1 / sqrt(squared)`; 0 with gradient 0 where `squared` is 0 or subnormal.
 pub(super) fn safe_inverse_sqrt(squared: Tensor<4>) -> Tensor<4> {
     let zero = squared.clone().lower_elem(smallest_normal(squared.dtype()));
     let inverse = squared.mask_fill(zero.clone(), 1.0).sqrt().recip();

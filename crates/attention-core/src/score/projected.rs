@@ -18,7 +18,7 @@ pub struct ProjectedScoreConfig {
     pub query_size: usize,
     /// The size of a key; it may differ from `query_size`.
     pub key_size: usize,
-    /// The size in which the two meet.
+    /// The size to which queries and keys are projected.
     pub num_hiddens: usize,
     /// Whether both projections go through tanh.
     #[config(default = false)]

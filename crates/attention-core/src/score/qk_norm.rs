@@ -19,8 +19,8 @@ use crate::position::Positions;
 pub struct QkNormScoreConfig {
     /// The feature dimension of queries and keys (of one head).
     pub size: usize,
-    /// Added to the mean square of a vector: the gradient of a vector of zeros is at most `1 / sqrt(epsilon)` times as
-    /// large.
+    /// Added to the mean square of a vector, which bounds the gradient of a zero vector to `1 / sqrt(epsilon)` times
+    /// the incoming one.
     #[config(default = 1e-6)]
     pub epsilon: f64,
     /// The factor on the dot product; by default `1 / sqrt(size)`.
@@ -55,16 +55,16 @@ impl QkNormScoreConfig {
 }
 
 /// `a(q, k) = norm(q) . norm(k) / sqrt(size)` with `norm(x) = gain * x / sqrt(mean(x^2) + epsilon)`: the scaled dot
-/// product of queries and keys that RMS normalization has brought to one length, each with a learned gain per feature.
+/// product of RMS-normalized queries and keys, each with a learned gain per feature.
 ///
-/// Scores stay within `sqrt(size)` times the gains, however large the activations grow: what keeps the softmax of large
-/// models from saturating in training.
+/// Scores stay within `sqrt(size)` times the gains, however large the activations grow, which keeps the softmax of
+/// large models from saturating in training.
 ///
-/// Around it, [`Rotary`](crate::position::Rotary) turns vectors before their normalization, or after it:
+/// A [`Rotary`](crate::position::Rotary) around it rotates vectors before their normalization, or after it with
 /// [`RotaryConfig::after_projection`](crate::position::RotaryConfig::after_projection).
 ///
-/// Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section 2, which normalizes by layer
-/// normalization; by the root mean square in OLMo 2, Qwen 3 and Gemma 3.
+/// Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section 2, with layer normalization;
+/// with the root mean square in OLMo 2, Qwen 3 and Gemma 3.
 ///
 /// PyTorch equivalent: `scaled_dot_product_attention(rms_norm(q, [size], query, epsilon), rms_norm(k, [size], key,
 /// epsilon), v)` of `torch.nn.functional`.
@@ -79,7 +79,7 @@ pub struct QkNormScore {
 }
 
 impl QkNormScore {
-    /// Burn's `RmsNorm` (0.22.1) squares in f32, f64 too.
+    /// Used instead of Burn's `RmsNorm` (0.22.1), which squares f64 in f32, too.
     fn normalized(&self, vectors: Tensor<4>, gain: &Param<Tensor<1>>) -> Tensor<4> {
         let dtype = vectors.dtype();
         let gain = value(gain);

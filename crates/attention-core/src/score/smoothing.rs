@@ -11,22 +11,22 @@ use super::norms::{safe_sqrt, squared_norms};
 use crate::functional;
 use crate::mask::Mask;
 
-/// Up to this many components, distances are sums of squared differences: exact to rounding, one pass over all pairs
-/// for each component. Beyond, they come from one matrix product, faster but subject to cancellation.
+/// Up to this number of components, distances are sums of squared differences: exact to rounding, with one pass over
+/// all pairs per component. Beyond it, they come from one matrix product, which is faster but subject to cancellation.
 const FEW_COMPONENTS: usize = 8;
 
-/// A kernel: how much a key at distance `x`, in widths, counts.
+/// A smoothing kernel: how much a key at distance `x`, in widths, counts.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// `exp(-x^2 / 2)`.
     Gaussian,
-    /// 1 where `x < 1`, else 0, without a gradient: the mean of the values nearby ("boxcar").
+    /// 1 where `x < 1`, else 0, without a gradient: the mean of the nearby values ("boxcar").
     Box,
     /// `max(0, 1 - x^2)`, the kernel of Epanechnikov 1969. (Its factor 3/4 cancels in the weights.)
     Epanechnikov,
     /// `max(0, 1 - x)`, which *Dive into Deep Learning* calls "epanechikov".
     Triangular,
-    /// 1, without a gradient: the mean of all values that are not masked.
+    /// 1, without a gradient: the mean of all unmasked values.
     Constant,
 }
 
@@ -35,7 +35,7 @@ pub enum Kernel {
 pub struct KernelScoreConfig {
     /// The kernel.
     pub kernel: Kernel,
-    /// The distance that counts as 1.
+    /// The distance that counts as `x = 1`.
     #[config(default = 1.0)]
     pub width: f64,
 }
@@ -64,10 +64,10 @@ impl KernelScoreConfig {
 /// `f(q) = sum_j v_j K(q, k_j) / sum_j K(q, k_j)`, for any kernel. It stores scores and weights; a Gaussian kernel that
 /// streams is [`GaussianScore`](crate::score::GaussianScore) with softmax.
 ///
-/// A Gaussian kernel vanishes in f32 some 13 widths out, and a query that far from all keys has weights 0; the score
-/// with softmax has no such end. Scores of half precision are f32, which vanish no sooner. Distances of up to 8
-/// components are taken by differences, others as `|q|^2 + |k|^2 - 2 q . k`, which is wrong by about the rounding of
-/// its terms.
+/// A Gaussian kernel vanishes in f32 at some 13 widths, and a query that far from all keys has weights 0;
+/// [`GaussianScore`](crate::score::GaussianScore) with softmax has no such limit. For half precision, scores are f32
+/// and vanish no sooner. Distances with up to 8 components are computed by differences, others as `|q|^2 + |k|^2 - 2 q
+/// . k`, whose error is about the rounding of its terms.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; *Dive into Deep Learning*,
 /// section 11.2.
@@ -119,11 +119,11 @@ impl ScoringFunction for KernelScore {
 }
 
 impl KernelScore {
-    /// `|q - k|^2 / width^2`, and 0 where masked, before anything is squared: the gradient of a square multiplies by
-    /// what a masked key holds.
+    /// `|q - k|^2 / width^2`, set to 0 where masked before anything is squared: the gradient of a square multiplies by
+    /// the content of a masked key.
     fn squared_distances(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, _, _, size] = queries.dims();
-        // Not a division: Burn 0.22 rounds the gradient of one by a number to f32.
+        // A multiplication: Burn 0.22 rounds the gradient of a division by a number to f32.
         let inverse_width = 1.0 / self.width;
         if size > FEW_COMPONENTS {
             let [_, heads, num_queries, _] = queries.dims();

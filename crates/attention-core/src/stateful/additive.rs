@@ -1,5 +1,5 @@
-//! The additive score of stateful attentions that add a term of their own to it: `w . tanh(W q + V k + b)`, one query
-//! at a time.
+//! The additive score of stateful attentions that add a term of their own: `w . tanh(W q + V k + b)`, one query at a
+//! time.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
@@ -27,7 +27,7 @@ pub(super) fn linears(config: &str, sizes: [usize; 3], device: &Device) -> [Line
     ]
 }
 
-/// Keys, projected by V, and values, for an `A` to read.
+/// Keys, projected by V, and values, for an attention `A` to read.
 pub(super) fn prepare<A: 'static>(
     key: &Linear,
     keys: Tensor<3>,
@@ -39,7 +39,7 @@ pub(super) fn prepare<A: 'static>(
     })
 }
 
-/// Filters over weights of earlier steps, one for each channel and hidden unit.
+/// Filters over the weights of earlier steps, one for each channel and hidden unit.
 pub(super) struct Filters {
     /// `[channels, width, num_hiddens]`
     pub(super) weight: Tensor<3>,
@@ -72,7 +72,7 @@ pub(super) fn energies(
     }
 }
 
-/// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
+/// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` without examples or without keys.
 ///
 /// # Panics
 /// As [`step::query`], or if the memory's keys were not projected to `num_hiddens`.

@@ -1,4 +1,4 @@
-//! Attention with coverage: a step knows how much each key was attended to already.
+//! Attention with coverage: a step knows how much each key was attended to before.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -53,15 +53,15 @@ impl CoverageAttentionConfig {
     }
 }
 
-/// Attention with coverage: `e_ij = v . tanh(W_h h_j + W_s s_i + w_c c_ij + b)`, where the coverage
-/// `c_i = sum_{t<i} a_t` is the sum of the weights of all steps before and `a_i = softmax_j(e_ij)`.
+/// Attention with coverage: `e_ij = v . tanh(W_h h_j + W_s s_i + w_c c_ij + b)`, where the coverage `c_i = sum_{t<i}
+/// a_t` is the sum of the weights of all earlier steps and `a_i = softmax_j(e_ij)`.
 ///
-/// [`penalty`](StatefulAttention::penalty) is the coverage loss `sum_i sum_j min(a_ij, c_ij)`, summed over the steps up
-/// to the state: attending again to the same keys costs. Where the targets of a batch end at different steps, what a
-/// step adds is the difference of the penalties after and before it.
+/// [`penalty`](StatefulAttention::penalty) is the coverage loss `sum_i sum_j min(a_ij, c_ij)`, summed over the steps so
+/// far: attending to the same keys again costs. If the targets of a batch end at different steps, the loss of a step is
+/// the difference of the penalties after and before it.
 ///
-/// See, Liu and Manning 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.3,
-/// equations 10 to 13. The loss enters theirs with a factor, 1 in the paper, after training without it.
+/// See, Liu and Manning 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.3, equations
+/// 10 to 13. In the paper the loss is added with a factor, 1, after training without it.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -86,29 +86,29 @@ pub struct CoverageAttention {
     pub query: Linear,
     /// W_h, `[key_size, num_hiddens]`, and b.
     pub key: Linear,
-    /// v, `[num_hiddens, 1]`, and the bias of the score, if it has one: it cancels in a softmax.
+    /// v, `[num_hiddens, 1]`, and the bias of the score, if it has one, which cancels in a softmax.
     pub value: Linear,
     /// w_c, `[1, num_hiddens]`.
     pub coverage: Linear,
     /// The coverage of the first step.
     #[module(skip)]
     pub start: Start,
-    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    /// The function from scores to weights; by default softmax, see [`with_normalizer`](Self::with_normalizer).
     #[module(skip)]
     pub normalizer: Normalizer,
-    /// Dropout on the weights that make the context, active while training; the state keeps them whole.
+    /// Dropout on the weights that make the context, active in training; the state keeps the weights before dropout.
     pub dropout: Dropout,
 }
 
-/// The state of a [`CoverageAttention`]: the coverage of its steps so far, its [`Start`] before the first, and their
+/// The state of a [`CoverageAttention`]: the coverage of its steps so far, [`Start`] before the first step, and their
 /// loss.
 #[derive(Clone, Debug)]
 pub struct CoverageState {
-    /// The sum of the weights of all steps before, `[batch, keys]`.
+    /// The sum of the weights of all earlier steps, `[batch, keys]`.
     pub coverage: Tensor<2>,
-    /// The coverage loss of all steps before, `[batch]`.
+    /// The coverage loss of all earlier steps, `[batch]`.
     pub loss: Tensor<1>,
-    /// Whether no step was made yet.
+    /// Whether no step has been made yet.
     pub is_first: bool,
 }
 
@@ -178,7 +178,7 @@ impl StatefulAttention for CoverageAttention {
 }
 
 impl CoverageAttention {
-    /// The same with another normalizer than softmax.
+    /// Replaces softmax by `normalizer`.
     pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
         Self { normalizer, ..self }
     }

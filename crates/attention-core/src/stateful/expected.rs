@@ -3,23 +3,23 @@
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::wide::widened;
 
-/// Where a walk over the keys stops, in expectation: it begins at key `k` with probability `previous_k`, stops at a
-/// key `j` that it reaches with probability `p_j = choose_j`, and goes on to the next otherwise.
+/// The probability that a walk over the keys stops at each key: it begins at key `k` with probability `previous_k`,
+/// stops at a key `j` that it reaches with probability `p_j = choose_j`, and otherwise goes on to the next key.
 ///
 /// `alpha_j = p_j q_j`, where `q_j = (1 - p_{j-1}) q_{j-1} + previous_j` is the probability to reach key `j`.
 ///
 /// Raffel et al. 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments", section 2.3. The paper
 /// computes it in parallel as `p cumprod(1 - p) cumsum(previous / cumprod(1 - p))`, whose divisor vanishes after a few
-/// sure stops and has to be clamped. Here it is a scan by doubling: in `log2(keys)` rounds, each key takes over what
-/// the keys `1, 2, 4, ..` before it have gathered, times the probability to get from there to it. All numbers are
-/// probabilities and nothing is divided, so neither 0 nor 1 needs care, in gradients either.
+/// certain stops and has to be clamped. Here it is a scan by doubling: in `log2(keys)` rounds, each key adds what the
+/// keys `1, 2, 4, ..` before it have gathered, times the probability to get from there to it. All numbers are
+/// probabilities and nothing is divided, so 0 and 1 need no special care, in gradients either.
 ///
-/// With `p` of 0 and 1 only and one beginning, all is 0 or 1: the hard walk.
+/// If every `p` is 0 or 1 and there is one start, the result is 0 or 1: the hard walk.
 ///
 /// TensorFlow Addons equivalent: `monotonic_attention(choose, previous, mode)` with the mode `recursive`, or `hard` for
-/// `p` of 0 and 1. `parallel` is the paper's, with its clamped divisor.
+/// `p` of 0 and 1. Its mode `parallel` is the paper's, with the clamped divisor.
 ///
-/// Half precision is computed in f32, and the result is of the type of `choose`.
+/// Half precision is computed in f32, and the result has the type of `choose`.
 ///
 /// # Shapes
 /// - choose, previous and result `[batch, keys]`
@@ -35,7 +35,7 @@ pub fn expected_alignment(choose: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
         return (choose * previous).cast(dtype);
     }
     // Invariant: `reached` counts the walks that began at most `span - 1` keys before, and `passed` is the probability
-    // to get from `span` keys before to here. Nothing lies before the first key.
+    // to get from `span` keys before to here. Before the first key there is nothing.
     let pass = 1.0 - choose.clone().narrow(1, 0, num_keys - 1);
     let nothing = choose.clone().detach().narrow(1, 0, 1).zeros_like();
     let mut passed = Tensor::cat(vec![nothing, pass], 1);

@@ -21,20 +21,20 @@ const NAME: &str = "ForwardAttention";
 /// Configuration of [`ForwardAttention`].
 #[derive(Config, Debug)]
 pub struct ForwardAttentionConfig {
-    /// Number added to the expected weight of a key before it is multiplied: with 0, a weight moves by one key a step
-    /// at most.
+    /// A number added to the expected weight of a key before it is multiplied: with 0, a weight moves at most one key
+    /// per step.
     #[config(default = 0.0)]
     pub epsilon: f64,
-    /// The least product of a key that is not masked, before the sum.
+    /// The least product of an unmasked key, before the sum.
     #[config(default = 0.0)]
     pub floor: f64,
-    /// The weight of the keys behind the first one that is not masked, before the first step; the first key's is 1.
+    /// The weight before the first step of every unmasked key but the first, whose weight is 1.
     #[config(default = 0.0)]
     pub rest: f64,
 }
 
 impl ForwardAttentionConfig {
-    /// Forward attention around the weights of `attention`, which move on with the probability 1/2.
+    /// Forward attention around the weights of `attention`, which moves on with the probability 1/2.
     ///
     /// # Panics
     /// If an option is negative or not finite.
@@ -59,8 +59,8 @@ impl ForwardAttentionConfig {
         }
     }
 
-    /// [`init`](Self::init) with a new random transition agent on `device`, which reads the context, `output_size`
-    /// features of the decoder's output before (perhaps 0), and the query.
+    /// [`init`](Self::init) with a new random transition agent on `device`, which reads the context, the decoder's
+    /// previous output (`output_size` features, perhaps 0) and the query.
     ///
     /// # Panics
     /// As [`init`](Self::init), or if `value_size` or `query_size` is 0.
@@ -84,15 +84,15 @@ impl ForwardAttentionConfig {
 /// `a_ij = ((1 - u) a_{i-1,j} + u a_{i-1,j-1} + epsilon) y_ij`, divided by its sum over the keys that are not masked.
 /// The weights move on by one key with probability `u`, or stay, so that they read in order.
 ///
-/// `u` is 1/2 before the first step, and without a transition agent ever. The agent makes it
-/// `sigmoid(v . [context; output; query] + b)` after each step, for the next one. `output` is the decoder's output
-/// before this step, for an agent that is as wide; hand it in by [`ForwardState::with_output`].
+/// `u` is 1/2 before the first step, and always without a transition agent. After each step, the agent sets it to
+/// `sigmoid(v . [context; output; query] + b)` for the next step. `output` is the decoder's output before this step,
+/// for an agent that reads it; pass it by [`ForwardState::with_output`].
 ///
-/// The state of the inner attention gets `a_i` as the weights of the step before; sums in it are of `y`. A masked key
-/// has the weight 0 in every step. Where all products of a query are 0, so are its weights.
+/// The inner attention's state receives `a_i` as the weights of the previous step, while sums in it are of `y`. A
+/// masked key has the weight 0 in every step. If all products of a query are 0, so are its weights.
 ///
 /// Zhang, Ling and Dai 2018, "Forward Attention in Sequence-to-Sequence Acoustic Modelling for Speech Synthesis",
-/// sections 3.1 and 3.2; they have neither `epsilon` nor [`floor`](ForwardAttentionConfig::floor).
+/// sections 3.1 and 3.2; without `epsilon` and [`floor`](ForwardAttentionConfig::floor).
 ///
 /// ```
 /// use attention_core::stateful::{ForwardAttentionConfig, StatefulAttention};
@@ -127,7 +127,7 @@ pub struct ForwardAttention<A: StatefulAttention> {
 pub struct ForwardState<S> {
     /// The state of the inner attention.
     pub inner: S,
-    /// The weights of the step before, `[batch, keys]`.
+    /// The weights of the previous step, `[batch, keys]`.
     pub weights: Tensor<2>,
     /// u, the probability to move on by one key, `[batch, 1]`.
     pub advance: Tensor<2>,
@@ -136,7 +136,7 @@ pub struct ForwardState<S> {
 }
 
 impl<S> ForwardState<S> {
-    /// The same with the decoder's output before the next step, `[batch, output_size]`.
+    /// Sets the decoder's output before the next step, `[batch, output_size]`.
     pub fn with_output(self, output: Tensor<2>) -> Self {
         Self {
             output: Some(output),
@@ -180,8 +180,8 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
     }
 
     /// # Panics
-    /// Besides, if the transition agent reads another size than context, output and query have together, or the output
-    /// is of another batch.
+    /// Also if context, output and query together do not have the size that the transition agent reads, or the output
+    /// has another batch.
     fn step_with_weights(
         &self,
         query: Tensor<3>,
@@ -223,7 +223,7 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
 }
 
 impl<A: StatefulAttention> ForwardAttention<A> {
-    /// The weights after a move by one key with probability `advance`, `[batch, 1]`, and `epsilon`.
+    /// The weights after moving by one key with probability `advance`, `[batch, 1]`, plus `epsilon`.
     fn moved(&self, weights: Tensor<2>, advance: Tensor<2>) -> Tensor<2> {
         let [_, num_keys] = weights.dims();
         let stay = weights.clone() * (1.0 - advance.clone());

@@ -1,4 +1,4 @@
-//! Location-sensitive attention: a step knows what the steps before attended to.
+//! Location-sensitive attention: a step knows what earlier steps attended to.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -17,15 +17,15 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 
-/// Which weights of earlier steps the filters of [`LocationAttention`] run over.
+/// The weights of earlier steps that the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum LocationFeatures {
-    /// Those of the step before (Chorowski et al. 2015).
+    /// The weights of the previous step (Chorowski et al. 2015).
     Previous,
-    /// The sum over all steps before (Shen et al. 2018, "Natural TTS Synthesis by Conditioning WaveNet on Mel
+    /// The sum over all earlier steps (Shen et al. 2018, "Natural TTS Synthesis by Conditioning WaveNet on Mel
     /// Spectrogram Predictions", Tacotron 2, section 2.2).
     Cumulative,
-    /// Both, as two channels, in this order: what implementations of Tacotron 2 do.
+    /// Both, as two channels, in this order, as in implementations of Tacotron 2.
     Both,
 }
 
@@ -44,10 +44,10 @@ pub struct LocationAttentionConfig {
     /// The number of neighbouring keys under a filter; odd, so that it has a middle. 31 as in Tacotron 2.
     #[config(default = 31)]
     pub kernel_size: usize,
-    /// Which weights the filters run over.
+    /// The weights that the filters run over.
     #[config(default = "LocationFeatures::Previous")]
     pub features: LocationFeatures,
-    /// The weights that the first step takes for those before.
+    /// The weights that the first step uses as those of earlier steps.
     #[config(default = "Start::Zeros")]
     pub start: Start,
     /// The probability to drop a weight while training.
@@ -95,10 +95,10 @@ impl LocationAttentionConfig {
 }
 
 /// Location-sensitive attention: `e_ij = w . tanh(W s_i + V h_j + U f_ij + b)` with `f_i = F * a_{i-1}`, filters over
-/// the weights of the step before, and `a_i = softmax_j(e_ij)`.
+/// the weights of the previous step, and `a_i = softmax_j(e_ij)`.
 ///
-/// Where content repeats itself, the step before says which repetition is meant: a filter that shifts its weights by
-/// one key is enough to read in order, however long the input.
+/// Where content repeats, the previous step tells which repetition is meant: a filter that shifts its weights by one
+/// key is enough to read in order, however long the input.
 ///
 /// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.2.
 ///
@@ -127,33 +127,33 @@ pub struct LocationAttention {
     pub query: Linear,
     /// V, `[key_size, num_hiddens]`, and b.
     pub key: Linear,
-    /// w, `[num_hiddens, 1]`, and the bias of the score, if it has one: it cancels in a softmax.
+    /// w, `[num_hiddens, 1]`, and the bias of the score, if it has one, which cancels in a softmax.
     pub value: Linear,
     /// F, `[filters, channels, kernel_size]`.
     pub filters: Conv1d,
     /// U, `[filters, num_hiddens]`.
     pub location: Linear,
-    /// Which weights the filters run over.
+    /// The weights that the filters run over.
     #[module(skip)]
     pub features: LocationFeatures,
-    /// The weights that the first step takes for those before.
+    /// The weights that the first step uses as those of earlier steps.
     #[module(skip)]
     pub start: Start,
-    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    /// The function from scores to weights; by default softmax, see [`with_normalizer`](Self::with_normalizer).
     #[module(skip)]
     pub normalizer: Normalizer,
-    /// Dropout on the weights that make the context, active while training; the state keeps them whole.
+    /// Dropout on the weights that make the context, active in training; the state keeps the weights before dropout.
     pub dropout: Dropout,
 }
 
-/// The state of a [`LocationAttention`]: the weights of its steps so far; before the first, its [`Start`].
+/// The state of a [`LocationAttention`]: the weights of its steps so far; before the first step, its [`Start`].
 #[derive(Clone, Debug)]
 pub struct LocationState {
-    /// The weights of the step before, `[batch, keys]`.
+    /// The weights of the previous step, `[batch, keys]`.
     pub previous: Tensor<2>,
-    /// The sum of the weights of all steps before, `[batch, keys]`.
+    /// The sum of the weights of all earlier steps, `[batch, keys]`.
     pub cumulative: Tensor<2>,
-    /// Whether no step was made yet.
+    /// Whether no step has been made yet.
     pub is_first: bool,
 }
 
@@ -217,7 +217,7 @@ impl StatefulAttention for LocationAttention {
 }
 
 impl LocationAttention {
-    /// The same with another normalizer than softmax.
+    /// Replaces softmax by `normalizer`.
     pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
         Self { normalizer, ..self }
     }

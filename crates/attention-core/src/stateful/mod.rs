@@ -1,4 +1,4 @@
-//! Attention as a decoder uses it: one query after the other, each step knowing what the steps before attended to.
+//! Attention as a decoder uses it: one query after the other, where each step knows what earlier steps attended to.
 
 mod additive;
 mod coverage;
@@ -29,11 +29,11 @@ use crate::memory::Memory;
 use crate::multi_head_attention::{MultiHeadAttention, MultiHeadAttentionOutput};
 use crate::score::ScoringFunction;
 
-/// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the
-/// module.
+/// The attention of a decoder's steps to a [`Memory`]. The state that a step passes to the next is a value, never
+/// hidden in the module.
 ///
-/// [`Attention`] with any scoring function is one whose steps know nothing of each other; [`LocationAttention`],
-/// [`CoverageAttention`], [`MonotonicAttention`] and [`ForwardAttention`] know what the steps before attended to.
+/// [`Attention`] with any scoring function implements it with independent steps; [`LocationAttention`],
+/// [`CoverageAttention`], [`MonotonicAttention`] and [`ForwardAttention`] know what earlier steps attended to.
 ///
 /// ```
 /// use attention_core::{AdditiveAttentionConfig, Mask};
@@ -53,10 +53,10 @@ use crate::score::ScoringFunction;
 /// }
 /// ```
 pub trait StatefulAttention: Module + ModuleDisplay {
-    /// The state that a step hands to the next.
+    /// The state that a step passes to the next.
     type State: AttentionState;
 
-    /// Keys and values, made ready for all steps. The mask has one row for all of them: a step has one query.
+    /// Prepares keys and values for all steps. The mask has one row for all steps, because a step has one query.
     ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
@@ -85,7 +85,7 @@ pub trait StatefulAttention: Module + ModuleDisplay {
         (output.context, state)
     }
 
-    /// [`step`](Self::step), and the weights that led to the context, `[batch, 1, keys]`.
+    /// [`step`](Self::step), and its weights, `[batch, 1, keys]`.
     fn step_with_weights(
         &self,
         query: Tensor<3>,
@@ -93,42 +93,42 @@ pub trait StatefulAttention: Module + ModuleDisplay {
         state: Self::State,
     ) -> (AttentionOutput<3>, Self::State);
 
-    /// The term that the steps up to `state` add to the loss of each example, `[batch]`, if any: their sum, beside the
-    /// sum of the steps' own losses.
+    /// The term that the steps up to `state` add to the loss of each example, `[batch]`, if any: already summed over
+    /// the steps.
     fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
         None
     }
 }
 
-/// The state that a step of a [`StatefulAttention`] hands to the next. A beam search expands the memory first and calls
-/// [`initial_state`](StatefulAttention::initial_state) on that.
+/// The state that a step of a [`StatefulAttention`] passes to the next. A beam search first expands the memory, then
+/// calls [`initial_state`](StatefulAttention::initial_state) on it.
 ///
-/// The tensors of a state are f32 where the memory is in half precision, which cannot add up many steps. A state in the
-/// memory's own type is taken, too.
+/// For a memory in half precision, the tensors of a state are f32, because half precision cannot sum many steps. A
+/// state in the memory's own type is accepted, too.
 pub trait AttentionState: Clone + Debug {
-    /// The state of the examples `indices`, in that order: what a beam search keeps after a step.
+    /// The state of the examples `indices`, in that order, as beam search keeps it after a step.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
     ///
     /// # Panics
-    /// If the indices are on another device, or one is no example.
+    /// If the indices are on another device, or an index is no example.
     fn select(&self, indices: Tensor<1, Int>) -> Self;
 
-    /// The state after a step whose weights a [`ForwardAttention`] made into `weights`, `[batch, keys]`.
+    /// The state after a step whose weights a [`ForwardAttention`] changed to `weights`, `[batch, keys]`.
     fn with_weights(self, _weights: &Tensor<2>) -> Self {
         self
     }
 }
 
-/// The rows of a state's tensor that belong to the examples `indices`.
+/// The rows of a state's tensor for the examples `indices`.
 fn selected<const D: usize>(state: &Tensor<D>, indices: &Tensor<1, Int>) -> Tensor<D> {
     let others = [Argument::on_device("indices", indices)];
     assert_together("select", Argument::on_device("state", state), others);
     state.clone().select(0, indices.clone())
 }
 
-/// Nothing is handed on.
+/// No state.
 impl AttentionState for () {
     fn select(&self, _indices: Tensor<1, Int>) -> Self {}
 }
@@ -156,7 +156,7 @@ impl<S: ScoringFunction> StatefulAttention for Attention<S> {
     }
 }
 
-/// Weights are the mean over the heads.
+/// The weights are the mean over the heads.
 impl<S: ScoringFunction> StatefulAttention for MultiHeadAttention<S> {
     type State = ();
 

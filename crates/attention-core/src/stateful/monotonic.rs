@@ -1,4 +1,4 @@
-//! Monotonic attention: reading on from where the step before stopped.
+//! Monotonic attention: each step reads on from where the previous one stopped.
 
 use burn::config::Config;
 use burn::module::{Flag, Module, Param};
@@ -22,12 +22,12 @@ const NAME: &str = "MonotonicAttention";
 /// Configuration of [`MonotonicAttention`].
 #[derive(Config, Debug)]
 pub struct MonotonicAttentionConfig {
-    /// The first value of r. Negative: a new model must let through enough to attend beyond the first keys, the more of
-    /// them the longer the input. `score_bias_init` of TensorFlow Addons, where it is 0 by default.
+    /// The initial value of r. It is negative: a new model must let enough walks pass to attend beyond the first keys,
+    /// and more of them the longer the input. `score_bias_init` in TensorFlow Addons, where the default is 0.
     #[config(default = "-4.0")]
     pub offset: f64,
-    /// The standard deviation of the noise on energies while training: it drives probabilities to 0 and 1, where
-    /// soft and hard steps agree. `sigmoid_noise` of TensorFlow Addons, where it is 0 by default.
+    /// The standard deviation of the noise on energies in training, which drives probabilities to 0 and 1, where soft
+    /// and hard steps agree. `sigmoid_noise` in TensorFlow Addons, where the default is 0.
     #[config(default = 1.0)]
     pub noise: f64,
 }
@@ -74,27 +74,27 @@ impl MonotonicAttentionConfig {
     }
 }
 
-/// Monotonic attention: each step walks over the keys, beginning with the one where the step before stopped, and stops
-/// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = score(s_i, h_j) + r`, with any scoring function.
+/// Monotonic attention: each step walks over the keys, beginning at the key where the previous step stopped, and stops
+/// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = score(s_i, h_j) + r`, for any scoring function.
 ///
 /// - [`step_soft`](Self::step_soft) takes the expectation over all walks, [`expected_alignment`], which has gradients.
 /// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits
-///   a device better than the paper's walk that scores no key twice.
+///   a device better than the paper's walk, which scores no key twice.
 ///
-/// [`StatefulAttention::step`] is soft while the module trains, where query, memory, state or a parameter is on a
-/// training device, and hard otherwise, as dropout is active or not. A masked key is walked over. A walk that passes
-/// the last key stops nowhere: its share of the weights, which then sum to less than 1, is gone for all steps that
-/// follow (in hard steps all of it: weights and contexts are 0).
+/// [`StatefulAttention::step`] is soft in training, when query, memory, state or a parameter is on a training device,
+/// and hard otherwise, like dropout. A masked key is walked over. A walk that passes the last key stops nowhere: its
+/// part of the weights, which then sum to less than 1, is lost for all later steps (in hard steps everything: weights
+/// and contexts are 0).
 ///
 /// Raffel, Luong, Liu, Weiss and Eck 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments",
 /// sections 2.2 to 2.5.
 ///
-/// TensorFlow Addons' `BahdanauMonotonicAttention(normalize=True)` is that of
-/// [`init_additive`](MonotonicAttentionConfig::init_additive), without `normalize` one around an [`AdditiveScore`], and
-/// `LuongMonotonicAttention` one around a [`BilinearScore`](crate::score::BilinearScore), whose matrix is the layer of
-/// the memory. Its mode `recursive` computes the expectation that `step_soft` is. `parallel`, its default, loses weight
-/// behind a key whose probability rounds to 1, where its divisor is clamped. `hard` is `step_hard`, but for a
-/// probability of exactly 1/2, at which it walks on.
+/// TensorFlow Addons' `BahdanauMonotonicAttention(normalize=True)` corresponds to
+/// [`init_additive`](MonotonicAttentionConfig::init_additive), without `normalize` to an [`AdditiveScore`], and
+/// `LuongMonotonicAttention` to a [`BilinearScore`](crate::score::BilinearScore) whose matrix is the layer of the
+/// memory. Its mode `recursive` computes the same expectation as `step_soft`. `parallel`, its default, loses weight
+/// after a key whose probability rounds to 1, because its divisor is clamped. `hard` is `step_hard`, except that it
+/// walks on at a probability of exactly 1/2.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -127,14 +127,14 @@ pub struct MonotonicAttention<S: ScoringFunction> {
     pub score: S,
     /// r, `[1]`.
     pub offset: Param<Tensor<1>>,
-    /// The standard deviation of the noise on energies while training.
+    /// The standard deviation of the noise on energies in training.
     pub noise: f64,
-    /// Whether to behave as during training. Cleared by [`freeze`](burn::module::Module::freeze).
+    /// Whether to behave as in training. Cleared by [`freeze`](burn::module::Module::freeze).
     pub training: Param<Flag>,
 }
 
-/// Where the step of a [`MonotonicAttention`] before stopped. Before the first step, at the first key that is not
-/// masked.
+/// The key where the previous step of a [`MonotonicAttention`] stopped. Before the first step, it is the first unmasked
+/// key.
 #[derive(Clone, Debug)]
 pub struct MonotonicState {
     /// The weights of the step before, `[batch, keys]`.
@@ -154,7 +154,7 @@ impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
 
     fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
         step::prepare::<Self>(keys, values, mask, |keys| {
-            // A score need not know how to project keys that are not there.
+            // A score need not be able to project absent keys.
             let [batch, _, num_keys, _] = keys.dims();
             if batch * num_keys == 0 {
                 keys
@@ -187,7 +187,7 @@ impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
 }
 
 impl<S: ScoringFunction> MonotonicAttention<S> {
-    /// A step in expectation; with noise while the module trains.
+    /// A step in expectation, with noise in training.
     ///
     /// Shapes and panics as for [`StatefulAttention::step_with_weights`].
     pub fn step_soft(
@@ -201,8 +201,8 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         })
     }
 
-    /// A step to the first key whose probability is at least 1/2, searched from the key of the step before on: its
-    /// weight is 1, and only values have gradients. After soft steps, the weights so far are carried on.
+    /// A step to the first key whose probability is at least 1/2, searched from the key of the previous step on: its
+    /// weight is 1, and only values have gradients. After soft steps, it continues from their weights.
     ///
     /// Shapes and panics as for [`StatefulAttention::step_with_weights`].
     pub fn step_hard(
@@ -223,8 +223,8 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         functional::fill_masked(sigmoid(energies), memory.mask(), 0.0)
     }
 
-    /// A step whose probabilities `choose` makes of the energies, `[batch, 1, 1, keys]`, and of whether the module
-    /// trains: one of the tensors of the step is on a training device.
+    /// A step with probabilities `[batch, 1, 1, keys]` that `choose` computes from the energies and from whether the
+    /// module trains, that is, one of the step's tensors is on a training device.
     fn walk(
         &self,
         query: Tensor<3>,
@@ -246,7 +246,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         (output, MonotonicState { previous: next })
     }
 
-    /// `e_ij` of one query, `[batch, 1, 1, keys]`, or `None` where there is no example or no key.
+    /// `e_ij` of one query, `[batch, 1, 1, keys]`, or `None` without examples or without keys.
     fn energies(
         &self,
         query: Tensor<3>,
@@ -264,7 +264,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
             "{NAME}: memory expected with keys [{batch}, 1, {num_keys}, {size}], as projected queries are, got {:?}",
             keys.dims()
         );
-        // Products of half precision are f32, as in `Attention`.
+        // For half precision, products are f32, as in `Attention`.
         let [query, keys] = match kernel {
             ScoreKernel::Dot { .. } => [query, keys].map(widened),
             _ => [query, keys],

@@ -1,4 +1,4 @@
-//! The weights that a first step takes as the weights of the step before.
+//! The weights that a first step uses as the weights of earlier steps.
 
 use burn::config::Config;
 use burn::tensor::Tensor;
@@ -8,18 +8,18 @@ use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 
 /// The weights that the first step of a [`LocationAttention`](super::LocationAttention) or a
-/// [`CoverageAttention`](super::CoverageAttention) takes as the weights of the step before and as the sum of all. The
-/// papers do not say, and a wrong first step shifts every later one.
+/// [`CoverageAttention`](super::CoverageAttention) uses as the previous step's weights and as the sum of all. The
+/// papers do not define them, and a wrong first step shifts every later one.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Zeros: implementations of Tacotron 2, See et al. 2017.
+    /// Zeros, as in implementations of Tacotron 2 and See et al. 2017.
     Zeros,
-    /// `1 / len` on each of the `len` keys that are not masked. The sum after the first step is that step's weights
-    /// alone: the decoder of ESPnet's Tacotron 2.
+    /// `1 / len` on each of the `len` unmasked keys. After the first step, the sum has the weights of that step alone,
+    /// as in the decoder of ESPnet's Tacotron 2.
     Uniform,
-    /// `1 / len`, which stays in the sum: ESPnet's `AttCov` and `AttCovLoc`.
+    /// `1 / len`, which stays in the sum, as in ESPnet's `AttCov` and `AttCovLoc`.
     UniformInSum,
-    /// 1 on the first key that is not masked: forward attention.
+    /// 1 on the first unmasked key, as in forward attention.
     First,
 }
 
@@ -38,7 +38,7 @@ impl Start {
         }
     }
 
-    /// The sum of all weights after a step with `weights`; before the first step `sum` is the start.
+    /// The sum of all weights after a step with `weights`; before the first step, `sum` is the start.
     pub(super) fn sum(self, sum: Tensor<2>, weights: Tensor<2>, is_first: bool) -> Tensor<2> {
         match self {
             Self::Uniform | Self::First if is_first => weights,

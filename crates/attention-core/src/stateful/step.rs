@@ -1,4 +1,4 @@
-//! The parts of a stateful attention's step, whatever its score: one query, and keys and values of one head.
+//! The parts of a stateful attention's step for any score: one query, and keys and values of one head.
 
 use burn::nn::Dropout;
 use burn::tensor::{Tensor, assert_shape};
@@ -12,7 +12,7 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 
-/// Keys, through `project` after padding is cleared, and values, for an `A` to read.
+/// Keys, projected by `project` after their padding is cleared, and values, for an attention `A` to read.
 pub(super) fn prepare<A: 'static>(
     keys: Tensor<3>,
     values: Tensor<3>,
@@ -34,8 +34,8 @@ pub(super) fn prepare<A: 'static>(
     Memory::owned_by::<A>(rows)
 }
 
-/// The query of a step, `[batch, 1, 1, query_size]`, 0 where it attends to no key; `None` where there is no example or
-/// no key.
+/// The query of a step, `[batch, 1, 1, query_size]`, 0 where it attends to no key; `None` without examples or without
+/// keys.
 ///
 /// # Panics
 /// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory
@@ -65,7 +65,7 @@ pub(super) fn query<A: 'static>(
 }
 
 /// # Panics
-/// If the state's tensor is not `[batch, keys]` of the memory.
+/// If the state's tensor is not `[batch, keys]` as in the memory.
 pub(super) fn expect_state(module: &str, state: &Tensor<2>, memory: &Memory) {
     let expected @ [batch, num_keys] = [memory.batch_size(), memory.num_keys()];
     assert!(
@@ -76,8 +76,8 @@ pub(super) fn expect_state(module: &str, state: &Tensor<2>, memory: &Memory) {
     );
 }
 
-/// 1 on the first key that is not masked, `rest` on all keys behind it and 0 on the padding before, `[batch, keys]`:
-/// the weights of the text without padding at its left.
+/// 1 on the first unmasked key, `rest` on all keys after it and 0 on the padding before it, `[batch, keys]`: the same
+/// as for a text without padding at its left.
 pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     let others = per_key(memory, rest);
     let [batch, num_keys] = others.dims();
@@ -95,7 +95,7 @@ pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     others.mask_fill((so_far * attended).equal_elem(1), 1.0)
 }
 
-/// `[batch, keys]` of one number, of the type of states: f32 where the memory is in half precision.
+/// `[batch, keys]` filled with one number, in the type of states: f32 if the memory is in half precision.
 pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
     let values = &memory.rows.values;
     let shape = [memory.batch_size(), memory.num_keys()];
@@ -108,7 +108,7 @@ pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
     weights.reshape([batch, num_keys])
 }
 
-/// The weights that make the context: after dropout where the module trains, one of its tensors on a training device.
+/// The weights that make the context: after dropout in training (one of the module's tensors is on a training device).
 pub(super) fn dropped(dropout: &Dropout, weights: Tensor<4>, memory: &Memory) -> Tensor<4> {
     let devices = memory.rows.devices().into_iter().chain([weights.device()]);
     if drops(dropout, devices) {
@@ -128,7 +128,7 @@ pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> Atte
     }
 }
 
-/// The step of a memory without examples or keys.
+/// The step of a memory without examples or without keys.
 pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
     let [batch, _, num_keys, value_size] = memory.rows.values.dims();
     let values = &memory.rows.values;

@@ -10,10 +10,10 @@ use crate::tile::score_tile::{Stage, exponential, exponential_of_sum};
 use crate::tile::tiling::{Side, Tiling, unrolled};
 use crate::tile::{KeyTile, QueryTile, add_column};
 
-/// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
+/// `e^{2x}` beyond which `tanh` rounds to 1, `2^26`.
 const SATURATED: f32 = 67_108_864.0;
 
-/// The derivative of `tanh`, `4 E r r`, where `E = e^{2x}` and `r = 1 / (E + 1)`; 0 where `tanh` is 1 to rounding.
+/// The derivative of `tanh`, `4 E r r`, where `E = e^{2x}` and `r = 1 / (E + 1)`; 0 where `tanh` rounds to 1.
 #[cube]
 fn derivative(e: f32, r: f32) -> f32 {
     let is_saturated = e > SATURATED || e < 1.0f32 / SATURATED;
@@ -28,9 +28,9 @@ pub(crate) struct AdditiveTile<'a, F: Float> {
     weight: &'a ComptimeOption<OwnedTensor<f32>>,
     /// `ds`, `[queries, keys]` of the tile, [`MASKED`] where masked.
     gradients: &'a Shared<[f32]>,
-    /// Whether `tanh` is evaluated of each sum.
+    /// Whether `tanh` is evaluated from each sum of query and key.
     is_direct: bool,
-    /// Whether results are written, not added.
+    /// Whether results are written instead of added.
     is_first: bool,
     #[cube(comptime)]
     tiling: Tiling,
@@ -58,7 +58,7 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
     }
 
     /// Adds `w sum_j ds tanh'` to the gradients of the queries, and `sum_ij ds tanh` to the gradients of the weight, a
-    /// row for each group of queries. A unit has one column of the stage, and the queries of its group.
+    /// row for each group of queries. A unit processes one column of the stage, for the queries of its group.
     pub(crate) fn add_to_queries(
         &self,
         to: &mut [f32],
@@ -109,8 +109,8 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
         }
     }
 
-    /// Adds to the gradients of the keys `w sum_i ds tanh'`. A unit has one column of the stage, and the keys of its
-    /// group.
+    /// Adds to the gradients of the keys `w sum_i ds tanh'`. A unit processes one column of the stage, for the keys of
+    /// its group.
     pub(crate) fn add_to_keys(&self, to: &mut [f32], to_rows: RowsAt, stage: &mut Stage) {
         let tiling = comptime!(self.tiling);
         let unit = UNIT_POS as usize;
@@ -151,7 +151,7 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
     }
 
     /// Sums of one column for `count` rows of one side, from the `first` one on: `sum ds tanh'` over the other side,
-    /// whose `exponentials` are in the stage. For queries, after these, `sum ds tanh` over both.
+    /// whose `exponentials` are in the stage. For queries, followed by `sum ds tanh` over both sides.
     fn sums(
         &self,
         sums: &mut Array<f32>,
@@ -185,7 +185,7 @@ impl<'a, F: Float> AdditiveTile<'a, F> {
         for block in 0..comptime!(others_count / at_once) {
             #[unroll]
             for m in 0..at_once {
-                // Beyond the rows all is masked.
+                // Beyond the rows everything is masked.
                 let row = block * at_once + m;
                 let at = column % tiling.chunk * comptime!(others_count + 1) + row;
                 let mut other = exponentials[at];

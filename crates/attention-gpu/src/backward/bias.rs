@@ -1,5 +1,5 @@
-//! Backward pass over the biases of pairs, to their gradient. A cube has the pairs of one tile, and goes through the
-//! examples and heads that share their biases, or a split of them.
+//! Backward pass over the biases of pairs, to their gradient. A cube processes the pairs of one tile, for all examples
+//! and heads that share their biases, or for a split of them.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -17,7 +17,7 @@ use crate::tile::operands::{Operands, OperandsLaunch, Sizes};
 use crate::tile::tiling::Tiling;
 use crate::tile::{CubePlace, KeyTile, QueryTile};
 
-/// Examples and heads of a bias; each is for one or for all of the scores.
+/// The examples and heads of a bias, each of which serves one or all examples or heads of the scores.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct BiasGroups {
@@ -27,7 +27,7 @@ pub(crate) struct BiasGroups {
 
 #[cube]
 impl BiasGroups {
-    /// Pairs of example and head that share an element.
+    /// The number of pairs of example and head that share an element.
     pub(crate) fn members(&self, sizes: Sizes) -> usize {
         sizes.batch / self.batch * (sizes.heads / self.heads)
     }
@@ -46,7 +46,7 @@ impl BiasGroups {
         QueryTile::new(batch, place.head + member % heads, tile, sizes, tiling)
     }
 
-    /// Index of a bias's example and head in a result that has them once for each split.
+    /// The index of a bias's example and head in a result that repeats them for each split.
     pub(crate) fn row_of_split(&self, place: CubePlace) -> usize {
         (place.split * self.batch + place.batch) * self.heads + place.head
     }
@@ -59,7 +59,7 @@ fn backward_bias<F: Float>(
     // `[splits, batch or 1, heads or 1, queries, keys]`
     to_bias: &mut [f32],
     groups: BiasGroups,
-    // Members of a split.
+    // The number of members of a split.
     split_members: usize,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -113,7 +113,7 @@ fn backward_bias<F: Float>(
     }
 }
 
-/// How a kernel is launched that sums the gradients of a bias.
+/// How a kernel that sums the gradients of a bias is launched.
 type BiasKernel<F> = fn(
     &Client,
     CubeCount,
@@ -128,7 +128,7 @@ type BiasKernel<F> = fn(
 );
 
 impl Backward {
-    /// Adds the gradient of a bias of pairs, in f32, if it is wanted. The pass over keys makes the gradient of a bias
+    /// Adds the gradient of a bias of pairs, in f32, if requested. The pass over keys computes the gradient of a bias
     /// of keys.
     pub(crate) fn pass_over_bias(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
@@ -144,8 +144,8 @@ impl Backward {
         gradients.bias = Some(self.gradient_of_bias(bias, tiles, 1, backward_bias::launch));
     }
 
-    /// The gradient of a bias, in f32, by a kernel that has `tiles` cubes for each example and head of the bias. A cube
-    /// goes through `steps` steps of each member, or a split of all these steps.
+    /// The gradient of a bias, in f32, by a kernel with `tiles` cubes for each example and head of the bias. A cube
+    /// processes `steps` steps of each member, or a split of all these steps.
     pub(crate) fn gradient_of_bias<F: Float>(
         &self,
         bias: &CubeTensor,

@@ -9,12 +9,12 @@ use crate::host::inputs::AttentionInputs;
 use crate::host::tensors::{cube_count, element_type};
 use crate::tile::math::{corrected, error_of_sum};
 
-/// Rows of a cube, and the units of each.
+/// The number of rows of a cube, and of units for each row.
 const ROWS: usize = 8;
 const LANES: usize = 32;
 
 impl AttentionInputs {
-    /// The statistics of each query, and its `D` after them, `[batch, heads, queries, 3]`.
+    /// The statistics of each query, followed by its `D`, `[batch, heads, queries, 3]`.
     pub(crate) fn statistics_with_deltas(
         &self,
         statistics: &CubeTensor,
@@ -42,8 +42,8 @@ impl AttentionInputs {
     }
 }
 
-/// Dot products of rows, whose rounding errors are added up too: an error of a row's delta would not cancel in the sum
-/// of the gradients of its scores.
+/// Dot products of rows, including the sum of their rounding errors: an error of a row's delta would not cancel in the
+/// sum of the gradients of its scores.
 #[cube(launch, address_type = "dynamic")]
 fn deltas<F: Float>(
     context: &[F],

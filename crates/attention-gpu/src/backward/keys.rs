@@ -1,5 +1,5 @@
-//! Backward pass over keys, to the gradients of keys, values and a bias of keys. A cube has the keys of one tile,
-//! and goes through the queries of all heads that attend to them, or a split of each head's.
+//! Backward pass over keys, to the gradients of keys, values and a bias of keys. A cube processes the keys of one tile,
+//! for the queries of all heads that attend to them, or for a split of each head's queries.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -26,7 +26,7 @@ fn backward_keys<F: Float>(
     to_values: &mut [f32],
     // For a bias of keys, `[splits, batch, heads, keys]`.
     to_bias: &mut [f32],
-    // Tiles of queries of a split.
+    // The number of query tiles of a split.
     split_tiles: usize,
     #[comptime] sums_bias: bool,
     #[define(F)] _dtype: ElemType,
@@ -50,7 +50,7 @@ fn backward_keys<F: Float>(
     let mut pairs = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
     let group = sizes.heads / sizes.key_heads;
     let end_tile = min(query_tiles, (place.split + 1) * split_tiles);
-    // As in the forward pass, no flag.
+    // Not a flag, as in the forward pass.
     let mut tiles_done = 0u32.runtime();
     for n in 0..group {
         let head = place.head * group + n;
@@ -122,7 +122,7 @@ fn backward_keys<F: Float>(
     }
 
     if tiles_done == 0u32 {
-        // No query.
+        // No query attends to the keys.
         write_zeros(to_keys, to_key_rows, 0usize, tiling);
         match comptime!(upstream.of) {
             GradientOf::Context => write_zeros(to_values, to_value_rows, 0usize, tiling),
@@ -132,7 +132,7 @@ fn backward_keys<F: Float>(
 }
 
 impl Backward {
-    /// Adds the gradients of keys, values and bias, in f32, if one of them is wanted.
+    /// Adds the gradients of keys, values and bias, in f32, if any is requested.
     pub(crate) fn pass_over_keys(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let has_values = self.of == GradientOf::Context;

@@ -1,4 +1,4 @@
-//! Backward: the entry points, and what the passes over queries and over keys have in common.
+//! Backward: the entry points, and what the passes over queries and over keys share.
 
 pub(crate) mod additive_gradient;
 pub(crate) mod bias;
@@ -22,9 +22,9 @@ use crate::host::tensors::{cast, contiguous, cube_count, empty};
 use crate::tile::math::{corrected, error_of_sum};
 use crate::tile::tiling::Tiling;
 
-/// Gradients that a backward pass is asked for. The pass over queries makes the gradients of queries and of an additive
-/// score's weight, the pass over keys the gradients of keys, values and a bias of keys. A bias of pairs or of distances
-/// takes a pass of its own.
+/// The gradients requested from a backward pass. The pass over queries computes the gradients of queries and of an
+/// additive score's weight, the pass over keys the gradients of keys, values and a bias of keys. A bias of pairs or of
+/// distances has a pass of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Whether to compute the gradient of the queries.
@@ -44,7 +44,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// None of them.
+    /// No gradients.
     pub const NONE: Self = Self {
         queries: false,
         keys: false,
@@ -56,28 +56,28 @@ impl Wanted {
     };
 }
 
-/// Gradients, in f32; none where it was not wanted, or the inputs have no such tensor.
+/// Gradients, in f32; `None` if not requested, or if the inputs have no such tensor.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionGradients {
-    /// The queries'.
+    /// The gradient of the queries.
     pub queries: Option<CubeTensor>,
-    /// The keys'.
+    /// The gradient of the keys.
     pub keys: Option<CubeTensor>,
-    /// The values'.
+    /// The gradient of the values.
     pub values: Option<CubeTensor>,
-    /// The weight's, `[size]`.
+    /// The gradient of the weight, `[size]`.
     pub weight: Option<CubeTensor>,
-    /// The bias's, of its shape.
+    /// The gradient of the bias, with its shape.
     pub bias: Option<CubeTensor>,
-    /// The relative bias's, of its shape.
+    /// The gradient of the relative bias, with its shape.
     pub relative_bias: Option<CubeTensor>,
-    /// The sinks', `[heads]`.
+    /// The gradient of the sinks, `[heads]`.
     pub sinks: Option<CubeTensor>,
 }
 
 impl AttentionInputs {
-    /// The gradients, from the outputs of [`forward`](Self::forward) and the gradient of the context in the queries'
-    /// type.
+    /// The gradients, from the outputs of [`forward`](Self::forward) and the gradient of the context, which has the
+    /// type of the queries.
     ///
     /// # Panics
     /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
@@ -92,7 +92,7 @@ impl AttentionInputs {
         backward.in_fastest_tiles().gradients()
     }
 
-    /// The backward pass in its own tiling.
+    /// The backward pass in the inputs' own tiling.
     fn backward_pass(
         &self,
         outputs: &AttentionOutputs,
@@ -113,7 +113,7 @@ impl AttentionInputs {
 }
 
 impl AdditiveScoreInputs {
-    /// The gradients of queries, keys and weight, from the gradient of the scores in the queries' type.
+    /// The gradients of queries, keys and weight, from the gradient of the scores, which has the type of the queries.
     ///
     /// # Panics
     /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
@@ -137,7 +137,7 @@ impl AdditiveScoreInputs {
 pub(crate) struct Backward {
     pub(crate) inputs: AttentionInputs,
     pub(crate) of: GradientOf,
-    /// Gradient of the context or of the scores; contiguous.
+    /// The gradient of the context or of the scores; contiguous.
     pub(crate) gradient: CubeTensor,
     /// The statistics of each query, and its `D`.
     pub(crate) statistics: Option<CubeTensor>,
@@ -172,7 +172,7 @@ impl Backward {
         )
     }
 
-    /// The gradients that are wanted, in the inputs' tiling.
+    /// The requested gradients, in the inputs' tiling.
     pub(crate) fn gradients(&self) -> AttentionGradients {
         let mut gradients = AttentionGradients::default();
         self.pass_over_queries(&mut gradients);
@@ -184,7 +184,7 @@ impl Backward {
     }
 }
 
-/// Sum of the rows of `[rows, size]`, `[size]`.
+/// The sum of the rows of `[rows, size]`, `[size]`.
 pub(crate) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     const AT_ONCE: usize = 256;
     loop {
@@ -211,7 +211,7 @@ pub(crate) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     }
 }
 
-/// Sums of parts of the rows, every `parts`-th one, with their rounding errors. A unit has one column of a part.
+/// Sums of parts of the rows, every `parts`-th one, including their rounding errors. A unit has one column of a part.
 #[cube(launch, address_type = "dynamic")]
 fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size: usize) {
     if ABSOLUTE_POS >= parts * size {

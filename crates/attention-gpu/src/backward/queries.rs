@@ -1,5 +1,5 @@
-//! Backward pass over queries, for the gradients of queries and of an additive score's weight. A cube has the queries
-//! of one tile, and goes through their keys or a split of them.
+//! Backward pass over queries, for the gradients of queries and of an additive score's weight. A cube processes the
+//! queries of one tile, for all their keys or a split of them.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -23,7 +23,7 @@ fn backward_queries<F: Float>(
     to_queries: &mut [f32],
     // For additive scores, a row for each group of queries of each tile and split.
     to_weight: &mut [f32],
-    // Keys of a split, whole tiles.
+    // The number of keys of a split, whole tiles.
     split_keys: usize,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -51,7 +51,7 @@ fn backward_queries<F: Float>(
     let range = KeyRange::new::<F>(operands, place, split_keys, &mut scores.flag);
     let mut first_key = range.start;
     while first_key < range.end {
-        // As in the forward pass, no flag.
+        // Not a flag, as in the forward pass.
         let is_first = first_key == range.start;
         let key_tile = KeyTile::new(place.batch, query_tile.key_head, first_key, sizes, tiling);
         scores.compute::<F>(operands, upstream, query_tile, key_tile, is_direct);
@@ -85,13 +85,13 @@ fn backward_queries<F: Float>(
     }
 
     if first_key == range.start {
-        // No key.
+        // The queries attend to no key.
         write_zeros(to_queries, to_rows, 0usize, tiling);
     }
     match comptime!(operands.kind) {
         ScoreKind::Dot => {}
         ScoreKind::Additive => {
-            // Groups without a query.
+            // Groups without queries.
             let groups = if first_key == range.start {
                 0usize.runtime()
             } else {
@@ -104,8 +104,8 @@ fn backward_queries<F: Float>(
 
 #[cfg(feature = "autotune")]
 impl crate::host::inputs::AttentionInputs {
-    /// Whether the sums for the gradient of an additive score's weight fit into a buffer in a tiling: there is one per
-    /// query tile, and smaller tiles make more of them.
+    /// Whether the sums for the gradient of an additive score's weight fit into a buffer in this tiling: there is one
+    /// per query tile, and smaller tiles make more of them.
     pub(crate) fn weight_sums_fit(&self, tiling: crate::tile::tiling::Tiling) -> bool {
         if self.kind() != ScoreKind::Additive {
             return true;
@@ -123,7 +123,7 @@ impl crate::host::inputs::AttentionInputs {
 }
 
 impl Backward {
-    /// Adds the gradients of the queries and of the weight of additive scores, in f32, if one of them is wanted.
+    /// Adds the gradients of the queries and of the weight of additive scores, in f32, if either is requested.
     pub(crate) fn pass_over_queries(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let is_additive = inputs.kind() == ScoreKind::Additive;

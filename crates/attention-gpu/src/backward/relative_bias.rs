@@ -1,6 +1,6 @@
-//! Backward pass over the biases of distances, to their gradient. A cube has neighbouring distances whose pairs with a
-//! tile of queries all lie in one tile of keys. It goes through the queries of all examples and heads that share them,
-//! or a split of these.
+//! Backward pass over the biases of distances, to their gradient. A cube processes neighbouring distances whose pairs
+//! with a tile of queries all lie in one tile of keys. It iterates over the queries of all examples and heads that
+//! share them, or over a split of these.
 
 use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
@@ -21,7 +21,7 @@ fn backward_relative_bias<F: Float>(
     // `[splits, batch or 1, heads or 1, queries + keys - 1]`
     to_bias: &mut [f32],
     groups: BiasGroups,
-    // Tiles of queries of a split.
+    // The number of query tiles of a split.
     split_tiles: usize,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -30,7 +30,7 @@ fn backward_relative_bias<F: Float>(
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let distances = sizes.queries + sizes.keys - 1;
     let blocks = distances.div_ceil(comptime!(tiling.distances()));
-    // Tiles of all members.
+    // The number of tiles of all members.
     let tiles = groups.members(sizes) * query_tiles;
     let place = CubePlace::new(groups.batch, groups.heads, blocks);
     if place.split * split_tiles >= tiles {
@@ -47,8 +47,8 @@ fn backward_relative_bias<F: Float>(
         let tile = n % query_tiles;
         let query_tile = groups.query_tile(place, n / query_tiles, tile, sizes, tiling);
         let batch = query_tile.batch;
-        // The key at the first distance from the first query is `after - before`. Below 0, that many columns before the
-        // first key are missing.
+        // The key at the first distance from the first query is `after - before`. If it is negative, that many columns
+        // before the first key are missing.
         let after = first_distance + query_tile.first;
         let before = sizes.queries - 1;
         let first_key = max(after, before) - before;
@@ -73,7 +73,7 @@ fn backward_relative_bias<F: Float>(
 }
 
 /// The sum along the diagonal that begins at a column of the first query, without the `missing` columns before the
-/// tile's.
+/// tile.
 #[cube]
 fn sum_of_diagonal(
     pairs: &Shared<[f32]>,
@@ -89,7 +89,7 @@ fn sum_of_diagonal(
             let row = block * at_once + row;
             let column = first + row;
             if column >= missing {
-                // Beyond the queries and the keys all is masked.
+                // Beyond the queries and the keys everything is masked.
                 let pair = pairs[row * comptime!(tiling.key_tile()) + column - missing];
                 sum += select(pair == MASKED, 0.0f32, pair);
             }
@@ -99,7 +99,7 @@ fn sum_of_diagonal(
 }
 
 impl Backward {
-    /// Adds the gradient of a bias of distances, in f32, if it is wanted.
+    /// Adds the gradient of a bias of distances, in f32, if requested.
     pub(crate) fn pass_over_relative_bias(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let Some(bias) = &inputs.modifiers.relative_bias else {

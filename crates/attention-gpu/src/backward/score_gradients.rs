@@ -1,7 +1,7 @@
 //! Gradients of the scores of a tile.
 //!
 //! With `p` the weight, `f` its dropout factor, `C` the context: `dp = dC . v`, `D = dC . C`, `ds = p (f dp - D)`.
-//! Scores and weights are computed again, from the statistics that the forward pass saved of each query.
+//! Scores and weights are recomputed, from the statistics that the forward pass saved for each query.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -15,19 +15,19 @@ use crate::tile::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::tile::tiling::Tiling;
 use crate::tile::{KeyTile, QueryTile, mask_scores, uniform};
 
-/// Result whose gradient a backward pass starts from.
+/// The result whose gradient a backward pass starts from.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum GradientOf {
     Context,
     Scores,
 }
 
-/// Gradient that a backward pass starts from; for [`GradientOf::Context`] with the statistics of each query.
+/// The gradient that a backward pass starts from; for [`GradientOf::Context`] with the statistics of each query.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Upstream<F: Float> {
     /// `[batch, heads, queries, value_size]` or `[batch, heads, queries, keys]`, contiguous.
     pub(crate) gradient: Box<[F]>,
-    /// The greatest score, the reciprocal of the sum of exponentials, and `D`, flash-attention's delta.
+    /// The largest score, the reciprocal of the sum of exponentials, and `D`, flash-attention's delta.
     statistics: ComptimeOption<OwnedTensor<f32>>,
     #[cube(comptime)]
     pub(crate) of: GradientOf,
@@ -60,14 +60,14 @@ impl<F: Float> Upstream<F> {
     }
 }
 
-/// Gradients of the scores of one tile after another, each unit its pairs.
+/// Gradients of the scores, tile by tile; each unit has those of its pairs.
 #[derive(CubeType)]
 pub(crate) struct ScoreGradients {
     /// Weights after dropout; [`MASKED`] where masked.
     pub(crate) weights: Array<f32>,
-    /// Gradients of the scores, of capped ones if they are capped; [`MASKED`] where masked.
+    /// Gradients of the scores (of the capped ones, if they are capped); [`MASKED`] where masked.
     pub(crate) gradients: Array<f32>,
-    /// The derivative of the cap.
+    /// The derivatives of the cap.
     slopes: Array<f32>,
     pub(crate) stage: Stage,
     /// A number for all units.
@@ -100,8 +100,8 @@ impl ScoreGradients {
         start < key_tile.first + key_tile.valid && end > key_tile.first
     }
 
-    /// Whether the scores of a tile of queries take `tanh` of each sum, as the forward pass chose: its statistics are
-    /// of the same scores. Has barriers.
+    /// Whether the scores of a tile of queries evaluate `tanh` of each sum, as the forward pass decided: its statistics
+    /// must be of the same scores. Has barriers.
     pub(crate) fn needs_direct_tanh<F: Float>(
         &mut self,
         operands: &Operands<F>,
@@ -115,7 +115,7 @@ impl ScoreGradients {
         )
     }
 
-    /// From gradients of capped scores to gradients of the scores.
+    /// Turns gradients of capped scores into gradients of the scores.
     pub(crate) fn uncap<F: Float>(&mut self, operands: &Operands<F>) {
         let modifiers = &operands.modifiers;
         let count = comptime!(operands.tiling.pairs());
@@ -176,7 +176,7 @@ impl ScoreGradients {
         #[unroll]
         for row in 0..tiling.rows {
             let tile_row = unit / tiling.key_groups * tiling.rows + row;
-            // Beyond the queries all is masked.
+            // Beyond the queries everything is masked.
             let tile_row = min(tile_row, query_tile.valid - 1);
             #[unroll]
             for key in 0..tiling.keys {

@@ -11,7 +11,7 @@ use crate::backward::{AttentionGradients, Backward, sum_of_rows};
 use crate::host::tensors::cube_count;
 use crate::tile::math::exp;
 
-/// The gradients of each example and query. A unit has one query of one head.
+/// The gradients of each example and query. A unit processes one query of one head.
 #[cube(launch, address_type = "dynamic")]
 fn sink_gradients(
     // `[heads]`
@@ -39,7 +39,7 @@ fn sink_gradients(
 }
 
 impl Backward {
-    /// Adds the gradient of the sinks, in f32, if it is wanted.
+    /// Adds the gradient of the sinks, in f32, if requested.
     pub(crate) fn gradient_of_sinks(&self, gradients: &mut AttentionGradients) {
         let inputs = &self.inputs;
         let Some((sinks, statistics)) = inputs

@@ -1,9 +1,9 @@
-//! Attention to the context, forward: tiles of keys, and for each query a running maximum, sum and context.
+//! Attention up to the context, forward: tiles of keys, and for each query a running maximum, sum and context.
 //!
-//! Milakov & Gimelshein 2018; Dao et al. 2022, 2023. A cube has the queries of one tile, and goes through the keys that
-//! any of them attends to. Only it reads and writes their rows of the context, which therefore lie in global memory:
-//! values may have any size. Where there are few queries, the keys are split among several cubes, whose results are
-//! combined afterwards.
+//! Milakov & Gimelshein 2018; Dao et al. 2022, 2023. A cube processes the queries of one tile, and iterates over the
+//! keys that any of them attends to. Only this cube reads and writes their rows of the context, which therefore lie in
+//! global memory: values may have any size. If there are few queries, the keys are split among several cubes, whose
+//! results are combined afterwards.
 
 pub(crate) mod scores;
 pub(crate) mod softmax;
@@ -36,10 +36,10 @@ pub(crate) fn forward<F: Float>(
     sinks: &ComptimeOption<OwnedTensor<f32>>,
     // `[splits, batch, heads, queries, value_size]`
     context: &mut [f32],
-    // `[splits, batch, heads, queries, 2]`: the greatest score, and the sum of exponentials, or without splits its
+    // `[splits, batch, heads, queries, 2]`: the largest score, and the sum of exponentials, or without splits its
     // reciprocal.
     statistics: &mut [f32],
-    // Keys of a split, whole tiles.
+    // The number of keys of a split, whole tiles.
     split_keys: usize,
     #[comptime] is_whole: bool,
     #[define(F)] _dtype: ElemType,
@@ -66,18 +66,18 @@ pub(crate) fn forward<F: Float>(
     let mut flag = Shared::<[u32]>::new_slice(1usize);
     let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
 
-    // This unit is one of `lanes` of a query.
+    // This unit is one of the `lanes` of a query.
     let row = unit / comptime!(tiling.lanes());
     let lane = unit % comptime!(tiling.lanes());
     let mut maximum = MASKED.runtime();
     let mut sum = 0.0f32;
-    // The rounding error of `sum`. It would be one of the whole context, which the weights of the backward pass would
-    // not have: the gradients of a query's scores would not add up to 0.
+    // The rounding error of `sum`. Without correcting it, the whole context would have this error, but the weights of
+    // the backward pass would not: the gradients of a query's scores would not sum to 0.
     let mut error = 0.0f32;
     #[comptime]
     match sinks {
         ComptimeOption::Some(sinks) => {
-            // A key of the first split, without a value.
+            // It counts as a key of the first split, without a value.
             if place.split == 0 {
                 let sink = sinks[place.head];
                 maximum = greater(sink, maximum);
@@ -92,7 +92,7 @@ pub(crate) fn forward<F: Float>(
     let range = KeyRange::new::<F>(operands, place, split_keys, &mut flag);
     let mut first_key = range.start;
     while first_key < range.end {
-        // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
+        // Not a flag set by the loop: pliron-spirv 0.16 loses a constant that one iteration passes to the next.
         let is_first = first_key == range.start;
         let key_tile = KeyTile::new(place.batch, query_tile.key_head, first_key, sizes, tiling);
         let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
@@ -197,7 +197,7 @@ pub(crate) fn forward<F: Float>(
         for n in 0..comptime!(tiling.lanes()) {
             total_error += lanes[row * comptime!(tiling.lanes()) + n];
         }
-        // 0 for a query without any key.
+        // 0 for a query without keys.
         let (reciprocal, rest) = reciprocal_in_two_parts(total, total_error);
         factors[row] = reciprocal;
         lanes[unit] = rest;
@@ -205,7 +205,7 @@ pub(crate) fn forward<F: Float>(
             statistics[2 * (to_row + row)] = maximum;
             let second = 2 * (to_row + row) + 1;
             if comptime!(is_whole) {
-                // Without the rest, which all weights of the query have in common.
+                // Without the rest, which is common to all weights of the query.
                 statistics[second] = reciprocal;
             } else {
                 statistics[second] = total + total_error;
@@ -235,7 +235,7 @@ pub(crate) fn forward<F: Float>(
 }
 
 impl AttentionInputs {
-    /// Attention, with what its backward pass needs.
+    /// Attention, with the results that its backward pass needs.
     ///
     /// # Panics
     /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
@@ -251,7 +251,7 @@ impl AttentionInputs {
         self.in_tiles_of(tiling).forward_in_tiles()
     }
 
-    /// [`forward`](Self::forward) in its own tiling.
+    /// [`forward`](Self::forward) in the inputs' own tiling.
     pub(crate) fn forward_in_tiles(&self) -> AttentionOutputs {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, value_size] = self.values.shape().dims();

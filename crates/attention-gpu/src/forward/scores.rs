@@ -80,7 +80,7 @@ impl AdditiveScoreInputs {
 }
 
 impl AttentionInputs {
-    /// The scores alone, in its own tiling.
+    /// Only the scores, in the inputs' own tiling.
     pub(crate) fn scores(&self) -> CubeTensor {
         let inputs = self;
         let [batch, heads, queries, _] = inputs.queries.shape().dims();

@@ -1,4 +1,4 @@
-//! Softmax over the keys that each query attends to. A cube has one query.
+//! Softmax over the keys that each query attends to. A cube processes one query.
 
 use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
@@ -9,7 +9,7 @@ use crate::host::mask::{DeviceMask, MASKED, Mask};
 use crate::host::tensors::{contiguous, cube_count, element_type, empty};
 use crate::tile::math::{exp, greater};
 
-/// Units of a cube.
+/// The number of units of a cube.
 const UNITS: usize = 64;
 
 #[cube(launch, address_type = "dynamic")]
@@ -87,7 +87,7 @@ fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
     select(score < MASKED, 0.0f32, exp(score - maximum) * factor)
 }
 
-/// `w (dw - sum_j w dw)`; where a weight is 0, as of a masked pair, its gradient does not count, whatever it is.
+/// `w (dw - sum_j w dw)`; where a weight is 0, as for a masked pair, its gradient is ignored, whatever it is.
 #[cube(launch, address_type = "dynamic")]
 fn softmax_backward<F: Float>(
     weights: &[F],
@@ -128,7 +128,7 @@ fn softmax_backward<F: Float>(
 }
 
 /// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The
-/// scores are [contiguous](crate::contiguous).
+/// scores must be [contiguous](crate::contiguous).
 ///
 /// # Panics
 /// If the mask is for another number of queries.
@@ -155,7 +155,7 @@ pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     weights
 }
 
-/// Gradient of the scores, from the weights and their gradient.
+/// The gradient of the scores, from the weights and their gradient.
 pub fn masked_softmax_backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
     let [batch, heads, queries, keys] = weights.shape().dims();
     let rows = batch * heads * queries;

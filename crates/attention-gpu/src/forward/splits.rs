@@ -1,5 +1,4 @@
-//! Splits: where too few cubes would run, several share the tiles that one would go through, and their results are
-//! combined.
+//! Splits: if too few cubes would run, several share the tiles of one, and their results are combined.
 
 use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
@@ -10,27 +9,26 @@ use crate::host::mask::MASKED;
 use crate::host::tensors::{cube_count, empty};
 use crate::tile::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 
-/// Splits of the tiles that a cube would go through, a cube for each. They depend on sizes alone, so that a sum has the
-/// same order on every device.
+/// Splits of the tiles that a cube would process, with a cube for each split. They depend only on sizes, so that a sum
+/// has the same order on every device.
 ///
 /// Dao et al., 2023, "Flash-Decoding for long-context inference".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Splits {
     pub(crate) count: usize,
-    /// Tiles of each split.
+    /// The number of tiles of each split.
     pub(crate) tiles: usize,
 }
 
 impl Splits {
-    /// Cubes that keep a large device busy.
+    /// The number of cubes that keep a large device busy.
     const CUBES: usize = 256;
-    /// Fewest tiles that are worth a cube of their own.
+    /// The smallest number of tiles that are worth a cube.
     const TILES: usize = 4;
-    /// Elements that a tensor of all splits may have: a quarter of what WebGPU promises of a buffer.
+    /// The largest number of elements of a tensor of all splits: a quarter of the buffer size that WebGPU guarantees.
     const ELEMENTS: usize = 1 << 23;
 
-    /// Splits for `cubes` cubes that go through `tiles` tiles each, and together write `elements` elements for each
-    /// split.
+    /// Splits for `cubes` cubes that each process `tiles` tiles, and together write `elements` elements per split.
     pub(crate) fn new(cubes: usize, tiles: usize, elements: usize) -> Self {
         let wanted = Self::CUBES / cubes.max(1);
         let most = (tiles / Self::TILES).min(Self::ELEMENTS / elements.max(1));
@@ -66,10 +64,10 @@ pub(crate) fn combine_splits(contexts: CubeTensor, statistics: CubeTensor) -> [C
     [context, whole]
 }
 
-/// Units of a cube of [`combine`].
+/// The number of units of a cube of [`combine`].
 const UNITS: usize = 64;
 
-/// A cube has a query. Each of its units adds up the sums of exponentials, which are few.
+/// A cube processes one query. Each of its units sums the exponentials' sums itself, since they are few.
 #[cube(launch, address_type = "dynamic")]
 fn combine(
     contexts: &[f32],
@@ -98,7 +96,7 @@ fn combine(
         error += fma(factor, statistics[at + 1], -sum) + error_of_sum(total, sum, next);
         total = next;
     }
-    // 0 for a query without any key.
+    // 0 for a query without keys.
     let (reciprocal, rest) = reciprocal_in_two_parts(total, error);
     if UNIT_POS == 0 {
         whole[2 * row] = maximum;

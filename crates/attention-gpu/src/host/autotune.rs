@@ -1,11 +1,11 @@
 //! The fastest tiling for some work, by CubeCL's autotune.
 //!
-//! At the first call of its kind, CubeCL does the work in each tiling some times by turns, and keeps the fastest under
-//! the key of the call: with all that a tiling depends on, and numbers of queries and keys up to the next power of two.
-//! Any tiling does any work; which keys its tiles skip is in the mask, in the tiles of each.
+//! At the first call of its kind, CubeCL does the work several times in each tiling, in turns, and stores the fastest
+//! under the key of the call: the key has everything that a tiling depends on, with the numbers of queries and keys
+//! rounded up to powers of two. Any tiling can do any work; the mask says which keys the tiles of each tiling skip.
 //!
-//! The work is the first call's, on its own tensors. Its choice holds for later calls of the key, too, whose intervals
-//! may be longer or shorter, so that a tiling skips other tiles.
+//! The work is that of the first call, on its own tensors. The choice also holds for later calls with the same key,
+//! whose intervals may be longer or shorter, so that a tiling skips other tiles.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::host::inputs::AttentionInputs;
 use crate::host::trials::{Tuner, caught};
 use crate::tile::tiling::Tiling;
 
-/// Choices of this version's kernels.
+/// The choices for this version of the kernels.
 static TUNER: Tuner = Tuner::new(concat!(
     module_path!(),
     "-",
@@ -28,20 +28,20 @@ static TUNER: Tuner = Tuner::new(concat!(
     env!("CARGO_PKG_VERSION_PATCH")
 ));
 
-/// Work in each of some tilings.
+/// Work that can be done in several tilings.
 #[derive(Clone)]
 struct Trial {
     key: String,
     tilings: [Tiling; 2],
     run: Arc<dyn Fn(Tiling) + Send + Sync>,
-    /// False in the run that CubeCL adds when it has chosen: the work itself is done then.
+    /// False in the final run, which CubeCL adds after choosing and which does the actual work.
     is_tried: bool,
 }
 
-/// A tiling by its place among all.
+/// A tiling, by its index among all.
 type Index = usize;
 
-/// The fastest of some tilings for work called `name` on inputs, on their device, which tries where it does not know.
+/// The fastest of some tilings for work called `name` on inputs, on their device; it is measured if unknown.
 pub(crate) fn fastest(
     inputs: &AttentionInputs,
     tilings: [Tiling; 2],
@@ -93,7 +93,7 @@ impl Trial {
     }
 }
 
-/// The key of some work: all that its time in a tiling depends on, but for the lengths of intervals.
+/// The key of some work: everything that its time in a tiling depends on, except the lengths of intervals.
 fn key(inputs: &AttentionInputs, name: &str, tilings: [Tiling; 2]) -> String {
     let [batch, heads, queries, size] = inputs.queries.shape().dims();
     let [_, key_heads, keys, value_size] = inputs.values.shape().dims();

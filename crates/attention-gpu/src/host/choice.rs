@@ -1,4 +1,4 @@
-//! Which tiling a kernel runs in: the one for its number of queries, or the one that the device found fastest.
+//! The choice of a kernel's tiling: the default for its number of queries, or the one that the device found fastest.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,8 @@ use burn_backend::TensorMetadata;
 use crate::host::inputs::AttentionInputs;
 use crate::tile::tiling::Tiling;
 
-/// The tiling for work called `name` on inputs, which `run` does in any tiling. A forward and its backward pass may
-/// have different tilings: what is saved for each query does not depend on them.
+/// The tiling for work called `name` on inputs, which `run` can do in any tiling. A forward and its backward pass may
+/// have different tilings: the numbers saved for each query do not depend on them.
 pub(crate) fn tiling(
     inputs: &AttentionInputs,
     name: impl FnOnce() -> String,
@@ -21,7 +21,7 @@ pub(crate) fn tiling(
     }
     #[cfg(feature = "autotune")]
     {
-        // Whatever was chosen for a similar number of queries.
+        // Overrides a choice made for a similar number of queries.
         if !inputs.weight_sums_fit(tilings[1]) {
             return tilings[0];
         }
@@ -34,10 +34,10 @@ pub(crate) fn tiling(
     }
 }
 
-/// The index of the tiling that all work is done in; beyond them for none.
+/// The index of the tiling to use for all work; an index beyond the tilings means none.
 static FORCED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Has all work done in one of the tilings, by its index, or no longer. Whether there is such a tiling. For tests.
+/// Forces all work into one of the tilings, by its index, or no longer. Returns whether it exists. For tests.
 #[doc(hidden)]
 pub fn force_tiling(index: Option<usize>) -> bool {
     FORCED.store(index.unwrap_or(usize::MAX), Ordering::Relaxed);

@@ -8,10 +8,10 @@ use cubecl::client::Client;
 
 use crate::tile::tiling::Tiling;
 
-/// Bindings of the kernel that has most: fourteen tensors, and what CubeCL adds.
+/// The number of bindings of the kernel with the most: fourteen tensors, and those that CubeCL adds.
 const MAX_BINDINGS: u32 = 15;
 
-/// The most bytes that a tensor on a device may have.
+/// The largest size of a tensor on a device, in bytes.
 pub fn largest_buffer(device: &CubeDevice) -> usize {
     largest_buffer_of(&device.client())
 }
@@ -21,7 +21,7 @@ pub(crate) fn largest_buffer_of(client: &Client) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Whether the kernels run on a device, with tensors of a type. If the device lacks something, the log says so once.
+/// Whether the kernels run on a device, with tensors of a type. If the device lacks something, it is logged once.
 pub fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
     let client = device.client();
     let hardware = &client.properties().hardware;

@@ -6,18 +6,18 @@ use cubecl::prelude::*;
 
 /// Dropout of weights, after softmax.
 ///
-/// The same weights are dropped as by `attention_kernels::Dropout` with the seed `s0 << 48 | s1 << 32 | s2 << 16 | s3`,
+/// The dropped weights are those of `attention_kernels::Dropout` with the seed `s0 << 48 | s1 << 32 | s2 << 16 | s3`,
 /// where `si` are the first sixteen bits of the tensor's fractions.
 #[derive(Clone, Debug)]
 pub struct Dropout {
-    /// Probability to drop a weight; the others are divided by its complement.
+    /// The probability to drop a weight; the other weights are divided by its complement.
     pub probability: f64,
     /// Four elements in `[0, 1)`, in f32.
     pub seed: CubeTensor,
 }
 
 impl Dropout {
-    /// The kernels' argument; of no dropout, one that keeps all weights.
+    /// The argument of the kernels; without dropout, one that keeps all weights.
     pub(crate) fn arg(dropout: Option<&Self>) -> WeightDropoutLaunch {
         let probability = dropout.map_or(0.0, |dropout| dropout.probability);
         let seed = dropout.map(|dropout| dropout.seed.clone().into_tensor_arg());
@@ -38,13 +38,13 @@ impl Dropout {
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct WeightDropout {
     seed: ComptimeOption<OwnedTensor<f32>>,
-    /// A weight is kept if its random word is not below.
+    /// A weight is kept if its random word is not below this.
     threshold: u32,
-    /// Factor on the weights that are kept.
+    /// The factor on kept weights.
     scale: f32,
 }
 
-/// Place of a weight, which its random word is drawn for.
+/// The position of a weight, for which its random word is drawn.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct WeightIndex {
@@ -56,7 +56,7 @@ pub(crate) struct WeightIndex {
 
 #[cube]
 impl WeightDropout {
-    /// Factor on a weight: 0 if it is dropped.
+    /// The factor on a weight: 0 if it is dropped.
     pub(crate) fn factor(&self, at: &WeightIndex) -> f32 {
         #[comptime]
         match &self.seed {
@@ -77,7 +77,7 @@ fn bits(fraction: f32) -> u32 {
     u32::cast_from(fraction * 65536.0f32)
 }
 
-/// Random word of one weight.
+/// The random word of one weight.
 #[cube]
 fn word(seed_low: u32, seed_high: u32, at: &WeightIndex) -> u32 {
     let mut c0 = at.key / 64u32 * 16u32 + at.key % 16u32;

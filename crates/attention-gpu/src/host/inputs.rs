@@ -1,4 +1,4 @@
-//! Inputs and outputs of the kernels over pairs, and their arguments for a launch.
+//! Inputs and outputs of the kernels over pairs, and their launch arguments.
 
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::cubecl;
@@ -19,26 +19,26 @@ use crate::tile::tiling::Tiling;
 /// - `keys`: `[batch, key_heads, keys, size]`, where `key_heads` divides `heads`
 /// - `values`: `[batch, key_heads, keys, value_size]`
 ///
-/// Tensors are [contiguous](crate::contiguous), and queries, keys and values of one type.
+/// Tensors must be [contiguous](crate::contiguous), and queries, keys and values of the same type.
 #[derive(Clone, Debug)]
 pub struct AttentionInputs {
     /// In f32, f16 or bf16.
     pub queries: CubeTensor,
-    /// In the queries' type.
+    /// In the type of the queries.
     pub keys: CubeTensor,
-    /// In the queries' type.
+    /// In the type of the queries.
     pub values: CubeTensor,
-    /// Formula of the scores.
+    /// The formula of the scores.
     pub score: Score,
-    /// Changes to the scores.
+    /// Modifications of the scores.
     pub modifiers: ScoreModifiers,
-    /// Keys that each query attends to.
+    /// The keys that each query attends to.
     pub mask: DeviceMask,
-    /// Dropout of the weights, or none.
+    /// Dropout of the weights, if any.
     pub dropout: Option<Dropout>,
 }
 
-/// Formula of the score of a query and a key, with its parameters in f32.
+/// The formula of the score of a query and a key, with its parameters in f32.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a call has one")]
 pub enum Score {
@@ -54,13 +54,13 @@ pub enum Score {
     },
 }
 
-/// Result of [`AttentionInputs::forward`], in f32.
+/// The result of [`AttentionInputs::forward`], in f32.
 #[derive(Clone, Debug)]
 pub struct AttentionOutputs {
-    /// `[batch, heads, queries, value_size]`; 0 for a query without any key.
+    /// `[batch, heads, queries, value_size]`; 0 for a query without keys.
     pub context: CubeTensor,
-    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward
-    /// pass computes the weights again from them. A sink counts as a score.
+    /// The largest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`, from which the
+    /// backward pass recomputes the weights. A sink counts as a score.
     pub statistics: CubeTensor,
 }
 
@@ -71,21 +71,21 @@ pub struct AttentionOutputs {
 /// - `keys`: `[batch, key_heads, keys, size]`, where `key_heads` divides `heads`
 /// - `weight`: `[size]`, in f32
 ///
-/// Tensors are [contiguous](crate::contiguous), and queries and keys of one type.
+/// Tensors must be [contiguous](crate::contiguous), and queries and keys of the same type.
 #[derive(Clone, Debug)]
 pub struct AdditiveScoreInputs {
     /// In f32, f16 or bf16.
     pub queries: CubeTensor,
-    /// In the queries' type.
+    /// In the type of the queries.
     pub keys: CubeTensor,
     /// The factors on the hyperbolic tangents.
     pub weight: CubeTensor,
-    /// Keys that each query attends to.
+    /// The keys that each query attends to.
     pub mask: DeviceMask,
 }
 
 impl AdditiveScoreInputs {
-    /// The same as inputs of an attention, whose values no kernel of scores reads.
+    /// The inputs as inputs of attention, whose values score kernels do not read.
     pub(crate) fn without_values(&self) -> AttentionInputs {
         AttentionInputs {
             queries: self.queries.clone(),
@@ -102,7 +102,7 @@ impl AdditiveScoreInputs {
 }
 
 impl AttentionInputs {
-    /// The first step of every pass.
+    /// Checks the inputs, as the first step of every pass.
     ///
     /// # Panics
     /// If shapes or types of the tensors do not fit together, a size is 0, a tensor is not contiguous, or the mask is
@@ -139,7 +139,7 @@ impl AttentionInputs {
         self.mask.tiling()
     }
 
-    /// The same inputs for kernels of another tiling.
+    /// These inputs for kernels in another tiling.
     pub(crate) fn in_tiles_of(&self, tiling: Tiling) -> Self {
         let mask = self.mask.in_tiles_of(tiling);
         Self {
@@ -196,7 +196,7 @@ impl AttentionInputs {
         )
     }
 
-    /// The widest index that any of its tensors, or of `others`, needs.
+    /// The widest index type that any of its tensors, or of `others`, needs.
     pub(crate) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
         let own = [&self.queries, &self.keys, &self.values];
         let tensors = own

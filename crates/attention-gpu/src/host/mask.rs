@@ -1,4 +1,4 @@
-//! Masks: which keys a query attends to.
+//! Masks: the keys that a query attends to.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::{BoolTensorOps, IntTensorOps};
@@ -10,16 +10,16 @@ use cubecl::prelude::*;
 use crate::host::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use crate::tile::tiling::Tiling;
 
-/// Score, and gradient of a score, of a pair that is masked.
+/// The value of a masked pair's score, or of its gradient.
 pub(crate) const MASKED: f32 = f32::MIN;
 
 /// A mask in a kernel: intervals and flags; each may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Mask {
-    /// First key and one past the last one of each query, then of each tile of queries: all that any of these attends
-    /// to.
+    /// The first key and one past the last one of each query, then of each tile of queries, covering all keys that its
+    /// queries attend to.
     pub(crate) bounds: ComptimeOption<OwnedTensor<i32>>,
-    /// Not 0 where a query attends to a key.
+    /// Nonzero where a query attends to a key.
     pub(crate) keep: ComptimeOption<OwnedTensor<i32>>,
     pub(crate) strides: Strides,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Mask {
 pub(crate) struct Strides {
     pub(crate) bounds_batch: usize,
     pub(crate) bounds_query: usize,
-    /// Index of the first tile's entry.
+    /// The index of the first tile's entry.
     pub(crate) tiles: usize,
     pub(crate) tiles_batch: usize,
     pub(crate) tiles_query: usize,
@@ -103,18 +103,18 @@ impl Mask {
 #[derive(Clone, Debug)]
 pub struct DeviceMask {
     queries: usize,
-    /// The tiling of `bounds`, and of a kernel that reads them.
+    /// The tiling of `bounds`, and of kernels that read them.
     tiling: Tiling,
-    /// First key and one past the last one of each query, `[batch or 1, 1, queries or 1, 1]`.
+    /// The first key and one past the last one of each query, `[batch or 1, 1, queries or 1, 1]`.
     intervals: Option<[CubeTensor; 2]>,
     bounds: Option<CubeTensor>,
     keep: Option<CubeTensor>,
-    /// Fields of [`Strides`], in their order.
+    /// The fields of [`Strides`], in order.
     strides: [usize; 9],
 }
 
 impl DeviceMask {
-    /// A mask for `num_queries` queries; each attends to every key.
+    /// A mask for `num_queries` queries, each of which attends to every key.
     pub fn new(num_queries: usize) -> Self {
         Self {
             queries: num_queries,
@@ -140,7 +140,7 @@ impl DeviceMask {
         self.tiling
     }
 
-    /// The same mask for kernels of another tiling.
+    /// This mask for kernels in another tiling.
     pub(crate) fn in_tiles_of(&self, tiling: Tiling) -> Self {
         let mut mask = self.clone();
         if tiling != self.tiling {
@@ -150,7 +150,7 @@ impl DeviceMask {
         mask
     }
 
-    /// Whether examples, and whether queries, have intervals of their own; none without intervals.
+    /// Whether examples, and whether queries, have their own intervals; `None` without intervals.
     #[cfg(feature = "autotune")]
     pub(crate) fn form_of_intervals(&self) -> Option<[bool; 2]> {
         self.intervals.as_ref().map(|[start, _]| {
@@ -179,7 +179,7 @@ impl DeviceMask {
         self
     }
 
-    /// Finds the bounds of each query and of each tile, where there are intervals.
+    /// Computes the bounds of each query and of each tile, if there are intervals.
     fn find_bounds(&mut self) {
         let Some([start, end]) = self.intervals.clone() else {
             return;
@@ -248,7 +248,8 @@ impl DeviceMask {
     }
 }
 
-/// Writes the interval of each query, then the interval of each tile of queries, which holds its queries' intervals.
+/// Writes the interval of each query, then the interval of each tile of queries, which covers the intervals of its
+/// queries.
 #[cube(launch, address_type = "dynamic")]
 fn bounds_of_tiles(
     start: &[i32],

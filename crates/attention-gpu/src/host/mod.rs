@@ -1,4 +1,4 @@
-//! On the host: inputs and results, the devices, and which tiling a kernel runs in.
+//! On the host: inputs and results, devices, and the choice of a kernel's tiling.
 
 #[cfg(feature = "autotune")]
 pub(crate) mod autotune;

@@ -1,4 +1,4 @@
-//! Changes to scores on their way to the softmax.
+//! Modifications of scores on their way to the softmax.
 
 use burn_backend::{DType, TensorMetadata};
 use burn_cubecl::cubecl;
@@ -8,28 +8,28 @@ use cubecl::prelude::*;
 use crate::host::mask::MASKED;
 use crate::tile::math::tanh;
 
-/// The lowest score of a pair that is not masked.
+/// The lowest score of an unmasked pair.
 const LOWEST: f32 = f32::MIN.next_up();
 
-/// Changes to the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias + relative_bias`,
-/// and a sink beside the keys.
+/// Modifications of the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias +
+/// relative_bias`, and a sink beside the keys.
 ///
-/// Tensors are [contiguous](crate::contiguous) and in f32.
+/// Tensors must be [contiguous](crate::contiguous) and in f32.
 #[derive(Clone, Debug)]
 pub struct ScoreModifiers {
     /// The cap, positive and finite.
     pub soft_cap: Option<f64>,
     /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a key.
     pub bias: Option<CubeTensor>,
-    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
-    /// of query `i` and key `j`; minus infinity masks a key.
+    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: the score of query `i` and key `j` gets
+    /// element `j - i + queries - 1`; minus infinity masks a key.
     pub relative_bias: Option<CubeTensor>,
-    /// A logit of each head, `[heads]`, whose weight goes to no value.
+    /// A logit per head, `[heads]`, whose weight goes to no value.
     pub sinks: Option<CubeTensor>,
 }
 
 impl ScoreModifiers {
-    /// No change.
+    /// No modifications.
     pub const NONE: Self = Self {
         soft_cap: None,
         bias: None,
@@ -37,12 +37,12 @@ impl ScoreModifiers {
         sinks: None,
     };
 
-    /// The tensors that the scores of pairs depend on.
+    /// The tensors on which the scores of pairs depend.
     pub(crate) fn biases(&self) -> impl Iterator<Item = &CubeTensor> {
         self.bias.iter().chain(&self.relative_bias)
     }
 
-    /// Whether the bias is one of each key, the same for all queries.
+    /// Whether the bias is per key, the same for all queries.
     pub(crate) fn has_key_bias(&self) -> bool {
         self.bias.as_ref().is_some_and(|bias| bias.shape()[2] == 1)
     }
@@ -80,7 +80,7 @@ impl ScoreModifiers {
         }
     }
 
-    /// The kernels' argument, without the sinks, which the forward pass alone reads.
+    /// The argument of the kernels, without the sinks, which only the forward pass reads.
     pub(crate) fn arg(&self) -> ModifiersLaunch {
         let tensor = |tensor: &Option<CubeTensor>| tensor.clone().map(CubeTensor::into_tensor_arg);
         let strides = |bias: &Option<CubeTensor>| {
@@ -106,7 +106,7 @@ impl ScoreModifiers {
     }
 }
 
-/// Changes to scores in a kernel; each may be absent.
+/// Modifications of scores in a kernel; each may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Modifiers {
     pub(crate) soft_cap: ComptimeOption<f32>,
@@ -115,7 +115,7 @@ pub(crate) struct Modifiers {
     strides: BiasStrides,
 }
 
-/// Strides of the biases; 0 along an axis that they have one element of.
+/// The strides of the biases; 0 along an axis of size 1.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct BiasStrides {
@@ -134,13 +134,13 @@ pub(crate) struct PairIndex {
     pub(crate) head: usize,
     pub(crate) query: usize,
     pub(crate) key: usize,
-    /// `queries - 1`: the distance of a query and a key of one index.
+    /// `queries - 1`: the index of the distance between a query and a key with the same index.
     pub(crate) zero_distance: usize,
 }
 
 #[cube]
 impl Modifiers {
-    /// `cap tanh(scale sum / cap)` of each sum, and its derivative by `scale sum` to `slopes`, if there is a cap.
+    /// Replaces sums by `cap tanh(scale sum / cap)`, and writes the derivatives by `scale sum` to `slopes`, if capped.
     pub(crate) fn cap_scores(
         &self,
         sums: &mut Array<f32>,
@@ -164,7 +164,7 @@ impl Modifiers {
         }
     }
 
-    /// The gradients by the scores before the cap, from those after it; [`MASKED`] stays.
+    /// Turns gradients by capped scores into gradients by the scores before the cap; [`MASKED`] stays.
     pub(crate) fn uncap_gradients(
         &self,
         gradients: &mut Array<f32>,
@@ -180,7 +180,7 @@ impl Modifiers {
         }
     }
 
-    /// The factor on scores before biases are added: capped ones are scaled.
+    /// The factor on scores before biases are added; capped scores are already scaled.
     pub(crate) fn factor(&self, scale: f32) -> f32 {
         #[comptime]
         match &self.soft_cap {
@@ -189,7 +189,7 @@ impl Modifiers {
         }
     }
 
-    /// `factor score`, with the biases of a pair; [`MASKED`] where one is minus infinity, whatever the score is.
+    /// `factor score` plus the biases of a pair; [`MASKED`] if a bias is minus infinity, whatever the score is.
     pub(crate) fn add_biases(&self, score: f32, factor: f32, at: PairIndex) -> f32 {
         let score = self.add_bias(score, factor, at);
         self.add_relative_bias(score, at)
@@ -224,7 +224,7 @@ impl Modifiers {
     }
 }
 
-/// The score of a pair that is not masked, whatever was added: the number above [`MASKED`] is as low.
+/// The score of an unmasked pair, whatever was added: at least the number above [`MASKED`].
 #[cube]
 fn unmasked(score: f32) -> f32 {
     select(score <= MASKED, LOWEST, score)

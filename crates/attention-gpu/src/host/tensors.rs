@@ -1,4 +1,4 @@
-//! Tensors of a device, as the kernels take and make them.
+//! Tensors of a device, as the kernels read and create them.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::{FloatTensorOps, IntTensorOps};
@@ -13,10 +13,10 @@ use cubecl::prelude::*;
 
 use crate::host::device::largest_buffer_of;
 
-/// An uninitialised tensor beside `like`.
+/// An uninitialised tensor on the device of `like`.
 ///
 /// # Panics
-/// If the device has no buffer that large: what a kernel writes beyond it would be lost without a word.
+/// If the device has no buffer that large, in which case a kernel's writes beyond its end would be lost silently.
 pub(crate) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let shape = shape.into();
     let elements = shape.iter().copied();
@@ -32,17 +32,17 @@ pub(crate) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) ->
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape, dtype)
 }
 
-/// `cubes` cubes, spread over the dimensions that the device counts them in.
+/// A count of `cubes` cubes, spread over the dimensions in which the device counts them.
 pub(crate) fn cube_count(client: &Client, cubes: usize) -> CubeCount {
     cubecl::calculate_cube_count_elemwise(client, cubes, CubeDim::new_single())
 }
 
-/// The tensor with its elements one after the other, as the kernels read it.
+/// The tensor with contiguous elements, as the kernels read it.
 pub fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
-/// The tensor in another type. If it had to be cast it is contiguous: the result of a cast may be padded.
+/// The tensor in another type. A cast tensor is also made contiguous, because the result of a cast may be padded.
 pub fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     if tensor.dtype() == dtype {
         tensor
@@ -51,7 +51,7 @@ pub fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     }
 }
 
-/// Integers in 32 bits, one after the other.
+/// Integers in 32 bits, contiguous.
 pub(crate) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
     let is_wide = tensor.dtype() != DType::I32;
     contiguous(if is_wide {

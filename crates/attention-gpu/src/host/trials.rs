@@ -1,4 +1,4 @@
-//! Trials, one at a time, and the choices that they make.
+//! Trials, one at a time, and their choices.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,14 +16,14 @@ thread_local! {
 
 static TRYING: Mutex<()> = Mutex::new(());
 
-/// The choices of devices among some candidates, by keys of calls.
+/// The choices of devices among candidates, by keys of calls.
 pub(crate) struct Tuner {
     choices: LocalTuner<String, CubeTuneId>,
     failed: FailedTrials,
 }
 
 impl Tuner {
-    /// No choices; `name` names CubeCL's file of them.
+    /// No choices yet; `name` is the name of CubeCL's file for them.
     pub(crate) const fn new(name: &'static str) -> Self {
         Self {
             choices: LocalTuner::new(name),
@@ -31,10 +31,10 @@ impl Tuner {
         }
     }
 
-    /// The fastest candidate for the calls of a key on a device, which tries them by `trial` where it does not know.
-    /// `None` if nothing was measured, or the trial failed.
+    /// The fastest candidate for the calls of a key on a device, measured by `trial` if unknown. `None` if nothing was
+    /// measured, or the trial failed.
     ///
-    /// Where no candidate could be measured, CubeCL may name one that refused.
+    /// If no candidate could be measured, CubeCL may name one that refused.
     pub(crate) fn fastest<T, C>(
         &self,
         (client, device): (&Client, &CubeDevice),
@@ -70,7 +70,7 @@ impl Tuner {
     }
 }
 
-/// Calls whose trial failed as a whole: CubeCL never tries again what it began to try (0.11.3).
+/// Calls whose trial failed as a whole: CubeCL (0.11.3) never repeats a trial that it began.
 #[derive(Debug, Default)]
 struct FailedTrials(Mutex<BTreeSet<[String; 2]>>);
 
@@ -93,15 +93,15 @@ impl FailedTrials {
     }
 }
 
-/// The choice that is `known`, or the one that `try_all` makes known. Threads wait for each other here, so that all
-/// calls have the choice of the first: CubeCL alone would answer a second thread, while the first one tries, with
-/// whatever runs.
+/// The choice that `known` returns, otherwise after `try_all` has made it known. Threads wait for each other here, so
+/// that all calls use the choice of the first: CubeCL itself would give a second thread, during the first one's trial,
+/// any candidate that runs.
 ///
-/// A trial may lead to another one, of an operation within the first, on its own thread or the device's. The inner
-/// trial takes no lock: the outer one holds it, and waits for the inner one.
+/// A trial may cause another one, of an operation within the first, on its own thread or the device's. The inner trial
+/// takes no lock, because the outer one holds it, and waits for the inner one.
 ///
-/// A thread that waits here may hold locks of a graph of autodiff: where threads share one graph on one device, let one
-/// of them make the first step alone.
+/// A thread that waits here may hold locks of an autodiff graph: if threads share a graph on one device, let one of
+/// them make the first step alone.
 fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> Option<T> {
     known().or_else(|| {
         let is_outermost = !IS_WITHIN_TRIAL.get();
@@ -114,8 +114,8 @@ fn known_or_tried<T>(known: impl Fn() -> Option<T>, try_all: impl FnOnce()) -> O
     })
 }
 
-/// Runs what belongs to a trial, or returns what its panic says. A candidate that cannot run is out; the thread is the
-/// device's, which lives on, and has begun to measure, which has to end.
+/// Runs a part of a trial, and returns the message of a panic as an error. A candidate that panics is dropped; the
+/// device's thread must survive the panic, and the measurement that it began must be ended.
 #[doc(hidden)]
 pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     let ran = catch_unwind(AssertUnwindSafe(|| within_trial(run)));
@@ -126,7 +126,7 @@ pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Runs what belongs to a trial.
+/// Runs a part of a trial.
 fn within_trial<T>(run: impl FnOnce() -> T) -> T {
     struct Before(bool);
 

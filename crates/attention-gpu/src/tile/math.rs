@@ -1,9 +1,9 @@
-//! Elementary functions with the same results on every device: the precision that platforms promise differs.
+//! Elementary functions with the same results on every device, because platforms guarantee different precisions.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// `e^x` to within a unit in the last place, for `x` up to 88; 0 below -87.3. NaN stays NaN.
+/// `e^x`, accurate to a unit in the last place, for `x` up to 88; 0 below -87.3. NaN stays NaN.
 ///
 /// `e^x = 2^n e^r` with `n = round(x / ln 2)`; the polynomial is from Cephes' `expf`, as on the CPU.
 #[cube]
@@ -29,7 +29,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     select(x < -87.3f32, 0.0f32, y * power)
 }
 
-/// The hyperbolic tangent, within some units in the last place. NaN stays NaN.
+/// The hyperbolic tangent, accurate to some units in the last place. NaN stays NaN.
 ///
 /// `x + x^3 p(x^2)` for `|x| < 0.625`, as in Cephes' `tanhf`, and `1 - 2 / (e^2x + 1)` beyond.
 #[cube]
@@ -46,13 +46,13 @@ pub(crate) fn tanh(x: f32) -> f32 {
     select(square < 0.390_625f32, small, large)
 }
 
-/// `x` within `-bound..bound`; NaN stays NaN.
+/// `x` clamped to `-bound..bound`; NaN stays NaN.
 #[cube]
 pub(crate) fn bounded(x: f32, bound: f32) -> f32 {
     select(x > bound, bound, select(x < -bound, -bound, x))
 }
 
-/// The greater one. Of a NaN and a number it is either.
+/// The larger one. If one of the two is NaN, the result may be either.
 #[cube]
 pub(crate) fn greater(a: f32, b: f32) -> f32 {
     select(a > b, a, b)
@@ -65,14 +65,14 @@ pub(crate) fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
     (a - (sum - part)) + (b - part)
 }
 
-/// A sum plus its rounding error, which is NaN for a sum that is not finite.
+/// A sum plus its rounding error, which is NaN if the sum is not finite.
 #[cube]
 pub(crate) fn corrected(sum: f32, error: f32) -> f32 {
     let is_finite = sum <= f32::MAX && sum >= f32::MIN;
     select(is_finite, sum + error, sum)
 }
 
-/// `1 / (total + error)` as a sum of two: `1 / total` rounded, and the rest; 0 and 0 of 0.
+/// `1 / (total + error)` as a sum of two: `1 / total` rounded, and the rest; both are 0 if `total` is 0.
 #[cube]
 pub(crate) fn reciprocal_in_two_parts(total: f32, error: f32) -> (f32, f32) {
     let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);

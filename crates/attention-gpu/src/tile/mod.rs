@@ -1,4 +1,4 @@
-//! One tile of pairs: what is masked, and its products with rows.
+//! One tile of pairs: its mask, and its products with rows.
 //!
 //! A tile lies in shared memory as `[queries, keys]`, with [`MASKED`] where a pair is masked.
 
@@ -17,7 +17,7 @@ use crate::tile::operands::{Operands, Sizes};
 use crate::tile::rows::{Rows, RowsAt};
 use crate::tile::tiling::{Tiling, UNROLLED, unrolled};
 
-/// Place of a cube, whose position counts `[splits, batch, heads, tiles]`.
+/// The place of a cube, whose position counts `[splits, batch, heads, tiles]`.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct CubePlace {
@@ -39,19 +39,19 @@ impl CubePlace {
     }
 }
 
-/// Queries of a tile.
+/// The queries of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct QueryTile {
     pub(crate) batch: usize,
     pub(crate) head: usize,
-    /// Head of keys and values that they attend to.
+    /// The head of keys and values that they attend to.
     pub(crate) key_head: usize,
-    /// Index of the first one.
+    /// The index of the first query.
     pub(crate) first: usize,
-    /// Its index among the queries of all examples and heads.
+    /// The index of the first query among the queries of all examples and heads.
     pub(crate) row: usize,
-    /// Number of queries: the last tile may have fewer than others.
+    /// The number of queries, which may be smaller in the last tile.
     pub(crate) valid: usize,
 }
 
@@ -80,7 +80,7 @@ impl QueryTile {
         RowsAt::new(self.row, self.valid, size)
     }
 
-    /// Index of the first one in a result that has all queries once for each split.
+    /// The index of the first query in a result that repeats all queries for each split.
     pub(crate) fn row_of_split(&self, split: usize, sizes: Sizes) -> usize {
         split * sizes.batch * sizes.heads * sizes.queries + self.row
     }
@@ -90,15 +90,15 @@ impl QueryTile {
     }
 }
 
-/// Keys of a tile.
+/// The keys of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct KeyTile {
-    /// Index of the first one.
+    /// The index of the first key.
     pub(crate) first: usize,
-    /// Its index among the keys of all examples and heads.
+    /// The index of the first key among the keys of all examples and heads.
     pub(crate) row: usize,
-    /// Number of keys: the last tile may have fewer than others.
+    /// The number of keys, which may be smaller in the last tile.
     pub(crate) valid: usize,
 }
 
@@ -123,7 +123,7 @@ impl KeyTile {
         RowsAt::new(self.row, self.valid, size)
     }
 
-    /// Index of the first one in a result that has all keys once for each split.
+    /// The index of the first key in a result that repeats all keys for each split.
     pub(crate) fn row_of_split(&self, split: usize, sizes: Sizes) -> usize {
         split * sizes.batch * sizes.key_heads * sizes.keys + self.row
     }
@@ -137,7 +137,7 @@ impl KeyTile {
     }
 }
 
-/// Keys that a cube with one tile of queries goes through.
+/// The keys that a cube with one tile of queries processes.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct KeyRange {
@@ -147,8 +147,8 @@ pub(crate) struct KeyRange {
 
 #[cube]
 impl KeyRange {
-    /// Keys of a split from the first to the last one that a query of a tile attends to, beginning with a whole tile of
-    /// keys. Has barriers.
+    /// The keys of a split between the first and the last one that a query of a tile attends to, beginning with a whole
+    /// tile of keys. Has barriers.
     pub(crate) fn new<F: Float>(
         operands: &Operands<F>,
         place: CubePlace,
@@ -169,8 +169,8 @@ impl KeyRange {
     }
 }
 
-/// From sums over queries and keys to the scores of this unit's pairs: scaled unless capped, biases added, [`MASKED`]
-/// where masked or beyond the queries.
+/// Turns sums over queries and keys into the scores of this unit's pairs: scaled unless capped, with biases added,
+/// [`MASKED`] where masked or beyond the queries.
 #[cube]
 pub(crate) fn mask_scores<F: Float>(
     sums: &mut Array<f32>,
@@ -226,7 +226,7 @@ pub(crate) fn share(tile: &mut Shared<[f32]>, pairs: &Array<f32>, #[comptime] ti
     sync_cube();
 }
 
-/// Index of a pair of this unit in a tile in shared memory.
+/// The index of a pair of this unit in a tile in shared memory.
 #[cube]
 pub(crate) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) -> usize {
     let unit = UNIT_POS as usize;
@@ -235,20 +235,20 @@ pub(crate) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) 
     row * comptime!(tiling.key_tile()) + key
 }
 
-/// The first unit's `x`, for all units of the cube. Has barriers.
+/// The first unit's `x`, passed to all units of the cube. Has barriers.
 #[cube]
 pub(crate) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     if UNIT_POS == 0 {
         slot[0] = x as u32;
     }
     let x = workgroup_uniform_load(&slot[0]);
-    // Only in WGSL has the load a barrier after it, too.
+    // Only in WGSL does the load include a barrier after it.
     sync_cube();
     x as usize
 }
 
-/// Multiplies the rows of the tile's queries by `factors` and adds `scale pairs from`; the first time, writes it. A
-/// unit has its queries, and every `key_groups`-th column.
+/// Multiplies the rows of the tile's queries by `factors` and adds `scale pairs from`; the first time, overwrites them.
+/// A unit processes its queries, and every `key_groups`-th column.
 #[cube]
 pub(crate) fn add_products<F: Float>(
     to: &mut [f32],
@@ -265,7 +265,7 @@ pub(crate) fn add_products<F: Float>(
     let first_row = unit / tiling.key_groups * tiling.rows;
     let mut column = unit % tiling.key_groups;
     let mut sums = Array::<f32>::new(tiling.rows);
-    // Sums over a block of keys: a sum of short sums rounds less than a long one.
+    // Sums over a block of keys: adding short sums rounds less than one long sum.
     let mut partial = Array::<f32>::new(tiling.rows);
     while column < size {
         #[unroll]
@@ -280,13 +280,13 @@ pub(crate) fn add_products<F: Float>(
             #[unroll]
             for key in 0..UNROLLED {
                 let key = block * UNROLLED + key;
-                // Beyond the keys all is masked.
+                // Beyond the keys everything is masked.
                 let from_row = min(key, from.at.valid - 1);
                 let x = f32::cast_from(from.elements[from.at.first + from_row * size + column]);
                 #[unroll]
                 for n in 0..tiling.rows {
                     let pair = pairs[(first_row + n) * comptime!(tiling.key_tile()) + key];
-                    // A masked pair does not count, whatever it would be multiplied with.
+                    // A masked pair does not count, whatever it would be multiplied by.
                     let sum = fma(pair, x, partial[n]);
                     partial[n] = select(pair == MASKED, partial[n], sum);
                 }
@@ -312,7 +312,7 @@ pub(crate) fn add_products<F: Float>(
     }
 }
 
-/// Adds `scale pairs^T from` to the rows of the tile's keys; the first time, writes it. A unit has its share of
+/// Adds `scale pairs^T from` to the rows of the tile's keys; the first time, overwrites them. A unit processes its
 /// neighbouring keys, and every `key_groups`-th column.
 #[cube]
 pub(crate) fn add_transposed_products<F: Float>(
@@ -342,7 +342,7 @@ pub(crate) fn add_transposed_products<F: Float>(
                 #[unroll]
                 for row in 0..rows_at_once {
                     let row = block * rows_at_once + row;
-                    // Beyond the queries all is masked.
+                    // Beyond the queries everything is masked.
                     let from_row = min(row, from.at.valid - 1);
                     let x = f32::cast_from(from.elements[from.at.first + from_row * size + column]);
                     #[unroll]
@@ -360,7 +360,7 @@ pub(crate) fn add_transposed_products<F: Float>(
     }
 }
 
-/// Writes 0 to the rows of a tile from element `first` on, by all units.
+/// Writes 0 to the rows of a tile from element `first` on, using all units.
 #[cube]
 pub(crate) fn write_zeros(to: &mut [f32], rows: RowsAt, first: usize, #[comptime] tiling: Tiling) {
     let mut index = first + UNIT_POS as usize;
@@ -370,7 +370,7 @@ pub(crate) fn write_zeros(to: &mut [f32], rows: RowsAt, first: usize, #[comptime
     }
 }
 
-/// Adds `factor sums` to one column of `count` rows; the first time, writes it.
+/// Adds `factor sums` to one column of `count` rows; the first time, overwrites it.
 #[cube]
 pub(crate) fn add_column(
     to: &mut [f32],

@@ -8,7 +8,7 @@ use crate::host::mask::Mask;
 use crate::host::modifiers::Modifiers;
 use crate::tile::tiling::Tiling;
 
-/// Tensors and options of a call, as the kernels read them; all tensors contiguous.
+/// Tensors and options of a call, as the kernels read them; all tensors are contiguous.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Operands<F: Float> {
     /// `[batch, heads, queries, size]`
@@ -29,7 +29,7 @@ pub(crate) struct Operands<F: Float> {
     pub(crate) tiling: Tiling,
 }
 
-/// Sizes of a call.
+/// The sizes of a call.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct Sizes {
@@ -38,14 +38,14 @@ pub(crate) struct Sizes {
     pub(crate) key_heads: usize,
     pub(crate) queries: usize,
     pub(crate) keys: usize,
-    /// Elements of a query or key.
+    /// The number of elements of a query or key.
     pub(crate) size: usize,
     pub(crate) value_size: usize,
-    /// Factor on the sums over a query and a key.
+    /// The factor on the sums over a query and a key.
     pub(crate) scale: f32,
 }
 
-/// Formula of a score, before its scale and modifiers.
+/// The formula of a score, before its scale and modifiers.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum ScoreKind {
     /// `sum_h q_h k_h`

@@ -3,21 +3,21 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// Place of a tile's rows in a matrix.
+/// The place of a tile's rows in a matrix.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct RowsAt {
-    /// Index of the first row's first element.
+    /// The index of the first row's first element.
     pub(crate) first: usize,
-    /// Number of rows that the matrix has; a tile at its end has fewer than others.
+    /// The number of rows in the matrix, which is smaller for a tile at its end.
     pub(crate) valid: usize,
-    /// Elements of a row.
+    /// The number of elements of a row.
     pub(crate) size: usize,
 }
 
 #[cube]
 impl RowsAt {
-    /// `valid` rows of `size` elements, from one whose index is `row`.
+    /// `valid` rows of `size` elements, the first of which has the index `row`.
     pub(crate) fn new(row: usize, valid: usize, size: usize) -> RowsAt {
         RowsAt {
             first: row * size,
@@ -27,7 +27,7 @@ impl RowsAt {
     }
 }
 
-/// Rows of a tile, to read.
+/// The rows of a tile, to read.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct Rows<'a, F: Float> {

@@ -1,13 +1,12 @@
 //! Scores of a tile of queries and keys: dot products, and additive scores.
 //!
-//! `tanh(a + b) = (E - 1) / (E + 1)` with `E = e^{2a} e^{2b}`: the exponentials depend on one side each, and are taken
-//! when a row is loaded to shared memory. Two hidden units share a reciprocal:
-//! `n1 / d1 = n1 d2 r` and `n2 / d2 = n2 d1 r` with `r = 1 / (d1 d2)`.
+//! `tanh(a + b) = (E - 1) / (E + 1)` with `E = e^{2a} e^{2b}`: the exponentials depend on one side each, and are
+//! computed when a row is loaded to shared memory. Two hidden units share a reciprocal: `n1 / d1 = n1 d2 r` and `n2 /
+//! d2 = n2 d1 r` with `r = 1 / (d1 d2)`.
 //!
 //! Range: the product of two denominators and its reciprocal must be normal, so `2 (|a| + |b|) <= 43.6`. The queries of
 //! a tile are range-checked once: if an element is beyond [`FAST_RANGE`], the tile evaluates `tanh` of each sum. The
-//! other operand is clamped to [`CLAMP`], which changes nothing: `tanh` of more than `CLAMP - FAST_RANGE` is 1 to
-//! rounding.
+//! other operand is clamped to [`CLAMP`], which changes nothing: `tanh` of more than `CLAMP - FAST_RANGE` rounds to 1.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -17,13 +16,13 @@ use crate::tile::operands::ScoreKind;
 use crate::tile::rows::Rows;
 use crate::tile::tiling::{Side, Tiling, UNROLLED};
 
-/// Range of a query's elements for which the product of exponentials neither overflows nor underflows.
+/// The range of a query's elements in which the product of exponentials neither overflows nor underflows.
 const FAST_RANGE: f32 = 6.4;
-/// Range that elements are clamped to before their exponential is taken.
+/// The range to which elements are clamped before their exponential is computed.
 const CLAMP: f32 = 15.4;
 
-/// Shared memory for [`add_scores`]: `[chunk, rows + 1]` of queries and of keys. The one more keeps the elements of a
-/// row in different banks.
+/// Shared memory for [`add_scores`]: `[chunk, rows + 1]` of queries and of keys. The additional element puts the
+/// elements of a row into different banks.
 #[derive(CubeType)]
 pub(crate) struct Stage {
     pub(crate) queries: Shared<[f32]>,
@@ -41,7 +40,7 @@ impl Stage {
         }
     }
 
-    /// Loads columns of a tile's rows to the stage, 0 beyond the rows and the columns; for additive scores their
+    /// Loads columns of a tile's rows to the stage, with 0 beyond the rows and columns; for additive scores their
     /// exponentials.
     pub(crate) fn load_tile<F: Float>(
         &mut self,
@@ -138,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// The same, but each `tanh` from its sum.
+    /// Adds `sum_h w_h tanh(q_h + k_h)` like `add_tanh`, but with each `tanh` computed from its sum.
     fn add_tanh_directly<F: Float>(
         &self,
         sums: &mut Array<f32>,
@@ -169,7 +168,7 @@ impl Stage {
 
 /// Adds the scores of all pairs of a tile, without scale and bias, to `sums`, `[rows, keys]` of this unit.
 ///
-/// Begins with a barrier, so that all units must call it.
+/// It begins with a barrier, so all units must call it.
 #[cube]
 pub(crate) fn add_scores<F: Float>(
     sums: &mut Array<f32>,
@@ -237,8 +236,8 @@ pub(crate) fn exponential_of_sum(x: f32) -> f32 {
     exp(2.0f32 * bounded(x, 20.0f32))
 }
 
-/// Whether an element of a tile's rows is beyond [`FAST_RANGE`], or NaN: the same for all units. Has barriers, but for
-/// dot products, where it is false.
+/// Whether an element of a tile's rows is beyond [`FAST_RANGE`], or NaN: the same for all units. Has barriers, except
+/// for dot products, for which it is false.
 #[cube]
 pub(crate) fn needs_direct_tanh<F: Float>(
     rows: Rows<F>,
@@ -266,7 +265,7 @@ pub(crate) fn needs_direct_tanh<F: Float>(
                 flag[0] = 1u32;
             }
             let flagged = workgroup_uniform_load(&flag[0]);
-            // Only in WGSL has the load a barrier after it, too.
+            // Only in WGSL does the load include a barrier after it.
             sync_cube();
             flagged == 1u32
         }

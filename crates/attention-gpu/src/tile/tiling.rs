@@ -1,32 +1,32 @@
 //! How the work on pairs of queries and keys is divided.
 
-/// Rows, keys or elements of one iteration of a loop. Loops would be long otherwise: Mesa's software Vulkan ends them
-/// after 65,535 iterations of one unit, without a word.
+/// The number of rows, keys or elements in one iteration of a loop. Otherwise loops would be long, and Mesa's software
+/// Vulkan silently ends them after 65,535 iterations of one unit.
 pub(crate) const UNROLLED: usize = 8;
 
-/// The same for `count` of them; it divides `count`.
+/// [`UNROLLED`], or `count` if that is less; `count` must be a multiple of the result.
 pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }
 
-/// A tile of queries and keys, and which of its pairs each unit of a cube computes.
+/// A tile of queries and keys, and the division of its pairs among the units of a cube.
 ///
-/// The units of a cube stand in `row_groups` rows of `key_groups`. A unit computes `rows` neighbouring queries by
-/// `keys` keys that are `key_groups` apart, so that neighbouring units read neighbouring keys.
+/// The units of a cube form `row_groups` rows of `key_groups`. A unit computes `rows` neighbouring queries by `keys`
+/// keys that are `key_groups` apart, so that neighbouring units read neighbouring keys.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) struct Tiling {
     pub(crate) row_groups: usize,
     pub(crate) rows: usize,
     pub(crate) key_groups: usize,
     pub(crate) keys: usize,
-    /// Elements of a query or key that lie in shared memory at a time.
+    /// The number of elements of a query or key that are in shared memory at a time.
     pub(crate) chunk: usize,
 }
 
 impl Tiling {
-    /// All of them.
+    /// All tilings.
     pub(crate) const ALL: [Self; 3] = [Self::MANY, Self::FEW, Self::ONE];
-    /// 15.2 KiB of shared memory: WebGPU promises 16.
+    /// 15.2 KiB of shared memory: WebGPU guarantees 16.
     const MANY: Self = Self {
         row_groups: 8,
         rows: 4,
@@ -34,12 +34,12 @@ impl Tiling {
         keys: 2,
         chunk: 16,
     };
-    /// Tiling for few queries.
+    /// The tiling for few queries.
     const FEW: Self = Self {
         rows: 1,
         ..Self::MANY
     };
-    /// Tiling for one query, as a decoder's.
+    /// The tiling for a single query, such as a decoder's.
     const ONE: Self = Self {
         row_groups: 1,
         rows: 1,
@@ -53,7 +53,7 @@ impl Tiling {
         Self::of(queries)[0]
     }
 
-    /// The tilings that may be the fastest for `queries` queries; the first is, where nothing else is known.
+    /// The tilings that may be the fastest for `queries` queries; the first one is the default.
     pub(crate) fn of(queries: usize) -> [Self; 2] {
         if queries > Self::FEW.query_tile() {
             [Self::MANY, Self::FEW]
@@ -64,7 +64,7 @@ impl Tiling {
         }
     }
 
-    /// Units of a cube.
+    /// The number of units of a cube.
     pub(crate) const fn units(&self) -> usize {
         self.row_groups * self.key_groups
     }
@@ -77,51 +77,51 @@ impl Tiling {
         self.key_groups * self.keys
     }
 
-    /// Bytes of shared memory that a cube takes.
+    /// The shared memory of a cube, in bytes.
     pub(crate) const fn shared_memory(&self) -> usize {
         let stage = self.chunk * (self.query_tile() + self.key_tile() + 3);
         let pairs = self.query_tile() * self.key_tile();
         4 * (stage + pairs + self.units() + self.query_tile() + 1)
     }
 
-    /// Pairs of a unit.
+    /// The number of pairs of a unit.
     pub(crate) const fn pairs(&self) -> usize {
         self.rows * self.keys
     }
 
-    /// Distances of queries and keys that have all of their pairs in a tile of queries and one of keys, which begins at
-    /// the first distance from the first query.
+    /// The number of distances all of whose pairs are in a tile of queries and a tile of keys that begins at the first
+    /// distance from the first query.
     pub(crate) const fn distances(&self) -> usize {
         self.key_tile() - self.query_tile() + 1
     }
 
-    /// Units that share one query's keys.
+    /// The number of units that share one query's keys.
     pub(crate) const fn lanes(&self) -> usize {
         self.units() / self.query_tile()
     }
 
-    /// Units that share a column of the stage where gradients of additive scores are added up.
+    /// The number of units that share a column of the stage when gradients of additive scores are summed.
     pub(crate) const fn gradient_groups(&self) -> usize {
         self.units() / self.chunk
     }
 
-    /// Queries of each of these groups; the last ones may have none.
+    /// The number of queries of each of these groups; the last ones may have none.
     pub(crate) const fn gradient_rows(&self) -> usize {
         self.query_tile().div_ceil(self.gradient_groups())
     }
 
-    /// Keys of each of these groups.
+    /// The number of keys of each of these groups.
     pub(crate) const fn gradient_keys(&self) -> usize {
         self.key_tile().div_ceil(self.gradient_groups())
     }
 
-    /// Keys of a unit where products with queries are added up.
+    /// The number of keys of a unit when products with queries are summed.
     pub(crate) const fn keys_of_group(&self) -> usize {
         self.key_tile() / self.row_groups
     }
 }
 
-/// Rows of a tile: its queries or its keys.
+/// The rows of a tile: its queries or its keys.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum Side {
     Queries,
@@ -129,7 +129,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Number of them.
+    /// The number of rows.
     pub(crate) const fn tile(self, tiling: Tiling) -> usize {
         match self {
             Self::Queries => tiling.query_tile(),

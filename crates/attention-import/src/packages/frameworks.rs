@@ -1,4 +1,4 @@
-//! The frameworks of *Dive into Deep Learning*, and Marian. A linear layer is `[out, in]` in PyTorch and MXNet, and
+//! The frameworks of *Dive into Deep Learning*, and Marian. Linear layers are `[out, in]` in PyTorch and MXNet, and
 //! `[in, out]` elsewhere.
 
 use attention_core::score::DotProductScore;
@@ -10,13 +10,13 @@ use super::Role::*;
 use super::{Entries, Package, Parts, package};
 
 /// *Dive into Deep Learning* 1.0.3: its `AdditiveAttention`, its `MultiHeadAttention`, whose number of heads no file
-/// says ([`Package::with_num_heads`]), and the GRU of its encoder and decoder. `DotProductAttention` has no parameters.
+/// has ([`Package::with_num_heads`]), and the GRU of its encoder and decoder. `DotProductAttention` has no parameters.
 ///
-/// A prefix is the path of a module: `"decoder.attention."`, or where names have slashes `"params/decoder/attention/"`.
-/// Modules take `[batch, steps, size]`, whatever the framework's layout is.
+/// A prefix is the path of a module: `"decoder.attention."`, or with slashes in names `"params/decoder/attention/"`.
+/// Modules take `[batch, steps, size]`, whatever the layout in the framework.
 ///
-/// The class of another framework is an error where the file says who wrote it. A file of safetensors or NumPy does
-/// not: there square weights are transposed without an error.
+/// Using the class of another framework is an error if the file says which framework wrote it. Files of safetensors or
+/// NumPy do not say so: with those, square weights would be transposed silently.
 pub mod d2l {
     use super::*;
 
@@ -32,7 +32,7 @@ pub mod d2l {
         ("_unfused.#.i2h_weight|l#_i2h_weight", Input, "3H I"), ("_unfused.#.h2h_weight|l#_h2h_weight", Hidden, "3H H"),
         ("_unfused.#.i2h_bias|l#_i2h_bias", InputBias, "3H?"), ("_unfused.#.h2h_bias|l#_h2h_bias", HiddenBias, "3H?"),
     ];
-    /// Under these names Paddle has the same tensors once more.
+    /// Under these names Paddle stores the same tensors again.
     const AGAIN: Entries = &[
         ("#.cell.weight_ih", Ignored, "?"), ("#.cell.weight_hh", Ignored, "?"), ("#.cell.bias_ih", Ignored, "?"),
         ("#.cell.bias_hh", Ignored, "?"),
@@ -49,8 +49,8 @@ pub mod d2l {
         ("ScanGRUCell_#/in/bias", InputBias, "H"), ("ScanGRUCell_#/hn/bias", HiddenBias, "H"),
     ];
 
-    /// Per framework: the ends of the names of a weight and of a bias, the axes, the writer of files whose names
-    /// another framework's files have, too, and the tensors and the order of the gates of a GRU.
+    /// For each framework: the suffixes of the names of a weight and of a bias, the axes, the format that tells its
+    /// files from another framework's with the same names, and the tensors and gate order of a GRU.
     macro_rules! framework {
         ($(#[$doc:meta])* $name:ident: $weight:literal $bias:literal $axes:ident, $writer:expr,
             $(#[$gru_doc:meta])* [$($gru:ident),*], $gates:expr) => {
@@ -72,11 +72,11 @@ pub mod d2l {
                         (concat!("W_v", $weight), Value, $axes[5]), (concat!("W_v", $bias), ValueBias, "NU?"),
                         (concat!("W_o", $weight), Output, $axes[6]), (concat!("W_o", $bias), OutputBias, "O?"),
                     ]], 1.0, Parts::multi_head).written_by($writer);
-                /// The GRU of the encoder, of all its layers.
+                /// The GRU of the encoder, with all its layers.
                 ///
                 $(#[$gru_doc])*
                 ///
-                /// An LSTM is not offered; [`load_recurrent`](crate::load_recurrent) loads one by PyTorch's names.
+                /// There is no LSTM; [`load_recurrent`](crate::load_recurrent) loads one by PyTorch's names.
                 pub const GRU: Package<Recurrent> = package("D2L's GRU", &[$($gru),*], 1.0,
                     |file| file.recurrent(CellKind::Gru, $gates)).written_by($writer);
             }
@@ -84,60 +84,60 @@ pub mod d2l {
     }
 
     framework! {
-        /// PyTorch, by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
+        /// PyTorch, saved by `torch.save(net.state_dict(), ..)`, `torch.jit.save` or `torch.export.save`.
         pytorch: ".weight" ".bias" OUT_IN, Some(FileFormat::PyTorch),
-        /// Names are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, and the same of `l1`, .. The prefix is
-        /// `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"decoder.rnn."` where the
+        /// Names are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, then with `l1`, .. The prefix is
+        /// `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"decoder.rnn."` if the
         /// layer itself is the attribute.
         [GATES], &[0, 1, 2]
     }
     framework! {
-        /// MXNet, by `net.save_parameters(..)`: names and axes of the attentions are PyTorch's.
+        /// MXNet, saved by `net.save_parameters(..)`: names and axes of the attentions are PyTorch's.
         mxnet: ".weight" ".bias" OUT_IN, Some(FileFormat::MxNet),
         /// Names are `_unfused.0.i2h_weight`, `_unfused.0.h2h_weight`, `_unfused.0.i2h_bias`, `_unfused.0.h2h_bias`,
-        /// and the same of `_unfused.1`, ..; or `l0_i2h_weight`, .., as the layer's attributes are called. The prefix
-        /// is `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"encoder."` where
-        /// `net.encoder = rnn.GRU(..)`. MXNet's layer has steps before examples by default; here examples are first.
+        /// then with `_unfused.1`, ..; or `l0_i2h_weight`, .., the names of the layer's attributes. The prefix is
+        /// `"encoder.rnn.rnn."` in D2L's encoder, a `d2l.GRU` whose `rnn` is the layer, and `"encoder."` after
+        /// `net.encoder = rnn.GRU(..)`. By default MXNet's layer has steps first; here examples are first.
         [BLOCKS], &[0, 1, 2]
     }
     framework! {
-        /// TensorFlow, by Keras' `net.save_weights("net.weights.h5")`: `"decoder/attention/"`, or of a layer of a model
-        /// `"layers/additive_attention/"`. Other files of Keras call D2L's layers by a count, and not by what they are.
+        /// TensorFlow, saved by Keras' `net.save_weights("net.weights.h5")`: `"decoder/attention/"`, or for a layer of
+        /// a model `"layers/additive_attention/"`. Other files of Keras number D2L's layers instead.
         tensorflow: "/vars/0" "/vars/1" IN_OUT, None,
-        /// Names are `cell/cells/gru_cell/vars/0` to `2`, and the same of `gru_cell_1`, .., as of the `RNN` of several
-        /// `GRUCell`s that D2L has: `"rnn/"`. A `GRU` of Keras' own is [`keras::GRU`](super::super::keras::GRU).
+        /// Names are `cell/cells/gru_cell/vars/0` to `2`, then with `gru_cell_1`, .., as D2L's `RNN` of several
+        /// `GRUCell`s has them: `"rnn/"`. For Keras' own `GRU`, see [`keras::GRU`](super::super::keras::GRU).
         [CELLS], &[1, 0, 2]
     }
     framework! {
-        /// JAX, by `flax.serialization.to_bytes(variables)`: `"params/decoder/attention/"`.
+        /// JAX, saved by `flax.serialization.to_bytes(variables)`: `"params/decoder/attention/"`.
         jax: "/kernel" "/bias" IN_OUT, None,
-        /// Names are `ScanGRUCell_0/ir/kernel`, .., and the same of `ScanGRUCell_1`, ..: `"params/encoder/rnn/"`.
+        /// Names are `ScanGRUCell_0/ir/kernel`, .., then with `ScanGRUCell_1`, ..: `"params/encoder/rnn/"`.
         [SCANS], &[0, 1, 2]
     }
     framework! {
-        /// Paddle, by `paddle.save(net.state_dict(), ..)`: PyTorch's names, with weights `[in, out]`.
+        /// Paddle, saved by `paddle.save(net.state_dict(), ..)`: PyTorch's names, with weights `[in, out]`.
         paddle: ".weight" ".bias" IN_OUT, Some(FileFormat::Paddle),
-        /// Names are PyTorch's, `weight_ih_l0`, ..; Paddle has each tensor once more, as `0.cell.weight_ih`.
+        /// Names are PyTorch's, `weight_ih_l0`, ..; Paddle stores each tensor again, as `0.cell.weight_ih`.
         [GATES, AGAIN], &[0, 1, 2]
     }
 }
 
 /// Keras 3.15.1 and 2.15.0, `keras.layers`. The prefix is a layer's path:
 ///
-/// - `"layers/gru/"` in a `.keras` or `.weights.h5`: its class and, from the second on, a count in the order of
-///   `model.layers`, which is no part of the author's name or of Keras': `layers/gru_1` may be the layer `gru`. In a
-///   class of one's own Keras 3 has its attributes, `"encoder/"`;
-/// - `"model_weights/gru/gru/"` in an `.h5`, and `"gru/gru/"` by Keras 2's `save_weights("w.h5")`: its own name; in a
-///   model `inner`, `"model_weights/inner/gru/"`;
-/// - `"gru/"` in a file of safetensors' `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or of
+/// - `"layers/gru/"` in a `.keras` or `.weights.h5`: the class and, from the second layer of it on, a number in the
+///   order of `model.layers`, independent of the names given by the author or by Keras: `layers/gru_1` may be the layer
+///   `gru`. In a user's own class Keras 3 uses attribute names, `"encoder/"`;
+/// - `"model_weights/gru/gru/"` in an `.h5`, and `"gru/gru/"` in Keras 2's `save_weights("w.h5")`: the layer's own
+///   name; within a model `inner`, `"model_weights/inner/gru/"`;
+/// - `"gru/"` in a safetensors file from `save_file({w.path: w.numpy() for w in model.weights}, ..)`, or from
 ///   `torch.save(model.state_dict(), ..)` on PyTorch.
 ///
-/// `Attention` has no parameters, but for `scale` with `use_scale=True`: a factor of the scores. With `use_scale=False`
-/// `AdditiveAttention` has none, either; docs/recipes.md builds it.
+/// `Attention` has no parameters, except `scale` with `use_scale=True`: a factor on the scores. With `use_scale=False`
+/// `AdditiveAttention` has none either; docs/recipes.md builds it.
 pub mod keras {
     use super::*;
 
-    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention, whose projections are the identity.
+    /// `AdditiveAttention`, `scale . tanh(query + key)`: additive attention with the identity as projections.
     pub const ADDITIVE: Package<AdditiveAttention> =
         package("Keras' AdditiveAttention", &[&[("scale|vars/0", Energy, "A")]], 1.0, Parts::additive);
 
@@ -166,7 +166,7 @@ pub mod keras {
     ]], 1.0, |file| file.recurrent(CellKind::Lstm, &[0, 1, 2, 3]));
 }
 
-/// Marian 1.12.42, `--type s2s`, in its `model.npz`.
+/// Marian 1.12.42 with `--type s2s`, from its `model.npz`.
 pub mod marian {
     use super::*;
 

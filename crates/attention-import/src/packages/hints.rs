@@ -1,4 +1,4 @@
-//! What a file may be that a class does not fit: another class, a recipe, or the class under another prefix.
+//! Suggestions for a file that a class does not fit: another class, a recipe, or the class under another prefix.
 
 use super::names::Names;
 use super::*;
@@ -8,7 +8,7 @@ macro_rules! classes {
     ($($path:path),* $(,)?) => { &[$((stringify!($path), $path.names)),*] };
 }
 
-/// The constants, with their names.
+/// The constants with their names.
 #[rustfmt::skip] // a table of names, packed to be read side by side
 const CLASSES: &[(&str, Names)] = classes![
     espnet::ATT_ADD, espnet::ATT_DOT, espnet::ATT_LOC, espnet::ATT_LOC_CUMULATIVE, espnet::ATT_COV_LOC,
@@ -28,7 +28,7 @@ const CLASSES: &[(&str, Names)] = classes![
     onnx_runtime::ATTN_LSTM, onnx_runtime::ATTN_LSTM_WITH_AW,
 ];
 
-/// Tensors of classes that are a recipe, and the least size of their third axis.
+/// Tensors of classes for which there is a recipe, and the smallest size of their third axis.
 #[rustfmt::skip] // a table
 const RECIPES: [(&str, usize, &str); 5] = [
     ("loc_conv.weight", 2, "ESPnet's AttLoc2D"),
@@ -38,7 +38,7 @@ const RECIPES: [(&str, usize, &str); 5] = [
     ("attention_score_bias", 0, "TensorFlow Addons' or texar's monotonic attention"),
 ];
 
-/// The end of the error of a class that a file does not fit.
+/// The end of the error for a class that a file does not fit.
 pub(super) fn hint(names: &Names, file: &StateDict) -> String {
     let has = |(name, least, _): &&(&str, usize, &str)| {
         let shape = file.shape(name);

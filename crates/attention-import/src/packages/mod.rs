@@ -1,8 +1,8 @@
 //! Attentions of other packages, by the names in their files.
 //!
-//! A [`Package`] is a class of another package: its tensors with their shapes, how they become the parameters
-//! of a module here, and the factor on its energies, which no file says. [`Package::load`] makes the module; all sizes
-//! are read from the file.
+//! A [`Package`] is a class of another package: its tensors with their shapes, how they become the parameters of a
+//! module here, and the factor on its energies, which files do not contain. [`Package::load`] makes the module; all
+//! sizes are read from the file.
 //!
 //! ```no_run
 //! use attention_core::burn_fused_layers::recurrent::Steps;
@@ -25,13 +25,13 @@
 //! ```
 //!
 //! Every attention is a [`StatefulAttention`](attention_core::stateful::StatefulAttention) with the package's weights
-//! and contexts to rounding: `prepare` takes the encoder's states as keys and values, and each step a decoder's state.
+//! and contexts, to rounding: `prepare` takes the encoder's states as keys and values, each step a decoder's state.
 //!
 //! # Folded parameters
 //!
-//! All biases inside the tanh are added up into one. A bias of the energies cancels in a softmax and is dropped; where
-//! a sigmoid follows, it is kept. A factor on the energies is multiplied into `w`. Faults are not copied:
-//! docs/differences.md has a table of classes, with factors, starts and what they do on padding.
+//! All biases inside the tanh are summed to one. A bias of the energies cancels in a softmax and is dropped; before a
+//! sigmoid, it is kept. A factor on the energies is multiplied into `w`. Faults are not copied: docs/differences.md has
+//! a table of classes, with factors, starts and behaviour on padding.
 
 #[rustfmt::skip] // tables of names, packed to be read side by side
 mod frameworks;
@@ -66,7 +66,7 @@ use hints::hint;
 use names::{Entries, Names};
 use parts::Parts;
 
-/// An attention of another package, which is an `A` here; see the [module](self).
+/// An attention of another package, which becomes an `A` here; see the [module](self).
 #[derive(Debug)]
 pub struct Package<A> {
     names: Names,
@@ -93,10 +93,10 @@ const fn package<A>(
     }
 }
 
-/// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` is a bias inside the tanh, where there may
-/// be several; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates
-/// of a recurrent layer, all or one after the other, and `Biases` the biases of both. `Ignored` is what has another
-/// use.
+/// The use of a tensor. `KeyAndQuery` is W of `tanh(W [key; query])`; `Bias` is one of possibly several biases inside
+/// the tanh; `Energy` is w, and `Gain` its length g; `Bilinear` is M of `q^T M k`. `Input` and `Hidden` are the gates
+/// of a recurrent layer, in one tensor or one after the other, and `Biases` the biases of both. `Ignored` marks a
+/// tensor with another use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip] // a list
 enum Role {
@@ -105,21 +105,21 @@ enum Role {
 }
 
 impl<A> Package<A> {
-    /// The same with another factor on the energies than the package's default. Heads and recurrent layers have none.
+    /// Sets another factor on the energies than the package's default. Heads and recurrent layers have no factor.
     pub const fn with_factor(self, factor: f64) -> Self {
         Self { factor, ..self }
     }
 
-    /// The attention in a file of any format that [`tensor_files`] reads, on `device` in the device's float type.
+    /// Loads the attention from a file of any format of [`tensor_files`], on `device` in the device's float type.
     ///
-    /// `prefix` stands before the attention's own names in the file, `"decoder.att_list.0."`; `""` for a state dict
-    /// of the attention alone. Tensors that do not begin with it are left alone. Some classes have the same names, as
-    /// `espnet::ATT_LOC` and `ATT_FORWARD`: the caller says which it is.
+    /// `prefix` precedes the attention's own names in the file, such as `"decoder.att_list.0."`; `""` for a state dict
+    /// of the attention alone. Tensors without the prefix are ignored. Some classes have the same names, such as
+    /// `espnet::ATT_LOC` and `ATT_FORWARD`: the caller must know which one it is.
     ///
     /// # Errors
-    /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read, or of a shape that does
-    /// not fit the others, or there is another tensor of this prefix. Where the names fit other classes, or
-    /// this one under another prefix, the error names these. If the factor is not finite.
+    /// If the file is missing or malformed, a tensor is missing, has an unsupported type or a shape that does not fit
+    /// the others, or there is a further tensor with this prefix. If the names fit other classes, or this class under
+    /// another prefix, the error names these. If the factor is not finite.
     pub fn load(
         &self,
         path: impl AsRef<Path>,
@@ -129,14 +129,14 @@ impl<A> Package<A> {
         read_file(path, prefix, |file| self.read(file, device))
     }
 
-    /// The same of a framework, where another has the same names in files of its own.
+    /// Sets the framework, if another one has the same names in its files.
     const fn written_by(mut self, writer: Option<FileFormat>) -> Self {
         self.names.writer = writer;
         self
     }
 
-    /// [`load`](Self::load) of a file that is open, perhaps [`renamed`](StateDict::renamed): a wrapper's names, or one
-    /// head of several. docs/recipes.md has heads, and attentions with a term beside the package's.
+    /// [`load`](Self::load) from an open file, perhaps [`renamed`](StateDict::renamed): to remove a wrapper's names, or
+    /// to select one of several heads. docs/recipes.md has heads, and attentions with a term beside the package's.
     ///
     /// # Errors
     /// As [`load`](Self::load), without the file's path.
@@ -155,7 +155,7 @@ impl<A> Package<A> {
 }
 
 impl<S: ScoringFunction> Package<MultiHeadAttention<S>> {
-    /// The same with a number of heads, which D2L's files do not say.
+    /// Sets the number of heads, which D2L's files do not contain.
     pub const fn with_num_heads(mut self, num_heads: usize) -> Self {
         self.names.num_heads = Some(num_heads);
         self

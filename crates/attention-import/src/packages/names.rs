@@ -1,4 +1,4 @@
-//! The names of a class's tensors, and the class in a file.
+//! The names of a class's tensors, and finding the class in a file.
 
 use std::cmp::Reverse;
 
@@ -12,20 +12,20 @@ use crate::state_dict::{StateDict, common};
 /// The tensors of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
-    /// The package and the class, as an error names them.
+    /// The package and the class, as errors name them.
     pub(super) class: &'static str,
     pub(super) tables: &'static [Entries],
-    /// The number of heads, where a file does not say it.
+    /// The number of heads, if files do not contain it.
     pub(super) num_heads: Option<usize>,
-    /// The framework, where another has the same names in files of its own.
+    /// The framework, if another one has the same names in its files.
     pub(super) writer: Option<FileFormat>,
 }
 
-/// A tensor of a class: the name after the prefix, the use, and the axes as [`shapes`](super::shapes) has them, with a
-/// `?` where a file may be without it.
+/// A tensor of a class: the name after the prefix, the use, and the axes in the notation of [`shapes`](super::shapes),
+/// with a `?` if a file need not have it.
 ///
-/// `|` stands between spellings of a name; `#` is the number of a layer, and `~` nothing for the first layer and `_1`
-/// for the second. The name `*` is any other.
+/// `|` separates spellings of a name; `#` is the number of a layer, and `~` is empty for the first layer and `_1` for
+/// the second. The name `*` stands for any other.
 pub(super) type Entry = (&'static str, Role, &'static str);
 pub(super) type Entries = &'static [Entry];
 
@@ -37,7 +37,7 @@ pub(super) struct Named {
     pub(super) shape: &'static str,
 }
 
-/// The most prefixes that are tried: each takes a walk through all names.
+/// The largest number of prefixes to try: each takes a pass over all names.
 const MOST_TRIED: usize = 64;
 
 /// The spellings of an entry's name in a layer.
@@ -51,7 +51,7 @@ fn spellings(name: &str, layer: usize) -> impl Iterator<Item = String> {
     name.split('|').map(of_layer)
 }
 
-/// Frameworks whose files have the same names, with axes in another order.
+/// Frameworks whose files have the same names but other orders of axes.
 const SAME_NAMES: [FileFormat; 3] = [FileFormat::PyTorch, FileFormat::MxNet, FileFormat::Paddle];
 
 impl Names {
@@ -59,8 +59,8 @@ impl Names {
         self.tables.iter().copied().flatten()
     }
 
-    /// The tensors that a file has, and those that it should have. Each is in the spelling that the file has of it; of
-    /// a tensor that is not there, in the spelling whose end is nearest to a name of the file.
+    /// The tensors that a file has, and those that it should have. Each is in the spelling of the file; an absent
+    /// tensor is in the spelling whose end is nearest to a name of the file.
     fn entries(&self, file: &StateDict) -> Vec<Named> {
         let is_layered = |(name, ..): &&Entry| name.contains(['#', '~']);
         let has_layer = |layer: &usize| {
@@ -93,7 +93,7 @@ impl Names {
     /// The tensors of the class in a file, and its sizes.
     ///
     /// # Errors
-    /// If a tensor is missing, there is one too many, or a shape does not fit those before it; or another framework
+    /// If a tensor is missing, there is one too many, a shape does not fit the previous ones, or another framework
     /// wrote the file.
     pub(super) fn fit(&self, file: &StateDict) -> Result<(Vec<Named>, Sizes), Reason> {
         let (class, format) = (self.class, file.format());
@@ -117,7 +117,7 @@ impl Names {
             file.refuse(name, &format!("{class} has none of this name"))?;
         }
         let is_bias = |entry: &&Named| {
-            // Biases inside the tanh are a sum: one is enough.
+            // Biases inside the tanh are summed, so one is enough.
             let others = [Role::Bias, Role::Gain, Role::EnergyBias, Role::Ignored];
             entry.shape.ends_with('?') && !others.contains(&entry.role)
         };
@@ -157,13 +157,13 @@ impl Names {
         Ok((entries, sizes))
     }
 
-    /// Whether a file has the class, with any number of heads if none is said.
+    /// Whether a file contains the class, with any number of heads if none is given.
     pub(super) fn fits(&self, file: &StateDict) -> bool {
         let of_heads = |num_heads| Self { num_heads, ..*self }.fit(file).is_ok();
         of_heads(self.num_heads) || self.num_heads.is_none() && of_heads(Some(1))
     }
 
-    /// The prefixes under which a file has the class, where it has not the first tensor under its own.
+    /// The prefixes under which a file contains the class, if the first tensor is not under its own prefix.
     pub(super) fn prefixes(&self, file: &StateDict) -> Vec<String> {
         let first = self.all().take(1);
         let first: Vec<_> = first.flat_map(|(name, ..)| spellings(name, 0)).collect();

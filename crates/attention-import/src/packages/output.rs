@@ -1,4 +1,4 @@
-//! The layer that a package has behind the context.
+//! The layer that a package applies to the context.
 
 use attention_core::stateful::StatefulAttention;
 use attention_core::{AttentionOutput, Mask, Memory};
@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::linear;
 
-/// The layer behind a context: `W context + b`, or `W [context; query] + b`, perhaps through tanh.
+/// The layer applied to a context: `W context + b`, or `W [context; query] + b`, optionally followed by tanh.
 #[derive(Module, Debug)]
 pub struct OutputLayer {
     /// W, `[value_size, output_size]` or `[value_size + query_size, output_size]`, and b.
@@ -25,7 +25,7 @@ impl OutputLayer {
     /// - result `[batch, queries, output_size]`
     ///
     /// # Panics
-    /// If the sizes are not the layer's.
+    /// If the sizes are not those of the layer.
     pub fn forward(&self, context: Tensor<3>, query: Tensor<3>) -> Tensor<3> {
         let [batch, queries, _] = context.dims();
         let [size, _] = self.linear.weight.dims();
@@ -41,12 +41,12 @@ impl OutputLayer {
     }
 }
 
-/// An attention and the layer behind its context, which the context of each step has gone through.
+/// An attention and the layer applied to its context; the context of each step is the layer's output.
 #[derive(Module, Debug)]
 pub struct WithOutput<A: StatefulAttention> {
     /// The attention.
     pub attention: A,
-    /// The layer behind its context.
+    /// The layer applied to its context.
     pub output: OutputLayer,
 }
 

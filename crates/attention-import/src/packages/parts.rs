@@ -1,4 +1,4 @@
-//! From the tensors of a file to a module.
+//! Tensors of a file to a module.
 
 use attention_core::score::{
     AdditiveScore, BilinearScore, BilinearScoreConfig, DotProductScore, ProjectedScore,
@@ -26,7 +26,7 @@ use crate::state_dict::StateDict;
 
 /// The tensors of one attention, as matrices `[in, out]`, in f32 at least.
 pub(super) struct Parts {
-    /// The use of each and its layer.
+    /// The use of each tensor, and its layer.
     tensors: Vec<(Role, usize, Tensor<2>)>,
     pub(super) sizes: Sizes,
     factor: f64,
@@ -50,7 +50,7 @@ impl Parts {
             let of_file = file.shape(name)?;
             let rows = file.rows(name, &of_file, (device, wide(dtype)))?;
             let matrix = match of_file[..] {
-                // Of one direction.
+                // With a single direction.
                 [1, from, to] if entry.shape.starts_with("1 ") => rows.reshape([from, to]),
                 _ if role.is_transposed(entry.shape) => rows.transpose(),
                 _ => rows,
@@ -90,7 +90,7 @@ impl Parts {
         Attention::new(score, 0.0)
     }
 
-    /// A dot product of projections with biases; `factor` stands before the sum over the hidden units.
+    /// A dot product of projections with biases; `factor` multiplies the sum over the hidden units.
     pub(super) fn projected(&self, tanh: bool, factor: f64) -> Attention<ProjectedScore> {
         let [query_size, key_size, num_hiddens] = self.energy_sizes();
         let mut score = ProjectedScoreConfig::new(query_size, key_size, num_hiddens)
@@ -133,7 +133,7 @@ impl Parts {
         attention
     }
 
-    /// The same with weights that are sigmoids over their sum, where the bias of the energies counts.
+    /// `attention` with weights that are sigmoids divided by their sum, for which the bias of the energies matters.
     pub(super) fn normalized_sigmoid(&self, mut attention: LocationAttention) -> LocationAttention {
         let bias = self.bias(Role::EnergyBias);
         attention.value.bias = bias.map(|bias| self.parameter(bias * self.factor));
@@ -145,7 +145,7 @@ impl Parts {
         ['Q', 'D', 'A'].map(|letter| self.sizes.of(letter))
     }
 
-    /// Query, key and value of a stateful attention, the biases with the key.
+    /// The layers of query, key and value of a stateful attention, with the biases in the key's layer.
     fn energies(&self) -> [Linear; 3] {
         [
             self.linear(self.tensor(Role::Query), None),
@@ -154,7 +154,7 @@ impl Parts {
         ]
     }
 
-    /// Forward attention; its transition agent, if the file has one, is the probability of `sign` times its sum.
+    /// Forward attention; its transition agent, if the file has one, gives the probability of `sign` times its sum.
     pub(super) fn forward<A: StatefulAttention>(
         &self,
         config: ForwardAttentionConfig,
@@ -168,7 +168,7 @@ impl Parts {
         forward
     }
 
-    /// The attention with the layer behind its context.
+    /// The attention with the layer applied to its context.
     pub(super) fn with_output<A: StatefulAttention>(
         &self,
         attention: A,
@@ -183,7 +183,7 @@ impl Parts {
         WithOutput { attention, output }
     }
 
-    /// The two blocks of rows, of the two sizes, of the layer behind the context.
+    /// The two blocks of rows, with two sizes, of the layer applied to the context.
     pub(super) fn output_parts(&self, letters: [char; 2]) -> [Tensor<2>; 2] {
         let sizes = letters.map(|letter| self.sizes.of(letter)).to_vec();
         let parts = self.tensor(Role::Output).split_with_sizes(sizes, 0);
@@ -205,7 +205,7 @@ impl Parts {
         attention
     }
 
-    /// Recurrent layers; `order` has the places of their gates among the file's.
+    /// Recurrent layers; `order` has the positions of their gates in the file's order.
     pub(super) fn recurrent(&self, kind: CellKind, order: &[usize]) -> Recurrent {
         let layers = self.tensors.iter().map(|(_, layer, _)| layer + 1);
         let [input_size, size] = ['I', 'H'].map(|letter| self.sizes.of(letter));
@@ -231,7 +231,7 @@ impl Parts {
         let parts: Vec<_> = self.of(role, layer).collect();
         let [rows, _] = parts.first()?.dims();
         let found: usize = parts.iter().map(|part| part.dims()[1]).sum();
-        // Flax adds a bias to the hidden state of a GRU's last gate alone.
+        // Flax has a bias in the hidden projection only for a GRU's last gate.
         let missing = order.len() * self.sizes.of('H') - found;
         let zeros = || Tensor::zeros([rows, missing], (&self.device, parts[0].dtype()));
         let parts = (missing > 0).then(zeros).into_iter().chain(parts.clone());
@@ -240,7 +240,7 @@ impl Parts {
         Some(Tensor::cat(gates.collect(), 1))
     }
 
-    /// The layers of query and key, or the parts of the one layer of both; the identity where there is none.
+    /// The layers of query and key, or the parts of a single layer for both; the identity if there is none.
     fn query_and_key(&self) -> [Tensor<2>; 2] {
         match self.find(Role::KeyAndQuery) {
             Some(both) => {
@@ -255,7 +255,7 @@ impl Parts {
         }
     }
 
-    /// The sum of the tensors of a role, if there is one.
+    /// The sum of the tensors of a role, if there are any.
     fn find(&self, role: Role) -> Option<Tensor<2>> {
         self.of(role, 0).reduce(Tensor::add)
     }
@@ -292,7 +292,7 @@ impl Parts {
 }
 
 impl Role {
-    /// Whether a tensor of this shape is `[out, in]`, as PyTorch's layers are, or a vector of weights.
+    /// Whether a tensor with this shape is `[out, in]`, as in PyTorch's layers, or a vector of weights.
     fn is_transposed(self, shape: &str) -> bool {
         match self {
             Self::Energy => shape != "A 1",

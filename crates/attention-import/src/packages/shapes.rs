@@ -1,28 +1,28 @@
-//! Shapes in letters: `"A D"` is a matrix of `num_hiddens` rows and `key_size` columns, `"O D+Q"` one whose rows are as
-//! long as a key and a query together, `"3H I"` one of three gates. A file gives the letters their sizes.
+//! Shapes in letters: `"A D"` is a matrix of `num_hiddens` rows and `key_size` columns, `"O D+Q"` one whose rows have
+//! the sizes of a key and a query together, `"3H I"` one with three gates. A file determines the sizes of the letters.
 
 use std::collections::BTreeMap;
 
-/// The sizes that the letters have in a file.
+/// The sizes of the letters in a file.
 #[derive(Debug)]
 pub(super) struct Sizes(BTreeMap<char, usize>);
 
 impl Sizes {
-    /// Sizes, where at most a number of heads is known.
+    /// Sizes with at most the number of heads known.
     pub(super) fn of_heads(num_heads: Option<usize>) -> Self {
         Self(num_heads.map(|number| ('N', number)).into_iter().collect())
     }
 
-    /// The size of a letter that a tensor of the file has.
+    /// The size of a letter that occurs in a tensor of the file.
     pub(super) fn of(&self, letter: char) -> usize {
         self.0[&letter]
     }
 
-    /// Takes over the sizes that are new in a tensor of the shape `got`. The input of a layer behind another is as long
-    /// as a state.
+    /// Determines the sizes of new letters from a tensor of the shape `got`. The input of a layer after another has the
+    /// size of a state.
     ///
     /// # Errors
-    /// The shape that was expected, if `got` does not fit it.
+    /// The expected shape, if `got` does not fit it.
     pub(super) fn fit(&mut self, shape: &str, got: &[usize], layer: usize) -> Result<(), String> {
         let shape = &shape.replace('I', if layer > 0 { "H" } else { "I" });
         let axes: Vec<&str> = shape.split_whitespace().collect();
@@ -31,7 +31,7 @@ impl Sizes {
         if fits { Ok(()) } else { Err(self.shown(&axes)) }
     }
 
-    /// An axis has at most one letter that is new, which stands for what the others leave of its size.
+    /// An axis has at most one new letter, whose size is the rest of the axis.
     fn fit_axis(&mut self, axis: &str, size: usize) -> bool {
         let new = letters(axis).find(|letter| self.known(*letter).is_none());
         let (mut known, mut factor) = (0, 0);
@@ -49,7 +49,7 @@ impl Sizes {
             }
         }
         match new {
-            // A kernel has a middle.
+            // A kernel is odd, so that it has a middle.
             Some(letter) => {
                 let left = size.saturating_sub(known);
                 let is_whole = left > 0 && factor > 0 && left.is_multiple_of(factor);
@@ -83,7 +83,7 @@ fn letters(axis: &str) -> impl Iterator<Item = char> {
     axis.chars().filter(|letter| *letter != '+')
 }
 
-/// The size that a letter stands for.
+/// The name of the size that a letter stands for.
 fn name(letter: char) -> &'static str {
     match letter {
         'A' => "num_hiddens",

@@ -8,9 +8,9 @@ use attention_core::{AdditiveAttention, Attention};
 use super::Role::*;
 use super::{Entries, Package, Parts, WithOutput, package};
 
-/// ESPnet 202511, `espnet.nets.pytorch_backend.rnn.attentions`, by its `atype`. Prefixes are
-/// `"decoder.att_list.0."` in ESPnet 2, `"dec.att.0."` before, and `"dec.att."` in a Tacotron 2. All but the forward
-/// attentions are called with the factor 2.0 on the energies.
+/// ESPnet 202511, `espnet.nets.pytorch_backend.rnn.attentions`, named by `atype`. Prefixes are `"decoder.att_list.0."`
+/// in ESPnet 2, `"dec.att.0."` before, and `"dec.att."` in a Tacotron 2. ESPnet calls all but the forward attentions
+/// with the factor 2.0 on the energies.
 pub mod espnet {
     use super::*;
 
@@ -34,42 +34,42 @@ pub mod espnet {
     /// `AttAdd`, "add": additive attention.
     pub const ATT_ADD: Package<AdditiveAttention> = package("ESPnet's AttAdd", &[LAYERS], 2.0, Parts::additive);
 
-    /// `AttDot`, "dot": a dot product of projections that went through tanh.
+    /// `AttDot`, "dot": a dot product of projections after tanh.
     pub const ATT_DOT: Package<Attention<ProjectedScore>> =
         package("ESPnet's AttDot", &[TANH_OF_BOTH], 2.0, |file| file.projected(true, 1.0));
 
-    /// `AttLoc`, "location": location-sensitive attention, whose filters run over the weights of the step before,
-    /// `1 / len` at first.
+    /// `AttLoc`, "location": location-sensitive attention, whose filters run over the weights of the previous step,
+    /// initially `1 / len`.
     pub const ATT_LOC: Package<LocationAttention> =
         package("ESPnet's AttLoc", &[LAYERS, FILTERS], 2.0, |file| file.location(Previous, Start::Uniform));
 
     /// `AttLoc` in the decoder of ESPnet's Tacotron 2 (`cumulate_att_w`, its default): the filters run over the sum of
-    /// the weights, in which `1 / len` of the first step is not.
+    /// the weights, without the `1 / len` of the first step.
     pub const ATT_LOC_CUMULATIVE: Package<LocationAttention> =
         package("ESPnet's AttLoc", &[LAYERS, FILTERS], 2.0, |file| file.location(Cumulative, Start::Uniform));
 
-    /// `AttCovLoc`, "coverage_location": the filters run over the sum of the weights, in which `1 / len` stays.
+    /// `AttCovLoc`, "coverage_location": the filters run over the sum of the weights, including the initial `1 / len`.
     pub const ATT_COV_LOC: Package<LocationAttention> =
         package("ESPnet's AttCovLoc", &[LAYERS, FILTERS], 2.0, |file| file.location(Cumulative, Start::UniformInSum));
 
-    /// `AttCov`, "coverage": attention with coverage, in which `1 / len` of the first step stays.
+    /// `AttCov`, "coverage": attention with coverage, including the initial `1 / len`.
     pub const ATT_COV: Package<CoverageAttention> =
         package("ESPnet's AttCov", &[LAYERS, COVERAGE], 2.0, |file| file.coverage(Start::UniformInSum));
 
-    /// `AttForward`, "forward": forward attention around location-sensitive attention.
-    /// ESPnet's `max((prev_j + prev_{j-1}) y_j, 1e-6)` is twice the product here, as its least value is.
+    /// `AttForward`, "forward": forward attention around location-sensitive attention. ESPnet's `max((prev_j +
+    /// prev_{j-1}) y_j, 1e-6)` is twice the product here, and so is its lower bound.
     pub const ATT_FORWARD: Package<ForwardAttention<LocationAttention>> =
         package("ESPnet's AttForward", &[LAYERS, FILTERS], 1.0, |file| forward(file, 5e-7, 1.0));
 
-    /// `AttForwardTA`, "forward_ta": the same with a transition agent, which reads the decoder's output before: each
-    /// step needs [`ForwardState::with_output`](attention_core::stateful::ForwardState::with_output).
-    /// ESPnet's probability is to stay, where the paper's is to move on: weights and bias are negated.
+    /// `AttForwardTA`, "forward_ta": forward attention with a transition agent, which reads the decoder's previous
+    /// output: each step needs [`ForwardState::with_output`](attention_core::stateful::ForwardState::with_output).
+    /// ESPnet has the probability of staying, the paper that of moving on, so weights and bias are negated.
     pub const ATT_FORWARD_TA: Package<ForwardAttention<LocationAttention>> =
         package("ESPnet's AttForwardTA", &[LAYERS, FILTERS, AGENT], 1.0, |file| forward(file, 1e-6, -1.0));
 }
 
-/// SpeechBrain 1.1.2, `speechbrain.nnet.attention`, by `attn_type` of its decoders, where the prefix ends in `"attn."`.
-/// The factor is `scaling` in the recipe's YAML file, 1.0 by default.
+/// SpeechBrain 1.1.2, `speechbrain.nnet.attention`, named by `attn_type` of its decoders, where the prefix ends in
+/// `"attn."`. The factor is `scaling` in the recipe's YAML file, 1.0 by default.
 pub mod speechbrain {
     use super::*;
 
@@ -88,22 +88,22 @@ pub mod speechbrain {
         ("value_linear.weight", Output, "O D"), ("value_linear.bias", OutputBias, "O"),
     ];
 
-    /// `ContentBasedAttention`, "content": additive attention, and a layer behind the context.
+    /// `ContentBasedAttention`, "content": additive attention, and a layer applied to the context.
     pub const CONTENT_BASED: Package<WithOutput<AdditiveAttention>> =
         package("SpeechBrain's ContentBasedAttention", &[LAYERS], 1.0, |file| {
             file.with_output(file.additive(), false, false)
         });
 
     /// `LocationAwareAttention`, "location": location-sensitive attention, which begins with `1 / len`, and a layer
-    /// behind the context. SpeechBrain trains it without gradients through the weights of the step before: detach
-    /// `previous` of the state between steps to do the same.
+    /// applied to the context. SpeechBrain trains it without gradients through the weights of the previous step: to do
+    /// the same, detach `previous` of the state between steps.
     pub const LOCATION_AWARE: Package<WithOutput<LocationAttention>> =
         package("SpeechBrain's LocationAwareAttention", &[LAYERS, FILTERS], 1.0, |file| {
             file.with_output(file.location(Previous, Start::Uniform), false, false)
         });
 
-    /// `KeyValueAttention`, "keyvalue": scaled dot product of projections. The projection of the values is the layer
-    /// behind the context here: the weights of a query sum to 1.
+    /// `KeyValueAttention`, "keyvalue": scaled dot product of projections. The projection of the values becomes the
+    /// layer applied to the context, which is equivalent since the weights of a query sum to 1.
     pub const KEY_VALUE: Package<WithOutput<Attention<ProjectedScore>>> =
         package("SpeechBrain's KeyValueAttention", &[OF_KEY_VALUE], 1.0, |file| {
             let scale = (file.sizes.of('A') as f64).sqrt().recip();
@@ -111,9 +111,9 @@ pub mod speechbrain {
         });
 }
 
-/// Coqui TTS 0.28.0 (`coqui-tts`), the `OriginalAttention` of `TTS.tts.layers.tacotron.attentions`, by the options of
-/// `TacotronConfig`, where `attention_norm` is "sigmoid" unless it says "softmax". The prefix of a checkpoint
-/// is `"model.decoder.attention."`. Not offered are `windowing` and `forward_attn_mask`, which are for inference, and
+/// Coqui TTS 0.28.0 (`coqui-tts`), the `OriginalAttention` of `TTS.tts.layers.tacotron.attentions`, named by options of
+/// `TacotronConfig`; `attention_norm` is "sigmoid" where "softmax" is not mentioned. The prefix of a checkpoint is
+/// `"model.decoder.attention."`. `windowing` and `forward_attn_mask`, which are for inference, are not offered, nor is
 /// `location_attn=False` with "sigmoid" or forward attention.
 pub mod coqui {
     use super::*;
@@ -146,11 +146,11 @@ pub mod coqui {
     pub const CONTENT: Package<AdditiveAttention> =
         package("Coqui's OriginalAttention without location", &[LAYERS], 1.0, Parts::additive);
 
-    /// "softmax": location-sensitive attention over the weights of the step before and their sum, as in Tacotron 2.
+    /// "softmax": location-sensitive attention over the weights of the previous step and their sum, as in Tacotron 2.
     pub const ORIGINAL: Package<LocationAttention> =
         package("Coqui's OriginalAttention", &[LAYERS, FILTERS], 1.0, location);
 
-    /// "sigmoid": weights are sigmoids over their sum.
+    /// "sigmoid": weights are sigmoids divided by their sum.
     pub const SIGMOID: Package<LocationAttention> =
         package("Coqui's with sigmoid", &[LAYERS, FILTERS], 1.0, sigmoid);
 
@@ -182,7 +182,7 @@ pub mod nvidia {
         ("location_layer.location_dense.linear_layer.weight", Location, "A C"),
     ];
 
-    /// `Attention`: location-sensitive attention over the weights of the step before and their sum.
+    /// `Attention`: location-sensitive attention over the weights of the previous step and the sum of all.
     pub const TACOTRON2: Package<LocationAttention> =
         package("NVIDIA's Tacotron 2", &[ENTRIES], 1.0, |file| file.location(Both, Start::Zeros));
 }

@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 use super::Role::*;
 use super::{Entries, Package, Parts, WithOutput, package};
 
-/// OpenNMT-py 3.5.1, `onmt.modules.GlobalAttention`, by `global_attention`; the prefix ends in `"decoder.attn."`. The
-/// layer behind the context reads the query, too. `coverage_attn` is a recipe in docs/recipes.md; where
-/// `global_attention_function` is "sparsemax", so is the normalizer of the `attention`.
+/// OpenNMT-py 3.5.1, `onmt.modules.GlobalAttention`, named by `global_attention`; the prefix ends in `"decoder.attn."`.
+/// The layer applied to the context also reads the query. docs/recipes.md has a recipe for `coverage_attn`; if
+/// `global_attention_function` is "sparsemax", set that normalizer on `attention`.
 pub mod opennmt {
     use super::*;
 
@@ -20,15 +20,15 @@ pub mod opennmt {
     ];
     const OF_GENERAL: Entries = &[("linear_in.weight", Bilinear, "D Q"), ("linear_out.weight", Output, "O D+Q")];
 
-    /// `"mlp"`: additive attention; the layer behind it has no tanh.
+    /// `"mlp"`: additive attention; the layer after it has no tanh.
     pub const MLP: Package<WithOutput<AdditiveAttention>> =
         package("OpenNMT-py's mlp", &[OF_MLP], 1.0, |file| file.with_output(file.additive(), true, false));
 
-    /// `"general"`: bilinear attention; tanh follows the layer behind it.
+    /// `"general"`: bilinear attention; the layer after it has a tanh.
     pub const GENERAL: Package<WithOutput<Attention<BilinearScore>>> =
         package("OpenNMT-py's general", &[OF_GENERAL], 1.0, |file| file.with_output(file.bilinear(), true, true));
 
-    /// `"dot"`: dot-product attention without `1 / sqrt(size)`; tanh follows the layer behind it.
+    /// `"dot"`: dot-product attention without `1 / sqrt(size)`; the layer after it has a tanh.
     pub const DOT: Package<WithOutput<DotProductAttention>> =
         package("OpenNMT-py's dot", &[&[("linear_out.weight", Output, "O O+O")]], 1.0,
             |file| file.with_output(file.dot_product(), true, true));
@@ -47,12 +47,12 @@ pub mod joeynmt {
     pub const BAHDANAU: Package<AdditiveAttention> =
         package("JoeyNMT's BahdanauAttention", &[OF_BAHDANAU], 1.0, Parts::additive);
 
-    /// "luong", `LuongAttention`: bilinear attention. The layer is of the keys there, and of the queries here.
+    /// "luong", `LuongAttention`: bilinear attention. There the layer is applied to the keys, here to the queries.
     pub const LUONG: Package<Attention<BilinearScore>> =
         package("JoeyNMT's LuongAttention", &[&[("key_layer.weight", Bilinear, "Q D")]], 1.0, Parts::bilinear);
 }
 
-/// AllenNLP 2.10.1, `allennlp.modules.attention`. Both return weights alone there.
+/// AllenNLP 2.10.1, `allennlp.modules.attention`. There both return only weights.
 pub mod allennlp {
     use super::*;
 
@@ -87,7 +87,7 @@ pub mod fairseq {
 pub mod yoyodyne {
     use super::*;
 
-    /// `Attention`: additive attention, whose one layer reads the encoded and then the query.
+    /// `Attention`: additive attention, with a single layer for the encoded source followed by the query.
     pub const ATTENTION: Package<AdditiveAttention> = package("yoyodyne's Attention", &[&[
         ("M.weight", KeyAndQuery, "A D+A"), ("M.bias", Bias, "A"), ("V.weight", Energy, "1 A"),
         ("V.bias", EnergyBias, "1")]], 1.0, Parts::additive);
@@ -101,12 +101,12 @@ const OF_SCORE: Entries = &[("attention_v", Energy, "A"), ("attention_g", Gain, 
 pub mod tensorflow_addons {
     use super::*;
 
-    /// `BahdanauAttention`, with `normalize=True` or without: additive attention.
+    /// `BahdanauAttention`, with or without `normalize=True`: additive attention.
     pub const BAHDANAU: Package<AdditiveAttention> =
         package("TensorFlow Addons' BahdanauAttention",
             &[&[("memory_layer/kernel", Key, "D A"), ("kernel", Query, "Q A")], OF_SCORE], 1.0, Parts::additive);
 
-    /// `LuongAttention`, with `scale=True` or without: bilinear attention.
+    /// `LuongAttention`, with or without `scale=True`: bilinear attention.
     pub const LUONG: Package<Attention<BilinearScore>> =
         package("TensorFlow Addons' LuongAttention",
             &[&[("memory_layer/kernel", Bilinear, "D Q"), ("attention_g", Gain, "?")]], 1.0, Parts::bilinear);
@@ -115,12 +115,12 @@ pub mod tensorflow_addons {
 /// texar-pytorch 0.1.4, `texar.torch.core`.
 pub mod texar {
     use super::*;
-    /// `BahdanauAttention`, with `normalize=True` or without: additive attention.
+    /// `BahdanauAttention`, with or without `normalize=True`: additive attention.
     pub const BAHDANAU: Package<AdditiveAttention> =
         package("texar's BahdanauAttention", &[&[("_memory_layer.weight", Key, "A D"),
             ("_query_layer.weight", Query, "A Q")], OF_SCORE], 1.0, Parts::additive);
 
-    /// `LuongAttention`, with `scale=True` or without: bilinear attention.
+    /// `LuongAttention`, with or without `scale=True`: bilinear attention.
     pub const LUONG: Package<Attention<BilinearScore>> =
         package("texar's LuongAttention",
             &[&[("_memory_layer.weight", Bilinear, "Q D"), ("attention_g", Gain, "?")]], 1.0, Parts::bilinear);
@@ -136,7 +136,7 @@ pub mod sockeye {
         1.0, Parts::additive);
 }
 
-/// gluonnlp 0.10.0, `gluonnlp.model.attention_cell`, in a safetensors file of what `save_parameters` writes.
+/// gluonnlp 0.10.0, `gluonnlp.model.attention_cell`, in a safetensors file with the output of `save_parameters`.
 pub mod gluonnlp {
     use super::*;
 
@@ -154,14 +154,14 @@ pub mod gluonnlp {
         &[LAYERS, &[("_attention_score.v", Energy, "1 A"), ("_attention_score.g", Gain, "1")]], 1.0, Parts::additive);
 }
 
-/// pytorch-nlp 0.5.0, `torchnlp.nn.Attention`. The layer behind the context reads the projected query there; here its
-/// weight is multiplied by the projection's. The other `attention_type`, "dot", is [`opennmt::DOT`].
+/// pytorch-nlp 0.5.0, `torchnlp.nn.Attention`. There the layer applied to the context reads the projected query; here
+/// its weight is multiplied by that of the projection. The other `attention_type`, "dot", is [`opennmt::DOT`].
 pub mod pytorch_nlp {
     use super::*;
 
     const ENTRIES: Entries = &[("linear_in.weight", Bilinear, "D Q"), ("linear_out.weight", Output, "O D+D")];
 
-    /// `"general"`: bilinear attention; tanh follows the layer behind it.
+    /// `"general"`: bilinear attention; the layer after it has a tanh.
     pub const GENERAL: Package<WithOutput<Attention<BilinearScore>>> =
         package("pytorch-nlp's Attention", &[ENTRIES], 1.0, |file| {
             let [context, query] = file.output_parts(['D', 'D']);
@@ -172,8 +172,8 @@ pub mod pytorch_nlp {
         });
 }
 
-/// `attention` 5.0.0, on Keras, whose query is the last of the states, in a safetensors file with the names of
-/// `weights`; the prefix is the layer's name, `"attention/"`.
+/// `attention` 5.0.0, for Keras, whose query is the last state, in a safetensors file with the names of `weights`; the
+/// prefix is the layer's name, `"attention/"`.
 pub mod keras_attention {
     use super::*;
 
@@ -183,11 +183,11 @@ pub mod keras_attention {
         ("bahdanau_v/kernel", Energy, "A 1"),
     ];
 
-    /// `score="bahdanau"`: additive attention; tanh follows the layer behind it.
+    /// `score="bahdanau"`: additive attention; the layer after it has a tanh.
     pub const BAHDANAU: Package<WithOutput<AdditiveAttention>> = package("attention's bahdanau", &[OF_BAHDANAU, LAYER],
         1.0, |file| file.with_output(file.additive(), true, true));
 
-    /// `score="luong"`, the default: bilinear attention; tanh follows the layer behind it.
+    /// `score="luong"`, the default: bilinear attention; the layer after it has a tanh.
     pub const LUONG: Package<WithOutput<Attention<BilinearScore>>> = package("attention's luong",
         &[&[("luong_w/kernel", Bilinear, "D Q")], LAYER], 1.0, |file| file.with_output(file.bilinear(), true, true));
 }
@@ -212,7 +212,7 @@ pub mod keras_self_attention {
         package("keras-self-attention's multiplicative", &[OF_MULTIPLICATIVE], 1.0, Parts::bilinear);
 }
 
-/// ONNX Runtime 1.32.0's operator `com.microsoft.AttnLSTM`, in a safetensors file of its inputs of one direction.
+/// ONNX Runtime 1.32.0's operator `com.microsoft.AttnLSTM`, in a safetensors file with its inputs for one direction.
 pub mod onnx_runtime {
     use super::*;
 
@@ -222,7 +222,7 @@ pub mod onnx_runtime {
     pub const ATTN_LSTM: Package<AdditiveAttention> =
         package("ONNX Runtime's AttnLSTM", &[LAYERS], 1.0, Parts::additive);
 
-    /// With `AW`, a layer behind the context, which reads the query, too.
+    /// The attention with `AW`, a layer applied to the context, which also reads the query.
     pub const ATTN_LSTM_WITH_AW: Package<WithOutput<AdditiveAttention>> =
         package("ONNX Runtime's AttnLSTM with AW", &[LAYERS, &[("AW", Output, "1 Q+D O")]], 1.0, |file| {
             let [query, context] = file.output_parts(['Q', 'D']);

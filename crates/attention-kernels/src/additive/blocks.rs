@@ -9,7 +9,7 @@ use crate::mask::QueryMask;
 use crate::tiles::{KEY_LANES, query_tiles};
 use crate::{HeadIndex, Rows};
 
-/// Scores of packed queries and packed keys of one head, to write.
+/// Computes the scores of packed queries and packed keys of one head.
 pub(super) struct BlockScores<'a, E> {
     pub weights: &'a UnitWeights<E>,
     pub queries: &'a PackedQueries<'a, E>,
@@ -19,9 +19,9 @@ pub(super) struct BlockScores<'a, E> {
     pub first: usize,
     /// The packed blocks from that key on.
     pub packed: &'a [E],
-    /// The mask of each query, which sets scores to 0; or none, where masked scores do not matter.
+    /// The mask of each query, which sets scores to 0; empty if masked scores do not matter.
     pub masks: &'a [QueryMask<'a>],
-    /// The scores times `factor` go to `to[query * stride..][..width]`.
+    /// The scores times `factor` are written to `to[query * stride..][..width]`.
     pub to: &'a mut [E],
     pub stride: usize,
     pub width: usize,

@@ -1,4 +1,4 @@
-//! The terms of a score where some are evaluated from the sums of queries and keys themselves.
+//! The terms of a score when some are evaluated from the sum of query and key.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use super::tanh::{Exact, complement, exact_lanes};
 use super::tile::{KeyBlock, Products, QueryTile, Quotients, Terms, copy_units, unit_reciprocal};
 use crate::tiles::{KEY_LANES, UNIT_CHUNK};
 
-/// Terms to add where some are evaluated from the sums of elements. Seldom, slow and large: compiled once for each
-/// instruction set.
+/// Adds terms, some of which are evaluated from the sum of query and key. Rare, slow and large, so compiled once for
+/// each instruction set.
 pub(super) struct ExactTerms<'a, 'b, E, const Q: usize> {
     pub weights: &'a UnitWeights<E>,
     pub queries: &'a QueryTile<'b, E, Q>,
@@ -59,7 +59,7 @@ impl<E: Real, const Q: usize> ExactTerms<'_, '_, E, Q> {
     }
 }
 
-/// As [`Terms::add`], in the same order; where some elements are evaluated from their sum, their pair of units is.
+/// As [`Terms::add`], in the same order; but where an element is evaluated from the sum, its whole pair of units is.
 #[inline(always)]
 fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
     simd: S,
@@ -101,7 +101,7 @@ fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
                     }
                     *direct = simd.mul_add(relative, r, *direct);
                     if weights.excess[unit] != E::ZERO {
-                        // A term is taken back of every sum later; this sum does not have it.
+                        // Every sum is corrected later by subtracting a term, which this sum does not have.
                         let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);
                         let excess = simd.splat(weights.excess[unit]);
                         *direct = simd.neg_mul_add(excess, r, *direct);

@@ -6,11 +6,11 @@
 //! dq[i,u] = w[u] sum_j g (1 - t^2)     dk[j,u] = w[u] sum_i g (1 - t^2)     dw[u] = sum_ij g t
 //! ```
 //!
-//! The backward passes of fused attention (`stream.rs`) and of the score alone (`score/backward.rs`) end in
-//! [`ScoreGradients::add`]; a decoding step has loops of its own (`decode/gradient.rs`).
+//! The backward passes of fused attention (`stream.rs`) and of the score alone (`score/backward.rs`) use
+//! [`ScoreGradients::add`]; a decoding step has its own loops (`decode/gradient.rs`).
 //!
-//! `-t = 1/x - 1` with `x = (1 + a c) / 2`, one multiply-add from `a / 2`. The hidden units are the lanes here: both
-//! sums run over rows and stay in registers (over keys) or in the first-level cache (over queries).
+//! `-t = 1/x - 1` with `x = (1 + a c) / 2`, one multiply-add from `a / 2`. The hidden units are the lanes here: sums
+//! over keys stay in registers, sums over queries in the first-level cache.
 
 use std::ops::Range;
 
@@ -25,9 +25,9 @@ use crate::tiles::{QUERY_TILE, UNIT_LANES, query_tiles};
 use crate::unit_panel::UnitPanel;
 use crate::{HeadIndex, Rows};
 
-/// The sums that a loop makes; each choice is compiled by itself.
+/// The sums that a loop computes; each choice is compiled separately.
 pub(super) trait Sums {
-    /// The sums of the queries and of the weight. Either costs one addition for each term, so that they go together.
+    /// The sums of the queries and of the weight. Each costs only one addition per term, so they are one choice.
     const QUERIES: bool;
     /// The sums of the keys.
     const KEYS: bool;
@@ -59,18 +59,18 @@ impl Sums for QueriesOnly {
 
 /// The gradients of the scores of some queries and keys.
 pub(super) struct ScoreGradients<'a, E> {
-    /// Among the keys of the [`Operand`], or in a decoding step of the head.
+    /// Indices among the keys of the [`Operand`], or in a decoding step among the keys of the head.
     pub keys: Range<usize>,
-    /// `[queries][stride]`, the first column is for key `keys.start`; 0 for masked pairs.
+    /// `[queries][stride]`, where the first column is for key `keys.start`; 0 for masked pairs.
     pub gradient: &'a [E],
     pub stride: usize,
 }
 
-/// The terms of a vector of units of one pair in the sums.
+/// The terms that a vector of units of one pair adds to the sums.
 pub(super) struct Terms<V> {
-    /// In the sums of query and key, `g (1 - t^2)`.
+    /// The term in the sums of query and key, `g (1 - t^2)`.
     pub row: V,
-    /// In the sums of the weight, `-g t`.
+    /// The term in the sums of the weight, `-g t`.
     pub weight: V,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Operand<'a, E> {
 }
 
 impl<'a, E: Real> Operand<'a, E> {
-    /// Takes queries in place of what was there; the sums are zero.
+    /// Replaces the content by queries, with sums of zero.
     #[inline(always)]
     pub(super) fn fill_queries<S: Simd<E>>(
         &mut self,
@@ -112,7 +112,7 @@ impl<'a, E: Real> Operand<'a, E> {
         self.fill(simd, from, at, range, E::from_f64(0.5));
     }
 
-    /// Takes keys in place of what was there; the sums are zero.
+    /// Replaces the content by keys, with sums of zero.
     #[inline(always)]
     pub(super) fn fill_keys<S: Simd<E>>(
         &mut self,
@@ -199,8 +199,8 @@ impl<E: Real> Job<E> for Addition<'_, '_, E> {
 }
 
 impl<E: Real> ScoreGradients<'_, E> {
-    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums of the wanted gradients; the
-    /// weight's sums are in `weight`, `[units]`.
+    /// Adds the contributions of all queries and the keys `self.keys` to the sums of the requested gradients; `weight`,
+    /// `[units]`, has the sums of the weight.
     #[inline(always)]
     pub(super) fn add<'b, S: Simd<E>>(
         &self,
@@ -242,7 +242,7 @@ impl<E: Real> ScoreGradients<'_, E> {
         }
     }
 
-    /// Adds what a block of units contributes; returns its `-dw`.
+    /// Adds the contributions of a block of units; returns its `-dw`.
     #[inline(always)]
     fn add_block<S: Simd<E>, T: Tanh, W: Sums>(
         &self,
@@ -266,8 +266,8 @@ impl<E: Real> ScoreGradients<'_, E> {
         total
     }
 
-    /// Adds what a block of units of `Q` queries contributes. For each term: three multiply-adds, an estimate, two
-    /// products, and on another port three sums, or fewer.
+    /// Adds the contributions of a block of units of `Q` queries. Costs per term: three multiply-adds, an estimate, two
+    /// products, and on another port up to three sums.
     #[inline(always)]
     fn add_tile<S: Simd<E>, T: Tanh, W: Sums, const Q: usize>(
         &self,

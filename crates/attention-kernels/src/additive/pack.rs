@@ -11,31 +11,31 @@ use crate::rows::Row;
 use crate::tiles::{KEY_LANES, UNIT_CHUNK, query_tiles};
 use crate::{HeadIndex, Rows, tuning};
 
-/// Weights of a greater norm are large.
+/// Weights with a larger norm are large.
 ///
-/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by 1e-7 of the norm: beyond a
-/// norm of some units that is more than any other rounding. `w tanh` errs by 1e-7 of itself, and takes a quarter more
-/// time.
+/// A term `w (r - 1/2)` has an error of about 1e-7 of `w` however small `tanh` is, and a score one of 1e-7 of the norm:
+/// for a norm above a few units, more than any other rounding. `w tanh` has an error of 1e-7 of itself, and takes a
+/// quarter more time.
 const LARGE_NORM: f64 = 2.0;
 
 /// The weights of the hidden units, as the denominators need them.
 #[derive(Debug)]
 pub(super) struct UnitWeights<E> {
-    /// Whether terms `w tanh` are added up, and not `w (r - 1/2)`; see [`LARGE_NORM`].
+    /// Whether terms `w tanh` are summed instead of `w (r - 1/2)`; see [`LARGE_NORM`].
     pub are_large: bool,
-    /// 1/2 where weights are large, else `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were
-    /// larger.
+    /// 1/2 if weights are large, else `m / w[u]`; for weights far below `m` it is `e^13` with their sign, as if they
+    /// were larger.
     pub inverse: Vec<E>,
     /// `w[u] / m`
     pub relative: Vec<E>,
-    /// The factor of `1 / d[u]` that takes back what `inverse` adds to the weight; mostly 0.
+    /// The factor of `1 / d[u]` that compensates what `inverse` adds to the weight; mostly 0.
     pub excess: Vec<E>,
-    /// The units for which it is not.
+    /// The units whose `excess` is not 0.
     pub with_excess: Vec<usize>,
-    /// `m`, the largest magnitude, or a quarter of the type's largest number if that is less; 0 if all are, 1 if one is
-    /// infinite.
+    /// `m`, the largest magnitude, or a quarter of the type's largest number if that is less; 0 if all weights are 0, 1
+    /// if one is infinite.
     pub largest: E,
-    /// Starts of the sums of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`; 0 where weights are large.
+    /// Start values of the sums of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`; 0 if weights are large.
     pub starts: Vec<E>,
 }
 
@@ -100,20 +100,20 @@ impl<E: Real> UnitWeights<E> {
     }
 }
 
-/// Whether the norm is [large](LARGE_NORM), of weights up to `largest`. A norm that is not finite is not large.
+/// Whether the norm of weights up to `largest` is [large](LARGE_NORM). A norm that is not finite is not large.
 fn are_large<E: Real>(weight: &[E], largest: E) -> bool {
     let largest = largest.to_f64();
-    // Seldom true of weights that are as they were initialised.
+    // Rarely true of newly initialised weights.
     if largest * (weight.len() as f64).sqrt() <= LARGE_NORM {
         return false;
     }
-    // In units of the largest, whose square may be beyond the range.
+    // Relative to the largest, whose square may overflow.
     let square = |w: &E| (w.to_f64() / largest).powi(2);
     let norm = weight.iter().map(square).sum::<f64>().sqrt();
     norm.is_finite() && norm * largest > LARGE_NORM
 }
 
-/// The elements in one packed block of keys of `units` hidden units.
+/// The number of elements in one packed block of keys with `units` hidden units.
 pub(super) fn packed_block_len(units: usize) -> usize {
     (units + 1) * KEY_LANES
 }
@@ -129,13 +129,13 @@ pub(crate) fn packed_shape(keys: [usize; 4]) -> [usize; 4] {
 pub(super) struct HeadKeys<'a, E> {
     pub rows: Rows<'a, E>,
     pub at: HeadIndex,
-    /// From the first that some query attends to, to the last.
+    /// The range from the first to the last key that some query attends to.
     pub attended: Range<usize>,
 }
 
 impl<E: Real> HeadKeys<'_, E> {
     /// Packs the keys `block * KEY_LANES..`: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first element is
-    /// the [`Magnitude`] of the block. Keys that no query attends to become 1 whatever they hold.
+    /// the block's [`Magnitude`]. Keys that no query attends to become 1, whatever they hold.
     #[inline(always)]
     pub(super) fn pack<S: Simd<E>>(
         &self,
@@ -166,8 +166,8 @@ impl<E: Real> HeadKeys<'_, E> {
     }
 }
 
-/// The first `units` columns of `[KEY_LANES][stride]` to `[units][KEY_LANES]`: whole squares of vectors, then the rest
-/// of the units.
+/// Transposes the first `units` columns of `[KEY_LANES][stride]` to `[units][KEY_LANES]`: whole squares of vectors,
+/// then the remaining units.
 #[inline(always)]
 fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [E]) {
     let units = to.len() / KEY_LANES;
@@ -188,11 +188,11 @@ fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [
     }
 }
 
-/// Some queries, packed in tiles of [`QUERY_TILE`]; those that do not fill a tile stand alone.
+/// Some queries, packed in tiles of [`QUERY_TILE`]; queries that do not fill a tile are packed one by one.
 #[derive(Default)]
 pub(super) struct PackedQueries<'a, E> {
     rows: Vec<Row<'a, E>>,
-    /// `(m / w) e^(2q)`: `[units][QUERY_TILE]` for each tile, then `[units]` for each of the rest.
+    /// `(m / w) e^(2q)`: `[units][QUERY_TILE]` for each tile, then `[units]` for each remaining query.
     packed: Buffer<E>,
     /// Magnitudes of each query.
     magnitudes: Vec<Magnitude>,
@@ -200,7 +200,7 @@ pub(super) struct PackedQueries<'a, E> {
 }
 
 impl<'a, E: Real> PackedQueries<'a, E> {
-    /// Packs queries, in place of what was there.
+    /// Packs queries, replacing the content.
     #[inline(always)]
     pub(super) fn pack<S: Simd<E>>(
         &mut self,

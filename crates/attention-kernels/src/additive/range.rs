@@ -1,14 +1,13 @@
-//! How far from 0 the elements of queries and keys may be, and which evaluation of `tanh` takes them.
+//! The range of the elements of queries and keys, and the evaluation of `tanh` for it.
 //!
 //! The score multiplies two denominators, `d1 d2` with `d = (m / w) (1 + a c)`, which must stay below the largest
-//! element. Of the 43.6 that `ln d` may reach in `f32`, a weight's `m / w` takes at most 13, and `1 + a c` at most
-//! `2 * 15 + ln 2` where `|2q|` and `|2k|` are within 15. Beyond, each denominator is bounded before they are
-//! multiplied, so that `a` and `c` may be as large as one product alone allows. The backward pass has one product
-//! alone.
+//! element. In `f32`, `ln d` may reach 43.6: a weight's `m / w` takes at most 13 of it, and `1 + a c` at most `2 * 15 +
+//! ln 2` if `|2q|` and `|2k|` are within 15. Beyond that, each denominator is bounded before they are multiplied, so
+//! that `a` and `c` only have to keep a single product `a c` in range. The backward pass only has a single product.
 //!
-//! An element beyond that limit counts as the limit. With an element of the other side that is not
-//! [huge](Magnitude::Huge), their sum is so large that its tanh is 1 either way. What remains, two huge elements and
-//! what is not finite, takes `tanh` of the sum itself.
+//! An element beyond that limit is replaced by the limit. Added to an element of the other side that is not
+//! [huge](Magnitude::Huge), it gives a tanh of 1 either way. The remaining cases, two huge elements and non-finite
+//! ones, take `tanh` of the sum itself.
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
@@ -18,11 +17,11 @@ use crate::tuning;
 /// The bounds for one type of element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Beyond, an element is huge: the limit less what it takes for tanh to be 1.
+    /// Elements above this are huge: the limit, less the argument for which tanh rounds to 1.
     pub huge: f64,
     /// The bound of elements: `e^(4 limit)` is finite, and so is its inverse.
     pub limit: f64,
-    /// The bound of denominators: its square and the inverse of that are normal.
+    /// The bound of denominators: its square, and the inverse of the square, are normal.
     pub denominator: f64,
 }
 
@@ -52,7 +51,7 @@ pub(super) const NEAR: f64 = 7.5;
 /// The largest `m / |w|`, `e^13`.
 pub(super) const MOST_INVERSE: f64 = 442_413.0;
 
-/// How far from 0 some elements are: the farthest counts.
+/// The magnitude of some elements: the largest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Magnitude {
     Near,
@@ -61,14 +60,14 @@ pub(super) enum Magnitude {
     NotFinite,
 }
 
-/// How the `tanh` of queries and keys is evaluated; each has a type in [`tanh`](super::tanh).
+/// How the `tanh` of queries and keys is evaluated; each way has a type in [`tanh`](super::tanh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Evaluation {
-    /// From their exponentials as they are.
+    /// From their exponentials, unbounded.
     Near,
     /// With bounded denominators.
     Bounded,
-    /// Some from their sum.
+    /// Some from the sum of query and key.
     Exact,
 }
 
@@ -110,9 +109,9 @@ impl Magnitude {
     }
 }
 
-/// `e^(2x)` of bounded elements, and 1 where one is not finite. Returns the magnitude of all.
+/// `e^(2x)` of bounded elements, and 1 for non-finite ones. Returns the magnitude of all.
 ///
-/// `to` has just enough whole vectors for `from`; the rest of the last becomes 1.
+/// `to` has just enough whole vectors for `from`; the rest of the last vector becomes 1.
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> Magnitude {
     let (zero, one) = (simd.zero(), simd.splat(E::ONE));

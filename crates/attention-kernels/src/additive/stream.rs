@@ -19,17 +19,17 @@ use crate::stream::{
 use crate::tiles::{KEY_LANES, KEY_STRIDE};
 use crate::{AttentionInputs, HeadIndex, Score};
 
-/// The score, and what is made of its weights and keys once.
+/// The score, and what is computed once from its weight and keys.
 pub(crate) struct AdditiveScore<'a, E> {
     pub inputs: AdditiveScoreInputs<'a, E>,
     pub heads: Heads,
     pub(super) weights: UnitWeights<E>,
-    /// The keys of all heads as [`AdditiveScoreInputs::packed_keys`] returns them, if they are there already.
+    /// The keys of all heads from [`AdditiveScoreInputs::packed_keys`], if they are already packed.
     pub packed: Option<&'a [E]>,
 }
 
 impl<'a, E: Real> AdditiveScore<'a, E> {
-    /// The score of inputs that have this one.
+    /// The score of inputs with additive scores.
     ///
     /// # Panics
     /// If the shapes of queries, keys and weight do not fit together.
@@ -60,7 +60,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
         }
     }
 
-    /// Some blocks of the packed keys of a key head, if they are there already.
+    /// Some blocks of the packed keys of a key head, if they are already packed.
     #[inline(always)]
     pub(super) fn packed_blocks(&self, at: HeadIndex, blocks: Range<usize>) -> Option<&'a [E]> {
         let [_, _, num_keys, units] = self.inputs.keys.shape();
@@ -75,13 +75,13 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
 #[derive(Default)]
 pub(crate) struct Keys<'a, E> {
     at: HeadIndex,
-    /// The keys, from a multiple of [`KEY_LANES`] on.
+    /// The range of the keys, from a multiple of [`KEY_LANES`] on.
     range: Range<usize>,
-    /// Their packed blocks: made for all keys, or here.
+    /// Their packed blocks: packed for all keys, or here.
     packed: Option<&'a [E]>,
     own: Buffer<E>,
     scratch: Vec<E>,
-    /// Backward only.
+    /// For the backward pass only.
     operand: Operand<'a, E>,
     weight_sums: Vec<E>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Keys<'a, E> {
 #[derive(Default)]
 pub(crate) struct Queries<'a, E> {
     packed: PackedQueries<'a, E>,
-    /// Backward only.
+    /// For the backward pass only.
     operand: Operand<'a, E>,
 }
 

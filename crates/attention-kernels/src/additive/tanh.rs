@@ -1,8 +1,8 @@
-//! The evaluations of `tanh(q + k)`: which one is taken depends on the magnitudes of the elements.
+//! The evaluations of `tanh(q + k)`, chosen by the magnitudes of the elements.
 //!
-//! Time without the evaluation of near elements by time with it, for a decoding step and for attention of 128 queries:
-//! 1.07 and 1.11. Without bounded exponentials, a decoding step whose keys are far from 0 takes 27 times as long
-//! (`cargo bench -p attention-benches --bench bets`).
+//! Time without the evaluation of near elements, relative to the time with it, for a decoding step and for attention of
+//! 128 queries: 1.07 and 1.11. Without bounded exponentials, a decoding step whose keys are far from 0 takes 27 times
+//! as long (`cargo bench -p attention-benches --bench bets`).
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::{Job, Simd};
@@ -13,16 +13,16 @@ use crate::tiles::{KEY_LANES, UNIT_LANES};
 
 /// One [`Evaluation`].
 pub(super) trait Tanh {
-    /// Whether a gradient of 0 must add nothing whatever the key holds: it may be masked, and not finite.
+    /// Whether a gradient of 0 must add nothing, whatever the key holds: it may be masked, and not finite.
     const SKIPS_ZERO: bool;
 
-    /// A denominator `d = (m / w) (1 + a c)`, within what a product of two allows.
+    /// A denominator `d = (m / w) (1 + a c)`, bounded so that a product of two stays in range.
     fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V;
 
-    /// As [`negative_tanh`](Self::negative_tanh), where no sum of elements is taken.
+    /// As [`negative_tanh`](Self::negative_tanh), where no element is evaluated from the sum.
     fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V;
 
-    /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` says where the elements themselves are.
+    /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` locates the elements themselves.
     #[inline(always)]
     fn negative_tanh<'a, E: Real, S: Simd<E>>(
         simd: S,
@@ -34,7 +34,7 @@ pub(super) trait Tanh {
     }
 }
 
-/// Where a vector of units of a query and a key is.
+/// The place of a vector of units of a query and a key.
 pub(super) struct Units<'a, E> {
     pub query: Row<'a, E>,
     pub key: Row<'a, E>,
@@ -45,10 +45,10 @@ pub(super) struct Units<'a, E> {
 /// From the exponentials of near elements, which need no bounds.
 pub(super) struct Near;
 
-/// From bounded exponentials; of near elements the same result to the bit.
+/// From bounded exponentials; for near elements, the same result to the bit.
 pub(super) struct Bounded;
 
-/// From the sum of the elements where that is the [`Evaluation`] of their magnitudes, and as [`Bounded`] elsewhere.
+/// From the sum of query and key where the magnitudes call for it, and as [`Bounded`] elsewhere.
 pub(super) struct Exact;
 
 impl Tanh for Near {
@@ -75,7 +75,7 @@ impl Tanh for Bounded {
         bounded(simd, d, Bounds::of::<E>().denominator)
     }
 
-    /// As [`Near`], but where an element is not near, a saturated tanh is exactly 1.
+    /// As [`Near`], but a saturated tanh of elements that are not near is exactly 1.
     #[inline(always)]
     fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
         let (one, half) = (simd.splat(E::ONE), simd.splat(E::from_f64(0.5)));
@@ -122,10 +122,10 @@ impl Tanh for Exact {
     }
 }
 
-/// `-tanh` to replace where it is to be evaluated from the sums of elements. Compiled once for each instruction set.
+/// Corrects `-tanh` where it has to be evaluated from the sum of query and key. Compiled once for each instruction set.
 struct FromSums<'a, 'b, E> {
     units: Units<'a, E>,
-    /// As [`Bounded`] evaluates it.
+    /// The result of [`Bounded`].
     negative_tanh: &'b mut [E; UNIT_LANES],
 }
 
@@ -155,7 +155,7 @@ impl<E: Real> Job<E> for FromSums<'_, '_, E> {
     }
 }
 
-/// 1 where `x` of `factor e^(2x)` is near or a little beyond, else 0.
+/// 1 where `x` in `factor e^(2x)` is near or slightly beyond, else 0.
 #[inline(always)]
 fn are_near<E: Real, S: Simd<E>>(simd: S, exponential: S::V, factor: f64) -> S::V {
     let most = (2.0 * NEAR + 0.01).exp();
@@ -165,7 +165,7 @@ fn are_near<E: Real, S: Simd<E>>(simd: S, exponential: S::V, factor: f64) -> S::
     simd.select(simd.less(bound(1.0 / most), exponential), below, zero)
 }
 
-/// With which of a row of elements `x` is evaluated from their sum, as 1 among zeros; `None` if with none.
+/// The lanes, as 1 among zeros, whose element and `x` are evaluated from their sum; `None` without such lanes.
 #[inline(always)]
 pub(super) fn exact_lanes<E: Real>(x: E, others: &[E; KEY_LANES]) -> Option<[E; KEY_LANES]> {
     let magnitude = Magnitude::of(x);
@@ -183,12 +183,12 @@ pub(super) fn exact_lanes<E: Real>(x: E, others: &[E; KEY_LANES]) -> Option<[E; 
 /// `(1 - tanh(x)) / 2 = 1 / (1 + e^(2x))`, from `x` itself.
 #[inline(always)]
 pub(super) fn complement<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
-    // Beyond 20 the result is 0 or 1 to rounding, and the reciprocal would meet infinity. NaN passes both bounds.
+    // Beyond 20 the result rounds to 0 or 1, and the reciprocal would meet infinity. NaN passes both bounds.
     let x = simd.min(simd.splat(E::from_f64(20.0)), x);
     let x = simd.max(simd.splat(E::from_f64(-20.0)), x);
     let one = simd.splat(E::ONE);
     let d = simd.add(one, simd.exp(simd.add(x, x)));
     let r = simd.reciprocal(d);
-    // Once more than `reciprocal` needs: a saturated unit is exactly 0 or 1.
+    // One step more than `reciprocal`, so that a saturated unit is exactly 0 or 1.
     simd.mul_add(r, simd.neg_mul_add(d, r, one), r)
 }

@@ -18,14 +18,14 @@ pub(super) struct KeyBlock<'a, E> {
     /// `e^(2k)`, `[units][KEY_LANES]`.
     packed: &'a [E],
     magnitude: Magnitude,
-    /// Where to find the keys themselves, for exact evaluation.
+    /// The place of the keys themselves, for exact evaluation.
     keys: Rows<'a, E>,
     at: HeadIndex,
     first: usize,
 }
 
 impl<'a, E: Real> KeyBlock<'a, E> {
-    /// The keys of one head from `first` on, with what `pack_keys` made of them.
+    /// The keys of one head from `first` on, with the result of `pack_keys` for them.
     #[inline(always)]
     pub(super) fn new(keys: Rows<'a, E>, at: HeadIndex, first: usize, packed: &'a [E]) -> Self {
         let [_, _, _, units] = keys.shape();
@@ -38,7 +38,7 @@ impl<'a, E: Real> KeyBlock<'a, E> {
         }
     }
 
-    /// Some units of the keys themselves, `[units][KEY_LANES]`; 0 for keys that are not there.
+    /// Some units of the keys themselves, `[units][KEY_LANES]`; 0 beyond the last key.
     pub(super) fn units(&self, range: Range<usize>) -> [[E; KEY_LANES]; UNIT_CHUNK] {
         let [_, _, num_keys, _] = self.keys.shape();
         let mut units = [[E::ZERO; KEY_LANES]; UNIT_CHUNK];
@@ -62,7 +62,7 @@ pub(super) struct QueryTile<'a, E, const Q: usize> {
     pub magnitude: Magnitude,
 }
 
-/// Where scores go: query `q` of a tile to `to[q * stride..][..width]`, times `factor`.
+/// The place of the scores: query `q` of a tile writes to `to[q * stride..][..width]`, times `factor`.
 pub(super) struct Target<'a, E> {
     pub to: &'a mut [E],
     pub stride: usize,
@@ -98,7 +98,7 @@ pub(super) fn tile_scores<E: Real, S: Simd<E>>(
             }
         };
     }
-    // The instruction set decides how many vectors a block of keys has; the other cases are not compiled.
+    // The instruction set determines the number of vectors in a block of keys; the other cases are not compiled.
     match const { KEY_LANES / S::LANES } {
         1 => store_tile!(1),
         2 => store_tile!(2),
@@ -125,11 +125,11 @@ impl<E: Real> Target<'_, E> {
     }
 }
 
-/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
-/// times that. Where weights are large, `-sum_u w[u] / m * tanh`: the score is `-m` times that.
+/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score, divided by
+/// `-2 m`. If weights are large, `-sum_u w[u] / m * tanh`: the score, divided by `-m`.
 ///
-/// Costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
-/// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.
+/// Costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product and a
+/// multiply-add, and on another port a sum; that is 3 multiply-adds and half an estimate per term.
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     simd: S,
@@ -144,7 +144,7 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     }
 }
 
-/// The terms that are added up.
+/// The terms that are summed.
 pub(super) trait Terms {
     /// Adds the terms of the units `chunk` to the sums.
     fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
@@ -157,7 +157,7 @@ pub(super) trait Terms {
     );
 }
 
-/// [`sums`] of these terms.
+/// [`sums`] with these terms.
 #[inline(always)]
 fn sums_of<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
     simd: S,
@@ -233,10 +233,10 @@ pub(super) fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
     simd.reciprocal(Bounded::denominator(simd, d))
 }
 
-/// `1 / d`, two at a time, and of a last unit by itself.
+/// `1 / d`, for two units at a time, and for a last unit by itself.
 ///
-/// Time with a quotient for each unit by time with these, for a decoding step and for attention of 128 queries: 1.22
-/// and 1.18 (`cargo bench -p attention-benches --bench bets`).
+/// Time with a quotient per unit, relative to the time with these, for a decoding step and for attention of 128
+/// queries: 1.22 and 1.18 (`cargo bench -p attention-benches --bench bets`).
 pub(super) struct Quotients;
 
 impl Terms for Quotients {
@@ -314,7 +314,7 @@ impl Terms for Products {
     }
 }
 
-/// Some units of a row, zeros after them.
+/// Some units of a row, followed by zeros.
 pub(super) fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; UNIT_CHUNK] {
     let mut units = [E::ZERO; UNIT_CHUNK];
     let len = range.len();

@@ -15,11 +15,11 @@ pub(super) struct ScoredKeys<E> {
     pub attended: AttendedKeys<E>,
     /// Natural logits.
     pub scores: Vec<E>,
-    /// The query times the score's factor.
+    /// The query times the factor of the score.
     pub query: Vec<E>,
-    /// The derivatives of the soft-cap; none without one.
+    /// The derivatives of the soft-cap; empty without one.
     pub slopes: Vec<E>,
-    /// The biases, where they have to be widened.
+    /// The biases, if they have to be widened.
     biases: [Vec<E>; 2],
 }
 
@@ -42,7 +42,7 @@ impl<E: Real, T: RowScore<E>> Job<E> for Scoring<'_, '_, E, T> {
 }
 
 impl<E: Real> ScoredKeys<E> {
-    /// Lists the keys that are not masked and their scores.
+    /// Lists the unmasked keys and their scores.
     #[inline(always)]
     pub(super) fn score<S: Simd<E>, T: RowScore<E>>(
         &mut self,

@@ -14,8 +14,8 @@ use crate::stream::{
     sink_weight,
 };
 
-/// Adds the wanted gradients of queries, biases and what is shared, and adds or writes the wanted gradients of keys and
-/// values; sizes are checked.
+/// Adds the requested gradients of queries, biases and shared parameters, and adds or writes the requested gradients of
+/// keys and values; sizes were checked.
 pub(crate) fn backward<E: Real, T: RowScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
@@ -57,13 +57,13 @@ pub(crate) fn backward<E: Real, T: RowScore<E>>(
     }
 }
 
-/// Where the gradients of one key head are added.
+/// The gradients of one key head, to add to.
 struct Sums<'a, E> {
     key: HeadIndex,
     /// `[group, queries, key_size]`
     queries: Option<&'a mut [E]>,
     keys_and_values: KeyValueGradients<'a, E>,
-    /// `[shared]`; empty if not wanted.
+    /// `[shared]`; empty if not requested.
     shared: Vec<E>,
     biases: BiasSums<E>,
 }

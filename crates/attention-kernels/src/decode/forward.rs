@@ -10,7 +10,7 @@ use super::{RowScore, run_tasks};
 use crate::heads::HeadPair;
 use crate::stream::{Attention, LogSumExp, Normalizer};
 
-/// Writes context and log-sum-exp, of checked sizes.
+/// Writes context and log-sum-exp; sizes were checked.
 pub(crate) fn forward<E: Real, T: RowScore<E>>(
     level: Level,
     attention: &Attention<E, T>,

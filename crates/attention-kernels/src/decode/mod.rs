@@ -1,8 +1,8 @@
 //! Decoding: few queries per head, as the steps of a decoder have.
 //!
 //! Each row of keys and values is then read only a few times, and packing it for the products of the streaming kernels
-//! would cost as much as computing with it. Here a query takes the keys that it attends to row by row, where they are:
-//! a masked row is never read.
+//! would cost as much as computing with it. Here a query reads the keys that it attends to row by row, in place: a
+//! masked row is never read.
 
 mod attended;
 mod backward;
@@ -33,7 +33,7 @@ pub(crate) trait RowScore<E: Real>: TileScore<E> {
     /// Writes the score of each key.
     fn row_scores<S: Simd<E>>(&self, simd: S, query: &[E], keys: Gathered<E>, scores: &mut [E]);
 
-    /// Adds what the gradients of the scores give.
+    /// Adds the contributions of the gradients of the scores.
     fn add_row_gradients<S: Simd<E>>(
         &self,
         simd: S,
@@ -44,17 +44,17 @@ pub(crate) trait RowScore<E: Real>: TileScore<E> {
     );
 }
 
-/// The wanted gradients of a query and of the keys of its head.
+/// The requested gradients of a query and of the keys of its head.
 pub(crate) struct RowGradients<'a, E> {
     /// `[size]`
     pub query: Option<&'a mut [E]>,
     /// `[keys, size]`
     pub keys: Option<&'a mut [E]>,
-    /// `[shared]`; empty if not wanted.
+    /// `[shared]`; empty if not requested.
     pub shared: &'a mut [E],
 }
 
-/// Runs `run` on the items of all heads, `group` for each key head, in the number of tasks that is worth it.
+/// Runs `run` on the items of all heads, `group` for each key head, in as many tasks as are worthwhile.
 fn run_tasks<E: Real, T: TileScore<E>, I: Send>(
     attention: &Attention<E, T>,
     group: usize,

@@ -20,7 +20,7 @@ pub(super) struct Operand<E> {
 }
 
 impl<E: Real> Operand<E> {
-    /// Takes rows in place of what was there; the sums are zero.
+    /// Replaces the content by rows, with sums of zero.
     pub(super) fn fill(&mut self, from: &Rows<E>, at: HeadIndex, range: Range<usize>) {
         let [.., units] = from.shape();
         let blocks = units.div_ceil(UNIT_LANES);
@@ -44,14 +44,14 @@ impl<E: Real> Operand<E> {
     }
 }
 
-/// Adds what the gradients of a tile's scores give, compiled once for each instruction set.
+/// Adds the contributions of the gradients of a tile's scores; compiled once for each instruction set.
 pub(super) struct TileGradients<'a, E, T> {
     pub term: &'a T,
     pub queries: &'a mut Operand<E>,
     pub keys: &'a mut Operand<E>,
-    /// The sums of the weight's gradient, `[units]`; empty if it is not wanted.
+    /// The sums of the gradient of the weight, `[units]`; empty if not requested.
     pub weight_sums: &'a mut [E],
-    /// The tile among the keys.
+    /// The keys of the tile.
     pub tile: Range<usize>,
     /// Rows of [`KEY_STRIDE`]; 0 where masked.
     pub gradient: &'a [E],

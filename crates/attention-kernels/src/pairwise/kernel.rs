@@ -1,4 +1,4 @@
-//! The passes of attention with a pairwise score, compiled for a term that only its crate knows.
+//! The passes of attention with a pairwise score, compiled in the crate of the term, as only that crate knows it.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ use super::score::PairwiseScore;
 use crate::AttentionInputs;
 use crate::stream::{self, AttentionGradients, AttentionOutputs, LogSumExp};
 
-/// The kernels of attention with one [`PairwiseTerm`], which all terms have.
+/// The attention kernels of one [`PairwiseTerm`], implemented for every term.
 pub trait PairwiseKernel: Debug + Send + Sync {
     #[doc(hidden)]
     fn run_f32(&self, level: Level, inputs: &AttentionInputs<f32>, pass: Pass<f32>);
@@ -18,14 +18,14 @@ pub trait PairwiseKernel: Debug + Send + Sync {
     #[doc(hidden)]
     fn run_f64(&self, level: Level, inputs: &AttentionInputs<f64>, pass: Pass<f64>);
 
-    /// `f(q, k)`, `df/dq` and `df/dk` of some pairs, as the kernels of `level` compute them.
+    /// `f(q, k)`, `df/dq` and `df/dk` of some pairs, computed like the kernels of `level`.
     ///
     /// # Panics
     /// If there are not as many queries as keys.
     fn evaluate(&self, level: Level, queries: &[f32], keys: &[f32]) -> Vec<[f32; 3]>;
 }
 
-/// A pass of attention, and where its results go.
+/// A pass of attention, and its outputs.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Pass<'a, E> {
@@ -92,7 +92,7 @@ fn run<E: Real, T: PairwiseTerm>(
 
 type Run<E> = fn(&dyn PairwiseKernel, Level, &AttentionInputs<E>, Pass<E>);
 
-/// A type that runs a [`PairwiseKernel`] by its method for the type.
+/// A type with its own method of [`PairwiseKernel`].
 pub(crate) trait Dispatched: Real {
     const RUN: Run<Self>;
 }
@@ -105,7 +105,7 @@ impl Dispatched for f64 {
     const RUN: Run<f64> = |kernel, level, inputs, pass| kernel.run_f64(level, inputs, pass);
 }
 
-/// The term and its derivatives of some pairs.
+/// The term and its derivatives for some pairs.
 struct Evaluation<'a, T> {
     term: &'a T,
     queries: &'a [f32],

@@ -1,9 +1,9 @@
 //! Scores of the user's own: `score[i,j] = sum_u w[u] f(q[i,u], k[j,u])`, without the terms of pairs in memory.
 //!
 //! To use a formula `f`, implement [`PairwiseTerm`]: its value and its two derivatives, for a vector of lanes. The
-//! streaming kernels and, of few queries, the decoding ones do the rest. They are compiled for each instruction set in
-//! the crate that names the term, where it becomes a [`PairwiseKernel`]; unoptimised they are slow, so that a crate
-//! with terms wants `opt-level = 3` in its dev profile, too.
+//! streaming kernels and, for few queries, the decoding kernels do the rest. They are compiled for each instruction set
+//! in the crate that uses the term as a [`PairwiseKernel`]; unoptimised they are slow, so give such a crate `opt-level
+//! = 3` in its dev profile, too.
 //!
 //! With `g = d loss / d score`:
 //!
@@ -25,14 +25,14 @@ use std::fmt::Debug;
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
-/// One unit's term of a pairwise score, `f(q, k)`, for a vector of queries and one of keys.
+/// The term of one unit of a pairwise score, `f(q, k)`, for a vector of queries and a vector of keys.
 ///
-/// Both methods are `#[inline(always)]` and call nothing that is not, nor a closure: as in `[a, b].map(..)`, it may stay
-/// a call, which takes vectors through memory, several times as slow. They may be given any number, infinities and NaN
-/// included: what they make of these reaches only the pair that has them. They depend on their arguments alone.
+/// Both methods must be `#[inline(always)]` and call only functions that are, and no closure: one as in `[a,
+/// b].map(..)` may stay a call, which takes vectors through memory, several times as slow. They may get any number,
+/// infinities and NaN included, whose results reach only their own pair. Results may depend on the arguments alone.
 ///
 /// # Operations
-/// Methods of `simd`, in each lane of vectors `S::V`; `E` is `f32` or `f64`:
+/// Operations on each lane of vectors `S::V`, as methods of `simd`; `E` is `f32` or `f64`:
 ///
 /// | constants | |
 /// | --- | --- |
@@ -41,10 +41,10 @@ use cpu_kernels::simd::Simd;
 /// | **arithmetic** | |
 /// | `add(a, b)`, `sub(a, b)`, `mul(a, b)`, `neg(a)` | `a + b`, `a - b`, `a b`, `0 - a` |
 /// | `mul_add(a, b, c)`, `neg_mul_add(a, b, c)` | `a b + c`, `c - a b` |
-/// | `div(a, b)`, `reciprocal(b)` | `a / b`, `1 / b`; of a `b` that is 0 or infinite they may be NaN |
-/// | `add_quotient(a, b, c)`, `add_reciprocal(b, c)` | `c + a / b`, `c + 1 / b`, likewise |
+/// | `div(a, b)`, `reciprocal(b)` | `a / b`, `1 / b`; NaN is possible if `b` is 0 or infinite |
+/// | `add_quotient(a, b, c)`, `add_reciprocal(b, c)` | `c + a / b`, `c + 1 / b`; NaN as for `div` |
 /// | **comparison** | |
-/// | `less(a, b)` | a mask, `S::M`: whether `a < b`, which is false of NaN |
+/// | `less(a, b)` | a mask, `S::M`: whether `a < b`; false for NaN |
 /// | `select(mask, a, b)` | `a` where the mask holds, `b` elsewhere |
 /// | `min(a, b)`, `max(a, b)` | the lesser, the greater; `b` if either is NaN |
 /// | `abs(a)` | the magnitude |
@@ -55,9 +55,9 @@ use cpu_kernels::simd::Simd;
 /// | **places**, for [`VectorMod`](crate::VectorMod) | |
 /// | `count_from(x)` | `x` in the first lane, `x + 1` in the next, and so on |
 ///
-/// Functions and quotients are within four units in the last place. Masks combine by `select`: `less(a, b)` and
+/// Functions and quotients are accurate to four units in the last place. Masks combine by `select`: `less(a, b)` and
 /// `less(c, d)` are both true where `select(less(a, b), select(less(c, d), one, zero), zero)` is 1. There is no
-/// logarithm. The other methods of [`Simd`] are for kernels: slices, neighbouring lanes and sums of all.
+/// logarithm. The other methods of [`Simd`] are for kernels: slices, neighbouring lanes and sums over lanes.
 ///
 /// ```
 /// use attention_kernels::{PairwiseTerm, Real, Simd};

@@ -82,7 +82,7 @@ impl<E: Real, T: PairwiseTerm> RowTerm<E> for &PairwiseScore<'_, E, T> {
     ) -> S::V {
         let mut value = self.term.value(simd, query, key);
         if units.len() < S::LANES {
-            // Beyond the last unit a term of zeros may be anything.
+            // Beyond the last unit, the term of two zeros need not be 0.
             let count = simd.splat(E::from_f64(units.len() as f64));
             let is_unit = simd.less(simd.count_from(E::ZERO), count);
             value = simd.select(is_unit, value, simd.zero());

@@ -23,7 +23,7 @@ pub(super) struct PairwiseScore<'a, E, T> {
     pub queries: Rows<'a, E>,
     pub keys: Rows<'a, E>,
     heads: Heads,
-    /// `w`, ones if there is none.
+    /// `w`; ones if it is absent.
     pub weight: Vec<E>,
     /// `w log2 e`
     scaled: Vec<E>,
@@ -31,7 +31,7 @@ pub(super) struct PairwiseScore<'a, E, T> {
 }
 
 impl<'a, E: Real, T: PairwiseTerm> PairwiseScore<'a, E, T> {
-    /// The score of inputs that have this one.
+    /// The score of inputs with pairwise scores.
     ///
     /// # Panics
     /// If the shapes of queries, keys and weight do not fit together.
@@ -65,9 +65,9 @@ impl<'a, E: Real, T: PairwiseTerm> PairwiseScore<'a, E, T> {
 pub(super) struct Keys<E> {
     first: usize,
     panels: Panels<E>,
-    /// Backward only.
+    /// For the backward pass only.
     operand: Operand<E>,
-    /// Backward only; empty if nobody wants them.
+    /// For the backward pass only; empty if not requested.
     weight_sums: Vec<E>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Keys<E> {
 #[derive(Default)]
 pub(super) struct Queries<E> {
     rows: PackedRows<E>,
-    /// Backward only.
+    /// For the backward pass only.
     operand: Operand<E>,
 }
 

@@ -1,4 +1,4 @@
-//! Inputs, outputs and gradients of the streaming kernels, whatever the score.
+//! Inputs, outputs and gradients of the streaming kernels, for any score.
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
@@ -8,33 +8,32 @@ use super::score::{Sizes, TileScore, Wanted};
 use crate::slices::parts_of_wanted;
 use crate::{Dropout, HeadIndex, Mask, ModifierGradients, Rows, ScoreModifiers};
 
-/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
-/// computes scores, and the second term, in natural logarithms. Their sum would round the second away where scores are
-/// very large, and all weights of the query with it. A sink counts as one more score. A query without any key or sink
-/// has minus infinity and 0.
+/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query, as two numbers: the largest score `m`, in the unit in which
+/// the kernel computes scores, and the second term, in natural logarithms. Their sum would round the second away for
+/// very large scores, and all weights of the query with it. A sink counts as one more score. Without any key or sink
+/// they are minus infinity and 0.
 ///
-/// [`AttentionInputs::log_sum_exp`](crate::AttentionInputs::log_sum_exp) gives the sum of the two.
+/// [`AttentionInputs::log_sum_exp`](crate::AttentionInputs::log_sum_exp) gives their sum.
 pub type LogSumExp = [f64; 2];
 
 /// The [`LogSumExp`] of a query that attends to no key and has no sink.
 pub(crate) const NO_KEY: LogSumExp = [f64::NEG_INFINITY, 0.0];
 
-/// The inputs of the backward pass of an attention beside its own: the results of its forward pass, and the gradient of
-/// its context.
+/// The other inputs of a backward pass: the results of the forward pass, and the gradient of the context.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOutputs<'a, E> {
     /// The context, `[batch, heads, queries, value_size]`.
     pub context: Rows<'a, E>,
     /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`, as the forward pass wrote it.
     pub lse: &'a [LogSumExp],
-    /// The weights that [`AttentionInputs::forward_saving`](crate::AttentionInputs::forward_saving) wrote, if the
-    /// forward pass was that; dot products have no use for it.
+    /// The weights that [`AttentionInputs::forward_saving`](crate::AttentionInputs::forward_saving) wrote, if that was
+    /// the forward pass; dot products do not use them.
     pub weights: Option<&'a [E]>,
     /// The gradient of the context, `[batch, heads, queries, value_size]`.
     pub context_gradient: Rows<'a, E>,
 }
 
-/// Where a backward pass adds the gradients that are wanted; contiguous.
+/// The requested gradients, to which a backward pass adds; contiguous.
 #[derive(Debug)]
 pub struct AttentionGradients<'a, E> {
     /// `[batch, heads, queries, size]`
@@ -64,26 +63,26 @@ impl<E> AttentionGradients<'_, E> {
     }
 }
 
-/// The share of the pairs of queries and keys in the gradients of keys and values.
+/// The gradients of keys and values, as far as pairs of queries and keys contribute.
 #[derive(Debug)]
 pub enum KeyValueGradients<'a, E> {
-    /// It is added to them.
+    /// The contributions are added here.
     Added {
         /// `[batch, key_heads, keys, size]`
         keys: Option<&'a mut [E]>,
         /// `[batch, key_heads, keys, value_size]`
         values: Option<&'a mut [E]>,
     },
-    /// One step of decoding (`is_decode`) of many through the same keys and values writes what their gradients are made
-    /// of, where a query attends to a key, so that all steps can be added at once, with their queries concatenated.
+    /// For one of many decoding steps (`is_decode`) with the same keys and values: where a query attends to a key,
+    /// writes the factors of the gradients, so that all steps can be added at once, with their queries concatenated.
     Deferred {
-        /// The gradients of the scores, `[batch, heads, queries, keys]`. The gradients of the keys are made of them, by
+        /// The gradients of the scores, `[batch, heads, queries, keys]`. They give the gradients of the keys, by
         /// [`accumulate_deferred`](crate::accumulate_deferred) with the queries and, as factor, the scale of dot
-        /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys); nothing
-        /// here makes those of keys of pairwise scores.
+        /// products, or by [`AdditiveScoreInputs::backward_keys`](crate::AdditiveScoreInputs::backward_keys); for
+        /// pairwise scores there is no such function.
         scores: Option<&'a mut [E]>,
-        /// The weights after dropout, `[batch, heads, queries, keys]`. The gradients of the values are made of them and
-        /// the gradients of the contexts, by [`accumulate_deferred`](crate::accumulate_deferred).
+        /// The weights after dropout, `[batch, heads, queries, keys]`. With the gradients of the contexts they give the
+        /// gradients of the values, by [`accumulate_deferred`](crate::accumulate_deferred).
         weights: Option<&'a mut [E]>,
     },
 }
@@ -106,7 +105,7 @@ impl<E> KeyValueGradients<'_, E> {
     }
 }
 
-/// An attention, whatever its score.
+/// An attention with any score.
 #[derive(Debug)]
 pub(crate) struct Attention<'a, E, T> {
     pub score: &'a T,
@@ -115,12 +114,12 @@ pub(crate) struct Attention<'a, E, T> {
     pub modifiers: ScoreModifiers<'a, E>,
     pub mask: &'a Mask<'a>,
     pub dropout: Option<Dropout>,
-    /// Whether the score's kernels for decoding take it.
+    /// Whether the decoding kernels of the score run.
     pub is_decode: bool,
 }
 
 impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
-    /// The factor that makes base-2 logits of completed scores: they are natural ones if they were changed.
+    /// The factor that turns completed scores into base-2 logits: they are natural logits if they were modified.
     pub(super) fn unit(&self) -> E {
         if self.modifiers.keeps_scores() {
             self.score.unit()
@@ -129,7 +128,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         }
     }
 
-    /// The factor that makes natural logits of completed scores.
+    /// The factor that turns completed scores into natural logits.
     pub(crate) fn natural(&self) -> f64 {
         if self.is_decode {
             1.0 // The kernels for decoding make natural logits of scores at once.
@@ -138,7 +137,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         }
     }
 
-    /// The sink of a head, in the unit of completed scores; none if it is minus infinity.
+    /// The sink of a head, in the unit of completed scores; `None` if it is minus infinity.
     pub(crate) fn sink(&self, at: HeadIndex) -> Option<E> {
         let sink = self.modifiers.sink(at)?;
         Some(E::from_f64(sink.to_f64() / self.natural()))
@@ -232,14 +231,14 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     }
 }
 
-/// Whether queries, keys and values make a decoder's step: at most `most` queries, and no size is 0.
+/// Whether queries, keys and values are those of a decoding step: at most `most` queries, and no size is 0.
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
     let shapes = inputs.map(|rows| rows.shape());
     shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
 }
 
-/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes as its two terms, the largest score first: the difference
-/// to that is exact where it matters.
+/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes as its two terms, the largest score first: subtracting
+/// that is exact where it matters.
 #[inline(always)]
 pub(super) fn weight<E: Real, S: Simd<E>>(
     simd: S,

@@ -7,10 +7,10 @@
 //! ds = p (f dw - D)     D[i] = sum_j p f dw = dC[i] . context[i]
 //! ```
 //!
-//! and the score does the rest from `ds`. Lines that lead to no gradient that is wanted are left out. A task is a key
-//! head and a chunk of its keys, for all queries that attend to them: the gradients of keys and values then belong to
-//! one task. Where there are several chunks, the queries' gradients are summed per chunk, and the sums added in order.
-//! Chunks depend on the sizes alone, hence so do all bits.
+//! and the score's own `backward` does the rest from `ds`. Lines are skipped if no requested gradient needs them. A
+//! task is a key head and a chunk of its keys, for all queries that attend to them, so the gradients of keys and values
+//! belong to one task. If there are several chunks, the gradients of queries are summed per chunk, and the sums added
+//! in order. Chunks, and therefore all bits, depend on the sizes alone.
 
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ use super::task::{GradOutputs, Partial, Task};
 use crate::heads::HeadIndex;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
-/// Adds the wanted gradients of queries, modifiers and what is shared, and adds or defers the wanted gradients of keys
-/// and values.
+/// Adds the requested gradients of queries, modifiers and shared parameters, and adds or defers the requested gradients
+/// of keys and values.
 pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
@@ -87,8 +87,8 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             chunk,
         });
     }
-    // The share of a task in the gradient of a bias for each pair is as large as the scores of its heads: no more of
-    // them than threads exist at a time. They are added up in the order of all tasks.
+    // A task's part of the gradient of a bias per pair is as large as the scores of its heads, so at most as many parts
+    // as threads exist at a time. They are added in the order of all tasks.
     let is_large = wanted.bias
         && attention
             .modifiers
@@ -122,7 +122,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
 }
 
-/// Cuts `len` elements off the start of a gradient, if it is wanted.
+/// Cuts `len` elements off the start of a gradient, if it is requested.
 fn take_wanted<'a, E>(gradient: &mut Option<&'a mut [E]>, len: usize) -> Option<&'a mut [E]> {
     gradient.as_mut().map(|gradient| take(gradient, len))
 }

@@ -1,4 +1,4 @@
-//! Gradients of biases, in which many pairs of queries and keys have a share.
+//! Gradients of biases, to which many pairs of queries and keys contribute.
 
 use std::ops::Range;
 
@@ -9,22 +9,22 @@ use super::score::{Sizes, Wanted};
 use crate::modifiers::broadcast;
 use crate::{HeadIndex, ModifierGradients, Rows, ScoreModifiers};
 
-/// The sums of one key head and a chunk of its keys; empty where they are not wanted.
+/// The sums of one key head and a chunk of its keys; empty if not requested.
 #[derive(Default)]
 pub(crate) struct BiasSums<E> {
     /// `[group, queries or 1, keys of the chunk]`
     bias: Buffer<E>,
     /// `[group, queries + keys of the chunk - 1]`
     relative: Buffer<E>,
-    /// Queries of the bias.
+    /// The number of queries of the bias.
     bias_queries: usize,
-    /// Queries of each head.
+    /// The number of queries of each head.
     queries: usize,
     chunk: Range<usize>,
 }
 
 impl<E: Real> BiasSums<E> {
-    /// Zeros.
+    /// Sums of zero.
     pub(crate) fn new(
         modifiers: &ScoreModifiers<E>,
         wanted: Wanted,
@@ -45,8 +45,8 @@ impl<E: Real> BiasSums<E> {
         }
     }
 
-    /// Adds the gradients of the scores of a query of the `member`-th head of the group and of some keys, from the
-    /// chunk's `first` on.
+    /// Adds the gradients of the scores of a query of the group's `member`-th head with some keys, from key `first` of
+    /// the chunk on.
     #[inline(always)]
     pub(crate) fn add(&mut self, member: usize, query: usize, first: usize, gradients: &[E]) {
         for sums in self.rows(member, query).into_iter().flatten() {
@@ -54,8 +54,7 @@ impl<E: Real> BiasSums<E> {
         }
     }
 
-    /// The sums that have a share of the scores of a query of the `member`-th head of the group: rows of the chunk's
-    /// keys.
+    /// The sums to which the scores of a query of the group's `member`-th head contribute: rows of the chunk's keys.
     #[inline(always)]
     pub(crate) fn rows(&mut self, member: usize, query: usize) -> [Option<&mut [E]>; 2] {
         let len = self.chunk.len();

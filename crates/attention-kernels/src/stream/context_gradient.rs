@@ -10,19 +10,19 @@ use super::pack::PackedRows;
 use crate::HeadIndex;
 use crate::slices::precise_dot;
 
-/// The gradient of the context of a block of queries, and what else the backward pass knows of each.
+/// The gradient of the context of a block of queries, with further data of each query for the backward pass.
 #[derive(Default)]
 pub(super) struct ContextGradient<E> {
     pub rows: PackedRows<E>,
     /// `[QUERY_BLOCK]`: the two terms of the log-sum-exp, both in the unit of the scores.
     pub lse: Vec<[E; 2]>,
-    /// `[QUERY_BLOCK]`: `D`, rounded once: its error is common to a row, and does not cancel in the row's sum.
+    /// `[QUERY_BLOCK]`: `D`, rounded once: its error is common to a row, and would not cancel in the row's sum.
     pub dot: Vec<E>,
     scratch: Vec<E>,
 }
 
 impl<E: Real> ContextGradient<E> {
-    /// `unit` is the scores' unit.
+    /// `unit` is the unit of the scores.
     #[inline(always)]
     pub(super) fn pack<S: Simd<E>>(
         &mut self,

@@ -20,7 +20,7 @@ use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
 /// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`.
 ///
-/// The number of threads changes no bit: what belongs to a query depends on its block alone.
+/// The number of threads changes no bit: the results of a query depend on its block alone.
 pub(crate) fn forward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
@@ -191,7 +191,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                     start: Start::Scaled(&softmax.factors),
                 }
                 .compute(simd);
-                // Values that the product left out.
+                // The values that the product left out.
                 let mut wide = Vec::new();
                 for (&key, attended) in non_finite.iter().zip(attended.chunks(block.len())) {
                     let value = attention.values.row(head.key, keys.start + key);

@@ -1,9 +1,9 @@
 //! The streaming kernels: attention without its matrix of scores.
 //!
-//! Keys come in tiles. Per query the forward pass keeps a running maximum `m` of the scores, a running sum `l` of
+//! Keys come in tiles. For each query the forward pass keeps a running maximum `m` of the scores, a running sum `l` of
 //! `e^(s - m)` and a running weighted sum of values, both rescaled when the maximum grows (Milakov & Gimelshein 2018,
-//! Dao et al. 2022). What remains is the context and the logarithm of the sum, `lse = m + ln l`, from which the
-//! backward pass computes the weights of a tile again: `p = e^(s - lse)`. Its two terms are kept apart ([`LogSumExp`]).
+//! Dao et al. 2022). They end as the context and the logarithm of the sum, `lse = m + ln l`, from which the backward
+//! pass recomputes the weights of a tile: `p = e^(s - lse)`. Its two terms are kept apart ([`LogSumExp`]).
 
 mod attention;
 mod backward;

@@ -9,7 +9,7 @@ use cpu_kernels::{Buffer, Real};
 use crate::tiles::KEY_STRIDE;
 use crate::{HeadIndex, Rows};
 
-/// The elements of a row, and zeros up to a whole number of vectors.
+/// The size of a row, padded to a whole number of vectors.
 #[inline(always)]
 pub(crate) fn padded<E: Real, S: Simd<E>>(size: usize) -> usize {
     size.next_multiple_of(S::LANES)
@@ -22,7 +22,7 @@ pub(crate) struct PackedRows<E> {
     pub data: Buffer<E>,
     pub stride: usize,
     pub count: usize,
-    /// The same with zeros for rows that are not finite, if there are any.
+    /// A copy with zeros for non-finite rows, if there are any.
     finite: Vec<E>,
     /// The rows that hold an infinity or NaN, in increasing order.
     pub non_finite: Vec<usize>,
@@ -55,7 +55,7 @@ impl<E: Real> PackedRows<E> {
         }
     }
 
-    /// Finds the rows that are not finite.
+    /// Finds the non-finite rows.
     #[inline(always)]
     pub(crate) fn find_non_finite<S: Simd<E>>(&mut self, simd: S) {
         self.non_finite.clear();
@@ -84,7 +84,7 @@ impl<E: Real> PackedRows<E> {
 }
 
 /// Rows transposed into panels: element `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the
-/// panel width of the level. Rows that the last panel lacks are left undefined.
+/// panel width of the level. Missing rows of the last panel are undefined.
 #[derive(Debug, Default)]
 pub(crate) struct Panels<E> {
     data: Buffer<E>,
@@ -180,16 +180,16 @@ impl<E: Real> Panels<E> {
 
 /// Some adjacent rows of [`Panels`].
 pub(crate) struct Panel<'a, E> {
-    /// `[size][width]`, and what follows.
+    /// `[size][width]`, and the following panels.
     pub data: &'a [E],
     pub width: usize,
     /// The first row, counted from the start of the range.
     pub first: usize,
-    /// How many there are, rounded up to whole vectors.
+    /// The number of rows, rounded up to whole vectors.
     pub columns: usize,
 }
 
-/// A finite element times 0 is 0; the sum of these is NaN if any element is not finite.
+/// A finite element times 0 is 0, so the sum of the products is NaN if any element is not finite.
 #[inline(always)]
 fn all_finite<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> bool {
     let mut sums = [simd.zero(); 4];
@@ -204,11 +204,11 @@ fn all_finite<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> bool {
     simd.sum(simd.add(simd.add(a, b), simd.add(c, d))) + rest == E::ZERO
 }
 
-/// Rows as the right operand of a product whose left operand is 0 where a row is masked: one that is not finite is held
-/// as zeros, since `0 * NaN` is NaN.
+/// Rows as the right operand of a product whose left operand is 0 where a row is masked: non-finite rows are replaced
+/// by zeros, because `0 * NaN` is NaN.
 #[derive(Debug, Default)]
 pub(crate) struct FiniteRows<E> {
-    /// Nothing has to be changed: the rows are used where they are.
+    /// Whether the rows can be used in place, unchanged.
     in_place: bool,
     copy: PackedRows<E>,
     at: HeadIndex,
@@ -241,7 +241,7 @@ impl<E: Real> FiniteRows<E> {
         }
     }
 
-    /// The indices of the rows that are not finite.
+    /// The indices of the non-finite rows.
     pub(crate) fn non_finite(&self) -> impl Iterator<Item = usize> {
         self.copy
             .non_finite
@@ -249,7 +249,7 @@ impl<E: Real> FiniteRows<E> {
             .map(|row| row + self.range.start)
     }
 
-    /// The rows from `first` on, each padded to a whole number of vectors. `rows` are those that were packed.
+    /// The rows from `first` on, each padded to a whole number of vectors. `rows` are the packed rows.
     #[inline(always)]
     pub(crate) fn from<'a>(&'a self, rows: &Rows<'a, E>, first: usize) -> &'a [E] {
         match rows.in_place(self.at, first..self.range.end) {

@@ -1,10 +1,10 @@
-//! Buffers that tasks use again.
+//! Buffers that tasks reuse.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most `T` that tasks ever used at once.
+/// As many `T` as tasks ever used at once.
 ///
-/// Not one per thread: a thread that waits for its inner tasks may start another outer one meanwhile.
+/// Not one per thread: a thread that waits for its inner tasks may meanwhile start another outer task.
 #[derive(Debug, Default)]
 pub(super) struct Pool<T>(Mutex<Vec<T>>);
 

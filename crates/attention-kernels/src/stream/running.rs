@@ -10,7 +10,7 @@ use super::tile::Tile;
 use crate::Dropout;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
-/// The softmax of a block of queries, from tile to tile.
+/// The softmax of a block of queries, updated tile by tile.
 pub(super) struct RunningSoftmax<E> {
     /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights before their normalisation.
     pub tile: Buffer<E>,
@@ -20,9 +20,9 @@ pub(super) struct RunningSoftmax<E> {
     sink: Option<E>,
     /// `[QUERY_BLOCK]`: running maxima of the scores.
     maxima: Vec<E>,
-    /// `[QUERY_BLOCK]`: what the exponents of the tile are relative to.
+    /// `[QUERY_BLOCK]`: the reference that exponents of the tile are relative to.
     references: Vec<E>,
-    /// `[QUERY_BLOCK]`: what the sums so far are multiplied with.
+    /// `[QUERY_BLOCK]`: the factors that multiply the earlier sums.
     pub factors: Vec<E>,
     /// `[QUERY_BLOCK, LANES]`: running sums, a sum for each lane.
     sums: Vec<E>,
@@ -49,7 +49,7 @@ impl<E: Real> Default for RunningSoftmax<E> {
 }
 
 impl<E: Real> RunningSoftmax<E> {
-    /// Before the first tile: no key was attended to, but a sink may be there, in the unit of the scores.
+    /// The state before the first tile: no key was attended to, but there may be a sink, in the unit of the scores.
     pub(super) fn start(&mut self, unit: E, sink: Option<E>, rows: usize, value_stride: usize) {
         (self.unit, self.sink) = (unit, sink);
         self.maxima.fill(sink.unwrap_or(-E::INFINITY));
@@ -57,12 +57,12 @@ impl<E: Real> RunningSoftmax<E> {
         self.context.of_len(rows * value_stride).fill(E::ZERO);
     }
 
-    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what
-    /// the growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
+    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and writes to `factors` by
+    /// how much the growth of the maxima scales the earlier sums: `2^(unit (m before - m))`.
     ///
-    /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
+    /// The difference is taken first, exact where it matters: the product of a large maximum and the unit rounds.
     ///
-    /// While a query has attended to no key its maximum is minus infinity; 0 in its place makes weights and factor 0.
+    /// Until a query attends to a key its maximum is minus infinity; 0 in its place makes weights and factor 0.
     #[inline(always)]
     pub(super) fn weights<S: Simd<E>>(&mut self, simd: S, rows: usize, columns: usize) {
         let whole = columns.next_multiple_of(S::LANES);
@@ -110,7 +110,7 @@ impl<E: Real> RunningSoftmax<E> {
         }
     }
 
-    /// Sets dropped weights to 0. The sums keep them, and the others are scaled at the end.
+    /// Sets dropped weights to 0. The sums include them, and the kept weights are scaled at the end.
     #[inline(always)]
     pub(super) fn apply_dropout<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
@@ -130,7 +130,7 @@ impl<E: Real> RunningSoftmax<E> {
         }
     }
 
-    /// Divides by the sums, the sink included: `context / l`, and `m` and `ln l`. Where no key was attended to the
+    /// Divides by the sums, the sink included: `context / l`, and `m` and `ln l`. If no key was attended to, the
     /// context is 0, and the log-sum-exp has the terms of the sink or, without one,
     /// [`NO_KEY`](super::attention::NO_KEY).
     #[inline(always)]

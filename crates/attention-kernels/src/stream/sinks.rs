@@ -1,7 +1,7 @@
-//! Sinks: logits beside the keys' logits, without a value.
+//! Sinks: logits without a value, beside the logits of keys.
 //!
-//! Forward, `e^sink` is one more term of the sum that the weights are divided by. It is added in f64 at the end, so
-//! that what keys add to a sink far above them is not rounded away.
+//! Forward, `e^sink` is one more term of the sum that divides the weights. It is added in f64 at the end, so that a
+//! sink far above the keys does not round their contribution away.
 //!
 //! Backward, a sink has the weight `p = e^(sink - lse)`; the gradient of its weight is 0, hence the gradient of its
 //! logit `-p D`, with `D` of the [backward pass](super::backward).
@@ -20,8 +20,8 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    /// From the sum of `e^(s - m)` over the keys. The largest score or sink `m` and the sink are in a unit, `natural`
-    /// times which is a natural logit.
+    /// Made from the sum of `e^(s - m)` over the keys. The largest score or sink `m` and the sink have a unit whose
+    /// product with `natural` is a natural logit.
     #[inline(always)]
     pub(crate) fn new<E: Real>(sum: E, largest: E, sink: Option<E>, natural: f64) -> Self {
         let (sum, largest) = (sum.to_f64(), largest.to_f64());
@@ -38,7 +38,7 @@ impl Normalizer {
     }
 }
 
-/// The weight of a sink, which is in the unit of completed scores.
+/// The weight of a sink in the unit of completed scores.
 #[inline(always)]
 pub(crate) fn sink_weight(sink: f64, [largest, log_sum]: LogSumExp, natural: f64) -> f64 {
     ((sink - largest) * natural - log_sum).exp()
@@ -63,7 +63,7 @@ pub(crate) fn add_sink_gradients<E: Real, T: TileScore<E>>(
             let first = at.position(heads.heads) * queries;
             for query in 0..queries {
                 let lse = outputs.lse[first + query];
-                // The query attends to no key: 0, whatever the gradient of its context holds.
+                // The query attends to no key, so 0, whatever the gradient of its context holds.
                 if lse == [sink, 0.0] {
                     continue;
                 }

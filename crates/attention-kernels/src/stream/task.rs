@@ -20,7 +20,7 @@ use crate::slices::add_multiple;
 use crate::soft_cap::through_soft_cap;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
-/// Where a task adds its gradients, those that are wanted.
+/// The requested gradients of a task, to add to.
 pub(super) struct GradOutputs<'a, E> {
     /// `[group, queries, size]`
     pub queries: Option<&'a mut [E]>,
@@ -30,7 +30,7 @@ pub(super) struct GradOutputs<'a, E> {
     pub values: Option<&'a mut [E]>,
 }
 
-/// A task's share of the gradients that several tasks add to; empty if they are not wanted.
+/// A task's contribution to the gradients that several tasks add to; empty if not requested.
 #[derive(Default)]
 pub(super) struct Partial<E> {
     pub biases: BiasSums<E>,
@@ -54,17 +54,17 @@ pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     keys: T::Keys,
     queries: T::Queries,
     context_gradient: ContextGradient<E>,
-    /// The chunk's values.
+    /// The values of the chunk.
     values: Panels<E>,
     /// `[keys of the chunk, padded value_size]`
     value_gradient: Buffer<E>,
-    /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights as the values see them.
+    /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then the weights that multiply the values.
     weights: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: gradients of the weights, then of the scores.
     gradient: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: the derivatives of the soft-cap, if there is one.
     slopes: Buffer<E>,
-    /// `[QUERY_BLOCK, KEY_STRIDE]`: the scores that a user's function changes, if there is one.
+    /// `[QUERY_BLOCK, KEY_STRIDE]`: the scores before the user's function, if there is one.
     before: Buffer<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
@@ -159,7 +159,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
-    /// Adds what a block of queries of the `member`-th head of the group contributes; `range` are the packed keys.
+    /// Adds the contributions of a block of queries of the group's `member`-th head; `range` are the packed keys.
     #[inline(always)]
     fn block<S: Simd<E>>(
         &mut self,
@@ -225,7 +225,8 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// The weights of one tile of one block, what they give the values, and the gradients of the modified scores.
+    /// Computes the weights and the gradients of the modified scores for one tile of a block, and adds to the values'
+    /// gradients.
     #[inline(always)]
     fn tile<S: Simd<E>>(
         &mut self,
@@ -270,7 +271,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         }
     }
 
-    /// Leads the gradients of the modified scores through the soft-cap and the score.
+    /// Propagates the gradients of the modified scores through the soft-cap and the score.
     #[inline(always)]
     fn through_score<S: Simd<E>>(
         &mut self,
@@ -321,7 +322,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             start: Start::Sum,
         }
         .compute(simd);
-        // Rows that the product left out.
+        // The rows that the product left out.
         let rows = from_above.non_finite.iter();
         for (&row, attended) in rows.zip(attended.chunks(num_keys)) {
             let gradient = &from_above.data[row * value_stride..][..value_size];
@@ -333,11 +334,11 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         }
     }
 
-    /// From scores and gradients of the dropped weights to dropped weights and gradients of the scores. Of a masked
-    /// pair both are 0 whatever else there is. Where nobody wants a gradient through the scores, `gradient` holds what
-    /// an earlier tile left, and nobody reads it.
+    /// Replaces scores by dropped weights, and gradients of the dropped weights by gradients of the scores. For a
+    /// masked pair both are 0, whatever the inputs are. If no gradient through the scores is requested, `gradient`
+    /// holds remains of an earlier tile, which nobody reads.
     ///
-    /// No weight is above 1, though rounding might have it so; `min` lets NaN pass.
+    /// Weights are bounded by 1 against rounding; `min` lets NaN pass.
     #[inline(always)]
     fn weights_and_score_gradient<S: Simd<E>>(
         &mut self,

@@ -29,7 +29,7 @@ pub(super) enum Coverage {
 }
 
 impl Tile {
-    /// How much of the tile the mask leaves.
+    /// How much of the tile the mask keeps.
     pub(super) fn coverage<E: Real, T>(&self, attention: &Attention<E, T>) -> Coverage {
         let mask = attention.mask;
         if mask.is_none() {
@@ -51,9 +51,9 @@ impl Tile {
         }
     }
 
-    /// Completes the scores: modifies them, and sets masked keys, and what fills the last vector, to minus infinity.
-    /// The derivatives of a soft-cap go to `slopes`, and what a user's function changes to `before`, unless these are
-    /// empty.
+    /// Completes the scores: modifies them, and sets masked keys and the rest of the last vector to minus infinity. The
+    /// derivatives of a soft-cap are written to `slopes`, and the scores before a user's function to `before`, unless
+    /// these are empty.
     #[inline(always)]
     pub(super) fn complete<E: Real, S: Simd<E>, T: TileScore<E>>(
         &self,
@@ -95,13 +95,13 @@ impl Tile {
         }
     }
 
-    /// Which columns of the tile are keys whose rows are not finite.
+    /// The columns of the tile whose keys have non-finite rows.
     pub(super) fn non_finite_columns<E: Real>(&self, rows: &FiniteRows<E>) -> Vec<usize> {
         let within = rows.non_finite().filter(|key| self.keys.contains(key));
         within.map(|key| key - self.keys.start).collect()
     }
 
-    /// Whether each query attends to the keys of `columns`, `[columns, queries]`, from the completed scores.
+    /// Whether each query attends to the keys of `columns`, `[columns, queries]`, judged by the completed scores.
     pub(super) fn attended_columns<E: Real>(&self, columns: &[usize], scores: &[E]) -> Vec<bool> {
         let rows = 0..self.queries.len();
         let pairs = columns
@@ -110,7 +110,7 @@ impl Tile {
         pairs.map(|at| scores[at] != -E::INFINITY).collect()
     }
 
-    /// Whether the queries of `rows` attend to each key, `[rows, keys]`, from the completed scores.
+    /// Whether the queries of `rows` attend to each key, `[rows, keys]`, judged by the completed scores.
     pub(super) fn attended_rows<E: Real>(&self, rows: &[usize], scores: &[E]) -> Vec<bool> {
         let columns = 0..self.keys.len();
         let pairs = rows

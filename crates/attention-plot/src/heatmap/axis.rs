@@ -1,8 +1,8 @@
-//! The tick labels along a panel, as room allows.
+//! The tick labels along a panel, as many as there is room for.
 
 use crate::{font::Face, measures::ceil};
 
-/// Token labels longer than this are cut.
+/// The width at which token labels are cut.
 const LABEL_LIMIT: f64 = 170.0;
 
 /// The tick labels along one axis of a panel, thinned so that they do not touch.
@@ -10,19 +10,19 @@ const LABEL_LIMIT: f64 = 170.0;
 pub(crate) struct Axis {
     /// The labelled entries.
     pub(crate) ticks: Vec<(usize, String)>,
-    /// Whether keys' labels run upwards for want of width.
+    /// Whether the labels of keys run upwards for lack of width.
     pub(crate) rotated: bool,
-    /// How far the labels reach away from the panel.
+    /// How far the labels extend from the panel.
     pub(crate) extent: i32,
 }
 
 /// The entries along an axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'a> {
-    /// Their labels; their indices if there are none.
+    /// Their labels; if empty, their indices.
     pub(crate) tokens: &'a [String],
     pub(crate) count: usize,
-    /// Pixels from one to the next.
+    /// The distance from one to the next, in pixels.
     pub(crate) cell: i32,
 }
 
@@ -79,7 +79,7 @@ impl Lettering<'_> {
     }
 }
 
-/// The entries that get a label, `needed` pixels apart: tokens at any step, indices at 1, 2, 5, 10, 20 ...
+/// The entries that get a label, `needed` pixels apart: tokens in any step, indices in steps of 1, 2, 5, 10, 20 ...
 fn ticks(entries: Entries<'_>, needed: i32, lettering: Lettering<'_>) -> Vec<(usize, String)> {
     let Entries {
         tokens,

@@ -2,13 +2,13 @@
 
 use crate::{canvas::Rgb, scale::Scale};
 
-/// The colour of a cell whose weight is NaN or infinite: not on the path of the others.
+/// The colour of a cell whose weight is NaN or infinite, which differs from all others.
 const NOT_FINITE: Rgb = [160, 160, 160];
 
-/// The last of the shades of an image, which leave one of 256 colours for what is not finite.
+/// The last of the shades of an image, which leave one of 256 colours for non-finite weights.
 const LAST_SHADE: u8 = 254;
 
-/// The colours of D2L, near white to dark red (ColorBrewer's `Reds`), with the weights at the two ends.
+/// D2L's colours, from near white to dark red (ColorBrewer's `Reds`), with the weights at the two ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColorScale {
     pub(crate) weights: Scale,
@@ -24,7 +24,7 @@ impl ColorScale {
         }
     }
 
-    /// Where a weight lies between the two ends, from 0 to 1; `None` if it is not finite.
+    /// The position of a weight between the two ends, from 0 to 1; `None` if it is not finite.
     pub(crate) fn position(&self, weight: f32) -> Option<f64> {
         weight
             .is_finite()
@@ -36,8 +36,8 @@ impl ColorScale {
             .map_or(NOT_FINITE, |position| self.color_at(position))
     }
 
-    /// The colours of [`index`](Self::index): shades from the lower end to the higher, and a colour for weights that
-    /// are not finite.
+    /// The colours for [`index`](Self::index): shades from the lower end to the upper, and a colour for non-finite
+    /// weights.
     pub(crate) fn palette(&self) -> Vec<Rgb> {
         let shades = (0..=LAST_SHADE).map(|shade| f64::from(shade) / f64::from(LAST_SHADE));
         let colors = shades.map(|position| self.color_at(position));
@@ -55,7 +55,7 @@ impl ColorScale {
     }
 }
 
-/// The range of the finite weights, widened to zero if all are equal, so that uniform attention has a colour.
+/// The range of the finite weights, extended to zero if all are equal, so that uniform attention has a colour.
 pub(crate) fn range_of(weights: &[f32]) -> (f32, f32) {
     let finite = weights.iter().copied().filter(|weight| weight.is_finite());
     let (low, high) = finite.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), weight| {

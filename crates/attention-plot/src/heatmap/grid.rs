@@ -1,4 +1,4 @@
-//! A grid of weight matrices with its labels, and the formats it can take.
+//! A grid of weight matrices with its labels, and its output formats.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::{PlotError, text::visible};
 
-/// The most cells that are shapes of their own: 3 MB of an SVG, 7 MB of an HTML file.
+/// The largest number of cells drawn as separate shapes: 3 MB of an SVG, 7 MB of an HTML file.
 const MOST_SHAPES: usize = 40_000;
 
-/// A grid of weight matrices on one colour scale: the figure of D2L's `show_heatmaps`.
+/// A grid of weight matrices with one colour scale: the figure of D2L's `show_heatmaps`.
 ///
-/// The titles stand above the first row, the queries' labels and axis title left of the first column, the keys' below
-/// the last row. An axis title that does not fit beside one matrix stands once, along all of them.
+/// Titles are above the first row, the queries' labels and axis title to the left of the first column, those of keys
+/// below the last row. An axis title that does not fit beside one matrix is placed once, along all of them.
 ///
 /// # Shapes
 ///
@@ -51,7 +51,7 @@ impl HeatmapGrid {
     ///
     /// # Errors
     ///
-    /// If a size is zero, or the product of the sizes is not the number of weights.
+    /// If a size is zero, or the number of weights is not the product of the sizes.
     pub fn new(weights: Vec<f32>, shape: [usize; 4]) -> Result<Self, PlotError> {
         check_shape(&weights, &shape)?;
         Ok(Self {
@@ -76,7 +76,7 @@ impl HeatmapGrid {
         Self::new(weights, [1, 1, queries, keys])
     }
 
-    /// Sets the titles of the horizontal and the vertical axis; `Keys` and `Queries` by default. An empty title takes
+    /// Sets the titles of the horizontal and the vertical axis; by default `Keys` and `Queries`. An empty title takes
     /// no room.
     #[must_use]
     pub fn with_axis_titles(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
@@ -85,11 +85,11 @@ impl HeatmapGrid {
         self
     }
 
-    /// Sets one title for each column.
+    /// Sets a title for each column.
     ///
     /// # Errors
     ///
-    /// If there are more or fewer titles than columns.
+    /// If there are not as many titles as columns.
     pub fn with_titles<T: Into<String>>(
         mut self,
         titles: impl IntoIterator<Item = T>,
@@ -98,11 +98,11 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// Sets one label for each query, from the top down: usually the tokens that were produced.
+    /// Sets a label for each query, from top to bottom: usually the output tokens.
     ///
     /// # Errors
     ///
-    /// If there are more or fewer labels than queries.
+    /// If there are not as many labels as queries.
     pub fn with_query_labels<T: Into<String>>(
         mut self,
         tokens: impl IntoIterator<Item = T>,
@@ -111,11 +111,11 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// Sets one label for each key, from left to right: usually the tokens that were read.
+    /// Sets a label for each key, from left to right: usually the source tokens.
     ///
     /// # Errors
     ///
-    /// If there are more or fewer labels than keys.
+    /// If there are not as many labels as keys.
     pub fn with_key_labels<T: Into<String>>(
         mut self,
         tokens: impl IntoIterator<Item = T>,
@@ -125,7 +125,7 @@ impl HeatmapGrid {
     }
 
     /// Sets the weights at the two ends of the colour scale, so that figures can be compared. A weight beyond an end
-    /// has the colour of the end. By default the ends are the smallest and the largest weight.
+    /// has the colour of that end. By default the ends are the smallest and the largest weight.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl HeatmapGrid {
         draw::svg(self)
     }
 
-    /// The figure as the bytes of a PNG file: the SVG at two pixels for each of its own (one if it is very large).
+    /// The figure as the bytes of a PNG file: the SVG at twice its resolution (at its own if it is very large).
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl HeatmapGrid {
     }
 
     /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight; in a
-    /// figure of more than 40,000 weights pointing at a row shows its query, and key and weight of its largest cell.
+    /// figure of more than 40,000 weights, pointing at a row shows its query, and key and weight of its largest cell.
     ///
     /// # Errors
     ///
@@ -209,12 +209,12 @@ impl HeatmapGrid {
         terminal::text(self, color)
     }
 
-    /// The bytes of a file of this name, in the format of its extension: `.svg`, `.png`, `.html` or `.htm`, in any
+    /// The bytes of a file with this name, in the format of its extension: `.svg`, `.png`, `.html` or `.htm`, in any
     /// case.
     ///
     /// # Errors
     ///
-    /// If the extension is another one, or the picture would be too large.
+    /// If the extension is unknown, or the picture would be too large.
     pub fn to_file(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, PlotError> {
         let path = path.as_ref();
         let extension = path.extension().unwrap_or_default();
@@ -261,7 +261,7 @@ pub(crate) fn check_shape(weights: &[f32], shape: &[usize]) -> Result<(), PlotEr
             shape: shape.to_vec(),
         });
     }
-    // A product too large for the machine certainly differs from the number of weights, which are in memory.
+    // A product that overflows certainly differs from the number of weights, which are in memory.
     let expected = shape
         .iter()
         .fold(1_usize, |product, size| product.saturating_mul(*size));
@@ -275,7 +275,7 @@ pub(crate) fn check_shape(weights: &[f32], shape: &[usize]) -> Result<(), PlotEr
     Ok(())
 }
 
-/// The labels of an axis; the entries' indices if there are none.
+/// The labels of an axis; the indices of the entries if there are none.
 pub(crate) fn names(labels: &[String], count: usize) -> Vec<String> {
     if labels.is_empty() {
         (0..count).map(|index| index.to_string()).collect()

@@ -9,8 +9,8 @@ const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
     svg{max-width:100%;height:auto}\
     .cells rect{fill:transparent}.cells rect:hover{stroke:#000;stroke-width:1.5}";
 
-/// The SVG with a transparent rectangle over each cell, of a large figure over each row, whose `<title>` browsers show
-/// under the pointer.
+/// The SVG with a transparent rectangle over each cell, or in a large figure over each row, whose `<title>` browsers
+/// show under the pointer.
 pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
     let layout = Layout::new(grid, &Face::load("HTML")?)?;
     let svg = svg(&GridFigure {

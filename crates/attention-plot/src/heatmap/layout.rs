@@ -1,4 +1,4 @@
-//! The places of everything in a grid of heatmaps, in pixels of an SVG at its natural size.
+//! The places of all parts of a grid of heatmaps, in pixels of an SVG at its natural size.
 //!
 //! ```text
 //!          title        title
@@ -9,9 +9,9 @@
 //!           x title      x title
 //! ```
 //!
-//! Each panel stands in the middle of a slot, which is at least as wide as the title above it, so titles never meet.
-//! An axis title is no longer than its axis: the axis of one panel or, if it does not fit there, of all panels
-//! together, where it stands once.
+//! Each panel is in the middle of a slot, which is at least as wide as the title above it, so titles never touch. An
+//! axis title is no longer than the axis of one panel or, if it does not fit there, of all panels together, where it is
+//! placed once.
 
 use super::{
     HeatmapGrid,
@@ -26,17 +26,17 @@ use crate::{
     scale::Tick,
 };
 
-/// The colour bar's strips.
+/// The number of strips of the colour bar.
 pub(crate) const BAR_STEPS: i32 = 64;
 pub(crate) const BAR_EM: f64 = 10.0;
 
 const BAR_WIDTH: i32 = 12;
-/// The height of the colour bar for each of its labels, and the most labels.
+/// The height of the colour bar per label, and the largest number of labels.
 const BAR_LABEL_HEIGHT: i32 = 20;
 const BAR_LABELS: i32 = 6;
-/// The least side of a panel: room for a short axis title, and beside a single row for two labels of the colour bar.
+/// The smallest side of a panel: room for a short axis title and, for a single row, for two labels of the colour bar.
 const LEAST_PANEL: f64 = 40.0;
-/// Titles longer than this are cut.
+/// The width at which titles are cut.
 const TITLE_LIMIT: f64 = 340.0;
 
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Layout {
         let grid_right = left + panels.columns * pitch.width - GAP;
         let grid_height = panels.all().height;
 
-        // D2L shrinks the colour bar beside a grid to 0.6 of its height.
+        // D2L shrinks the colour bar of a grid to 0.6 of its height.
         let bar_height = if rows == 1 {
             grid_height
         } else {
@@ -215,8 +215,8 @@ fn tick_em(grid: &HeatmapGrid, cell: Size) -> f64 {
     }
 }
 
-/// Width and height of a cell. Larger grids have smaller panels; tokens are given room for their letters as long as the
-/// figure stays within a page; panels a few entries long are kept from becoming slivers.
+/// Width and height of a cell. Larger grids have smaller panels; tokens get room for their letters as long as the
+/// figure fits a page; panels with a few entries are kept from becoming slivers.
 fn cell_size(grid: &HeatmapGrid) -> Size {
     let [rows, columns, queries, keys] = grid.shape();
     let (panels, longest) = (rows.max(columns) as f64, queries.max(keys) as f64);

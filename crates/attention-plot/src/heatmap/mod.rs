@@ -1,4 +1,4 @@
-//! Heatmaps: one matrix or a grid of them, and the formats they can take.
+//! Heatmaps: one matrix or a grid of them, and their output formats.
 
 mod axis;
 mod color;

@@ -18,7 +18,7 @@ pub(crate) struct Panels {
     pub(crate) rows: i32,
     pub(crate) columns: i32,
     pub(crate) first: Area,
-    /// From one panel to the next.
+    /// The distance from one panel to the next.
     pub(crate) pitch: Size,
 }
 
@@ -31,7 +31,7 @@ impl Panels {
         }
     }
 
-    /// From the first panel to the last.
+    /// The area from the first panel to the last.
     pub(crate) fn all(&self) -> Area {
         Area {
             width: self.first.width + (self.columns - 1) * self.pitch.width,
@@ -41,15 +41,15 @@ impl Panels {
     }
 }
 
-/// The sizes of the letters of an axis title: the natural one, and the least to which a long title is shrunk.
+/// The sizes of the letters of an axis title: the natural one, and the smallest to which a long title is shrunk.
 const AXIS_TITLE_EM: i32 = 12;
 const LEAST_EM: i32 = 8;
 /// The distance of an axis title from the tick labels.
 const CLEARANCE: i32 = 8;
 
-/// The title of an axis, on one line: of one panel, or of all panels together.
+/// The title of an axis, on one line: for one panel, or for all panels together.
 ///
-/// A title that is too long is shrunk a little; else cut, with an ellipsis.
+/// A title that is too long is shrunk slightly, or else cut with an ellipsis.
 #[derive(Debug)]
 pub(crate) struct AxisTitle {
     pub(crate) text: String,
@@ -63,7 +63,7 @@ pub(crate) struct Side {
     pub(crate) panels: usize,
     /// The length of the axis of one panel.
     pub(crate) length: i32,
-    /// From one panel to the next.
+    /// The distance from one panel to the next.
     pub(crate) pitch: i32,
 }
 
@@ -100,7 +100,7 @@ impl AxisTitle {
         CLEARANCE + (self.em + 1) / 2
     }
 
-    /// The room that the title takes away from the axis: none where it is blank.
+    /// The space that the title needs beside the axis: none if it is blank.
     pub(crate) fn room(&self) -> i32 {
         match self.text.is_empty() {
             true => 0,

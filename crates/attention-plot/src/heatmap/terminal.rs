@@ -10,22 +10,22 @@ use crate::{canvas::Rgb, scale::Scale};
 /// The colours that a terminal can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TerminalColor {
-    /// 24-bit colours: nearly every terminal of today.
+    /// 24-bit colours: nearly every current terminal.
     #[default]
     TrueColor,
     /// The 256 colours of xterm.
     Ansi256,
     /// No escape codes: shades ` ░▒▓█`, for logs and files.
     None,
-    /// No escape codes, and beyond ASCII only what is in labels, and the `…` of one that is cut: shades ` .:*#`.
+    /// No escape codes, and nothing beyond ASCII except in labels, and the `…` of a cut label: shades ` .:*#`.
     Ascii,
 }
 
 /// The columns of a cell.
 const CELL: usize = 2;
-/// The most columns or lines of a label.
+/// The largest number of columns or lines of a label.
 const LABEL_LIMIT: usize = 20;
-/// The most columns of a title.
+/// The largest number of columns of a title.
 const TITLE_LIMIT: usize = 4 * LABEL_LIMIT;
 const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
@@ -98,7 +98,7 @@ fn line(left: &str, panels: impl Iterator<Item = String>) -> String {
     format!("{left} {}", panels.join(GAP))
 }
 
-/// The queries' labels, aligned at the right.
+/// The labels of queries, right-aligned.
 fn left_labels(tokens: &[String], count: usize) -> Vec<String> {
     let labels: Vec<_> = names(tokens, count)
         .iter()
@@ -111,7 +111,7 @@ fn left_labels(tokens: &[String], count: usize) -> Vec<String> {
         .collect()
 }
 
-/// The keys' labels running down, standing on the matrix: one line for each letter.
+/// The labels of keys, running down and ending at the matrix: one line for each letter.
 fn top_labels(tokens: &[String], count: usize) -> Vec<String> {
     let columns: Vec<_> = names(tokens, count)
         .iter()
@@ -127,7 +127,7 @@ fn top_labels(tokens: &[String], count: usize) -> Vec<String> {
         .collect()
 }
 
-/// The letters of a label, each with the marks on it, cut to the limit.
+/// The letters of a label, each with its combining marks, cut to the limit.
 fn letters(label: &str) -> Vec<String> {
     let mut letters: Vec<String> = Vec::new();
     for character in label.chars() {
@@ -149,13 +149,13 @@ fn fit(text: &str, limit: usize) -> String {
     if text.width() <= limit {
         return text.into();
     }
-    // Marks without a width of their own ride along, but not by the thousand.
+    // Combining marks without a width are kept, but not thousands of them.
     let mut start: String = text.chars().take(8 * limit).collect();
     while start.width() >= limit && start.pop().is_some() {}
     start + "…"
 }
 
-/// The text with spaces up to `width` columns.
+/// The text, padded with spaces to `width` columns.
 fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
@@ -166,7 +166,7 @@ struct Painter {
 }
 
 impl Painter {
-    /// A row of cells; a colour is named only where it changes.
+    /// A row of cells; the escape code of a colour is written only where it changes.
     fn cells(&self, weights: &[f32]) -> String {
         let (mut out, mut current) = (String::new(), String::new());
         for weight in weights {
@@ -212,7 +212,7 @@ impl Painter {
     }
 }
 
-/// The shade of five for a position from 0 to 1.
+/// One of five shades for a position from 0 to 1.
 fn shade(position: f64) -> usize {
     ((position * 5.0) as usize).min(4)
 }

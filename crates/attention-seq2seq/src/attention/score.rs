@@ -1,4 +1,4 @@
-//! The scores among the attentions: what the heads of a Transformer can attend with.
+//! The scores among the attentions, which the heads of a Transformer can use.
 
 use attention_core::position::Positions;
 use attention_core::score::{
@@ -16,11 +16,11 @@ use burn::tensor::{DType, Device, Tensor};
 use super::AttentionKind;
 use crate::variants::module_of_variants;
 
-/// Defines [`AnyScore`], with a variant for each line, made by a function of the size of queries and keys.
+/// Defines [`AnyScore`], with a variant for each line, made by a function from the size of queries and keys.
 macro_rules! scores {
     ($($kind:ident($module:ty) = $make:expr;)+) => {
-        /// The scoring function of an attention that is nothing else: a score under softmax, without a state. Its
-        /// parameters have the names of that score's own.
+        /// The scoring function of an attention that consists of a score under softmax, without a state. Its parameters
+        /// have the names of the score inside.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "a layer has one")]
         pub enum AnyScore {
@@ -139,7 +139,7 @@ pub(super) fn qk_norm(size: usize, device: &Device) -> QkNormScore {
 }
 
 pub(super) fn gaussian(size: usize, device: &Device) -> GaussianScore {
-    // The width at which the scores of random states begin as scaled dot products do.
+    // With this width, the scores of random states are initially like scaled dot products.
     let width = (size as f64).sqrt().sqrt();
     let score = GaussianScoreConfig::new().with_width(width);
     score.with_learned(true).init(device)

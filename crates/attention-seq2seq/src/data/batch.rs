@@ -48,7 +48,7 @@ impl Source {
         numbers_on_device(self.lens.iter().copied(), &self.tokens.device())
     }
 
-    /// The same sources, each with the end token after its last.
+    /// The sources, each with the end token appended.
     pub(crate) fn with_end(&self) -> Self {
         let ([batch, width], device) = (self.tokens.dims(), self.tokens.device());
         let padding = Tensor::full([batch, 1], Vocab::PAD, &device);
@@ -93,12 +93,12 @@ pub struct Batch {
     previous: Tensor<2, Int>,
     /// The decoder's expected outputs: the target and the end token, padded. `[batch, target tokens]`
     pub target: Tensor<2, Int>,
-    /// The number of tokens of each target, its end included.
+    /// The number of tokens of each target, including the end token.
     target_lens: Vec<usize>,
 }
 
 impl Batch {
-    /// Pads these examples to one batch.
+    /// Pads examples to one batch.
     ///
     /// # Panics
     /// If there is no example, or a source is empty.
@@ -114,12 +114,12 @@ impl Batch {
         }
     }
 
-    /// The number of steps: the tokens of the longest target, its end included.
+    /// The number of steps: the tokens of the longest target, including the end token.
     pub(crate) fn target_len(&self) -> usize {
         self.target.dims()[1]
     }
 
-    /// The number of target tokens of all examples, ends included and padding not.
+    /// The number of target tokens of all examples, including end tokens, without padding.
     pub fn target_tokens(&self) -> usize {
         self.target_lens.iter().sum()
     }
@@ -130,7 +130,7 @@ impl Batch {
         numbers_on_device(last, &self.target.device())
     }
 
-    /// The number of tokens of each target, its end included.
+    /// The number of tokens of each target, including the end token.
     pub(crate) fn target_lens(&self) -> &[usize] {
         &self.target_lens
     }
@@ -147,7 +147,7 @@ impl Batch {
     }
 }
 
-/// The inputs of a decoder whose outputs are `targets`: the begin token and each target, padded to the longest.
+/// The inputs of a decoder that is to output `targets`: the begin token and each target, padded to the longest.
 /// `[batch, tokens of the longest target + 1]`
 pub(crate) fn decoder_inputs<'a>(
     targets: impl Iterator<Item = &'a [u32]> + Clone,

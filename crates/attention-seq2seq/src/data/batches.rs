@@ -5,21 +5,21 @@ use rand::seq::SliceRandom;
 
 use crate::data::examples::{Example, Examples};
 
-/// Examples, and which of them make a batch.
+/// Examples, and their assignment to batches.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
     examples: Examples,
-    /// By length, so that little of a batch is padding.
+    /// Indices ordered by length, so that batches have little padding.
     order: Vec<u32>,
     batch_size: usize,
 }
 
 impl Batches {
-    /// The number of batches whose examples are sorted by length together. With more there is less padding; with fewer,
-    /// a batch has examples of more lengths.
+    /// The number of batches whose examples are sorted by length together. More of them give less padding; fewer give
+    /// batches with more different lengths.
     const POOL: usize = 64;
 
-    /// Puts examples of similar length together, `batch_size` at a time.
+    /// Groups examples of similar length, `batch_size` at a time.
     ///
     /// # Panics
     /// If there are 2^32 examples.
@@ -43,8 +43,8 @@ impl Batches {
         self.examples(order.unwrap_or_default())
     }
 
-    /// The same number of batches, dealt anew and in any order: examples of similar length, chosen at random.
-    /// Neighbours of a sorted file would have much the same gradients.
+    /// Deals the examples anew to the same number of batches, in random order: each has random examples of similar
+    /// length. Neighbours in a sorted file would have almost the same gradients.
     pub(crate) fn deal(&self, random: &mut impl Rng) -> Vec<Vec<u32>> {
         let mut order = self.order.clone();
         order.shuffle(random);
@@ -57,7 +57,7 @@ impl Batches {
         batches
     }
 
-    /// The number of target tokens of a batch that was dealt, ends included.
+    /// The number of target tokens of a dealt batch, including end tokens.
     pub(crate) fn target_tokens(&self, batch: &[u32]) -> usize {
         let lens = batch
             .iter()
@@ -65,7 +65,7 @@ impl Batches {
         lens.map(|(_, target)| target + 1).sum()
     }
 
-    /// The examples of a batch that was dealt.
+    /// The examples of a dealt batch.
     pub(crate) fn examples(&self, batch: &[u32]) -> Vec<Example> {
         let indices = batch.iter();
         indices

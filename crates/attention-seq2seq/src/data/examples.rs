@@ -22,19 +22,19 @@ impl Example {
     }
 }
 
-/// Examples, one after the other in one piece of memory.
+/// Examples, contiguous in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Examples {
     tokens: Vec<u32>,
-    /// Where the source and the target of each example end.
+    /// The ends of the source and the target of each example.
     ends: Vec<[u32; 2]>,
 }
 
 impl Examples {
-    /// The most tokens of all examples together.
+    /// The largest number of tokens of all examples together.
     pub(crate) const MAX_TOKENS: usize = u32::MAX as usize;
 
-    /// Room for `examples` examples with `tokens` tokens together.
+    /// Capacity for `examples` examples with `tokens` tokens together.
     pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
         Self {
             tokens: Vec::with_capacity(tokens),
@@ -62,12 +62,12 @@ impl Examples {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no example.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// One of them.
+    /// The example at `index`.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
@@ -85,7 +85,7 @@ impl Examples {
         (source_end - start, end - source_end)
     }
 
-    /// The CRC-32 of all tokens, and of where each example ends.
+    /// The CRC-32 of all tokens and of the ends of each example.
     pub(crate) fn checksum(&self) -> u32 {
         let mut sum = crc32fast::Hasher::new();
         let numbers = self.tokens.iter().chain(self.ends.as_flattened());
@@ -98,7 +98,7 @@ impl Examples {
         targets.max().unwrap_or(0)
     }
 
-    /// The number of different source tokens that occur once, and of target tokens; special ones do not count.
+    /// The number of distinct source tokens that occur once, and of such target tokens, without special tokens.
     pub fn once(&self) -> [usize; 2] {
         let mut counts = [Vec::<u8>::new(), Vec::new()];
         let mut start = 0;
@@ -146,7 +146,7 @@ impl From<Vec<Example>> for Examples {
     }
 }
 
-/// An example of these tokens.
+/// An example with these tokens.
 #[cfg(test)]
 pub(crate) fn example(source: &[u32], target: &[u32]) -> Example {
     Example {

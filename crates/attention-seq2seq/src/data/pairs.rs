@@ -17,17 +17,17 @@ pub struct Pair {
     pub target: Vec<String>,
 }
 
-/// Pairs to learn from, and others to validate on.
+/// Pairs for training, and others for validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
-    /// The pairs to learn from.
+    /// The training pairs.
     pub train: Vec<Pair>,
-    /// The pairs to validate on. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] make them of
+    /// The validation pairs. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] take them from
     /// sources that are not in `train`.
     pub valid: Vec<Pair>,
 }
 
-/// Refuses to train on nothing, or to validate on nothing.
+/// Refuses an empty training or validation set.
 pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
     for (name, count) in [("training", train), ("validation", valid)] {
         if count == 0 {
@@ -38,14 +38,14 @@ pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
     Ok(())
 }
 
-/// Holds out a share of the pairs for validation, by source: all pairs of one source fall on the same side.
+/// Holds out a fraction of the pairs for validation, by source: all pairs of one source are on the same side.
 ///
-/// The share is of the distinct sources, rounded, with at least one source on each side. The same seed holds out the
+/// The fraction is of the distinct sources, rounded, with at least one source on each side. The same seed holds out the
 /// same sources; both sides keep the order of `pairs`.
 ///
 /// # Errors
-/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ; [`Error::EmptyData`]
-/// without pairs.
+/// [`Error::Config`] if `fraction` is not between 0 and 1, or there are fewer than two distinct sources;
+/// [`Error::EmptyData`] without pairs.
 pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
     if pairs.is_empty() {
         return Err(Error::EmptyData {
@@ -83,17 +83,17 @@ pub(crate) fn held_out_groups(count: usize, fraction: f64, seed: u64) -> Result<
     Ok(held_out)
 }
 
-/// A source with every target that counts as right for it.
+/// A source with all its correct targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceGroup<'a> {
     /// The source.
     pub source: &'a [String],
-    /// Its different targets, in the order they came; at least one.
+    /// Its distinct targets, in the order of their pairs; at least one.
     pub targets: Vec<&'a [String]>,
 }
 
-/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the order of their
-/// first pair.
+/// Collects the targets of each source, such as the pronunciations of one word. Sources are in the order of their first
+/// pair.
 pub fn group_by_source(pairs: &[Pair]) -> Vec<SourceGroup<'_>> {
     let mut groups = Vec::<SourceGroup<'_>>::new();
     let mut places = HashMap::<&[String], usize>::new();

@@ -1,4 +1,4 @@
-//! Trained models as one file, in the names and layouts of PyTorch.
+//! Trained models as one file, with the names and layouts of PyTorch.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,9 +14,9 @@ use crate::file::write_file;
 use crate::translate::Translator;
 
 impl Translator {
-    /// Writes the model to a file of safetensors, whole or not at all, in f32: parameters in the names and layouts of
-    /// PyTorch, which `docs/export.md` lists, settings and vocabularies as JSON in the metadata, under
-    /// [`METADATA_KEY`](Self::METADATA_KEY). The same model makes the same bytes.
+    /// Writes the model to a safetensors file, atomically, in f32: parameters with the names and layouts of PyTorch,
+    /// which `docs/export.md` lists, settings and vocabularies as JSON in the metadata, under
+    /// [`METADATA_KEY`](Self::METADATA_KEY). The same model gives the same bytes.
     ///
     /// ```no_run
     /// use attention_seq2seq::Translator;
@@ -26,8 +26,8 @@ impl Translator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be written, [`Error::Config`] if the device fails, the vocabularies are longer
-    /// than the header of a file may be, or this is an ensemble.
+    /// [`Error::Io`] if the file cannot be written, [`Error::Config`] if the device fails, the vocabularies exceed the
+    /// header of a file, or this is an ensemble.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
         let bytes = to_safetensors(self.model()?, self.metadata())?;
         write_file(path, &bytes)
@@ -56,7 +56,7 @@ impl Translator {
     }
 }
 
-/// The content of a file of the parameters.
+/// The content of a file with the parameters.
 fn to_safetensors(model: &impl Module, metadata: String) -> Result<Vec<u8>> {
     let failed = |error: &dyn Display| {
         let found = error.to_string().replace('\n', " ");
@@ -81,9 +81,9 @@ fn to_safetensors(model: &impl Module, metadata: String) -> Result<Vec<u8>> {
 /// The parameters of a module by their names in PyTorch.
 #[derive(Default)]
 struct StateDict {
-    /// The field of each module on the way, with the module's type, and its name in PyTorch.
+    /// The path to the current module: for each module its type and field, and its name in PyTorch.
     path: Vec<(String, String)>,
-    /// The shape of each, and its elements, a part for each parameter that it joins.
+    /// The shape of each tensor, and its elements, a part for each parameter that is joined into it.
     tensors: BTreeMap<String, (Vec<usize>, Vec<Tensor<1>>)>,
 }
 
@@ -128,7 +128,7 @@ impl ModuleVisitor for StateDict {
     }
 }
 
-/// The fields whose name in PyTorch is another, with what follows it; `docs/export.md` has all names.
+/// The fields with another name in PyTorch, and that name with its suffix; `docs/export.md` has all names.
 const NAMES: &[(&str, &str)] = &[
     ("Encoder.recurrent", "rnn."),
     ("Decoder.recurrent", "rnn."),
@@ -153,7 +153,7 @@ const NAMES: &[(&str, &str)] = &[
     ("LayerNorm.gamma", "weight"),
     ("LayerNorm.beta", "bias"),
     ("RmsNorm.gamma", "weight"),
-    // Rows of one matrix, in this order.
+    // These are rows of one matrix, in this order.
     ("MultiHeadAttention.query", "in_proj_"),
     ("MultiHeadAttention.key", "in_proj_"),
     ("MultiHeadAttention.value", "in_proj_"),

@@ -7,11 +7,11 @@ use std::ops::AddAssign;
 use super::ngrams::{ngrams, shared};
 use super::tokenize_13a::{tokenize_13a, words};
 
-/// BLEU (Papineni et al. 2002), as sacreBLEU computes it (Post 2018): the n-grams that one output shares with its
-/// references, and the sums of many outputs, whose [`score`](Self::score) is the corpus's.
+/// BLEU (Papineni et al. 2002), as sacreBLEU computes it (Post 2018): the n-grams that an output shares with its
+/// references. Sums over many outputs give the corpus's [`score`](Self::score).
 ///
 /// The geometric mean of the precisions of n-grams of 1 to [`MAX_ORDER`](Self::MAX_ORDER) tokens, times the brevity
-/// penalty. sacreBLEU's signature of it is `case:mixed|eff:no|tok:13a|smooth:exp`, with `tok:none` by
+/// penalty. Its signature in sacreBLEU is `case:mixed|eff:no|tok:13a|smooth:exp`, with `tok:none` by
 /// [`of_tokens`](Self::of_tokens).
 ///
 /// ```
@@ -29,12 +29,12 @@ pub struct Bleu {
     /// All n-grams of the output, by order.
     totals: [usize; Self::MAX_ORDER],
     output_len: usize,
-    /// The length of the reference that is closest to the output's, of equally close ones the shortest.
+    /// The length of the reference that is closest in length to the output; of equally close ones the shortest.
     reference_len: usize,
 }
 
 impl Bleu {
-    /// The most tokens of an n-gram.
+    /// The largest number of tokens of an n-gram.
     pub const MAX_ORDER: usize = 4;
 
     /// One output against its references, as texts. Tokens are made by the tokenization `13a`, sacreBLEU's default,
@@ -79,12 +79,12 @@ impl Bleu {
         found
     }
 
-    /// Whether any output has [`MAX_ORDER`](Self::MAX_ORDER) tokens: else the score is 0, whatever the outputs say.
+    /// Whether any output has [`MAX_ORDER`](Self::MAX_ORDER) tokens; otherwise the score is 0 for any outputs.
     pub fn has_all_orders(&self) -> bool {
         self.totals.iter().all(|&total| total > 0)
     }
 
-    /// The score in percent, as it is reported: 0 to 100.
+    /// The score in percent, as usually reported: 0 to 100.
     ///
     /// A precision of 0 counts as 1/2 of one match, the next one as 1/4 and so on (`smooth:exp`, Chen and Cherry 2014,
     /// method 3). The score is 0 if no token matches, or no output has [`MAX_ORDER`](Self::MAX_ORDER) tokens.
@@ -134,8 +134,8 @@ impl AddAssign for Bleu {
 /// Translation"): `exp(min(0, 1 - len_label / len_pred)) * prod p_n^(1 / 2^n)`, with the precisions `p_n` of n-grams of
 /// 1 to `max_order` tokens, or up to the output's length. It is 0 to 1.
 ///
-/// It weighs orders by `1 / 2^n` and smooths nothing: it compares with D2L's figures, not with [`Bleu`]. An empty
-/// output has 1 if its reference is empty, and else 0.
+/// It weighs orders by `1 / 2^n` and smooths nothing: compare it with D2L's figures, not with [`Bleu`]. An empty output
+/// has 1 if its reference is empty, otherwise 0.
 pub fn d2l_bleu<T: Eq + Hash>(output: &[T], reference: &[T], max_order: usize) -> f64 {
     if output.is_empty() {
         return f64::from(u8::from(reference.is_empty()));

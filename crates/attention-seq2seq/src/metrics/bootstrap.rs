@@ -6,9 +6,9 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-/// Confidence intervals of figures of a corpus, by the percentile bootstrap (Efron 1979; Koehn 2004 for BLEU): all
-/// outputs are drawn anew with replacement, and the figure of each such sample is computed anew from the sums of its
-/// outputs' [`TokenErrors`], [`Bleu`] or [`ChrF`].
+/// Confidence intervals of metrics of a corpus, by the percentile bootstrap (Efron 1979; Koehn 2004 for BLEU): outputs
+/// are drawn with replacement, and each such sample's metric is computed from the sums of its outputs' [`TokenErrors`],
+/// [`Bleu`] or [`ChrF`].
 ///
 /// [`TokenErrors`]: crate::metrics::TokenErrors
 /// [`Bleu`]: crate::metrics::Bleu
@@ -30,7 +30,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 pub struct Bootstrap {
     /// The number of samples.
     pub samples: usize,
-    /// The share of samples whose figures are in the interval.
+    /// The fraction of samples whose figures are in the interval.
     pub confidence: f64,
     /// The seed of the samples.
     pub seed: u64,
@@ -60,8 +60,8 @@ impl Bootstrap {
     /// The intervals of several figures over the same samples. `outputs` are the statistics of single outputs, and
     /// `figures` computes the figures from the sum of several.
     ///
-    /// The bounds are percentiles of the figures, between two neighbours in proportion. The result depends on the seed
-    /// alone, not on the number of threads.
+    /// The bounds are percentiles of the figures, interpolated linearly. The result depends on the seed alone, not on
+    /// the number of threads.
     ///
     /// # Panics
     /// If there is no output or no sample, or the confidence is not between 0 and 1.
@@ -106,7 +106,7 @@ impl Bootstrap {
     }
 }
 
-/// The figure below which a share of sorted figures lies, between two neighbours in proportion.
+/// The figure below which a fraction of the sorted figures lies, interpolated linearly.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let below = sorted[place.floor() as usize];

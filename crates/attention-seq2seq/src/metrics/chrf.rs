@@ -5,11 +5,11 @@ use std::ops::AddAssign;
 use super::ngrams::{ngrams, shared};
 use super::tokenize_13a::is_space;
 
-/// chrF2 (Popović 2015), as sacreBLEU computes it: the n-grams of characters that one output shares with its reference,
-/// and the sums of many outputs, whose [`score`](Self::score) is the corpus's.
+/// chrF2 (Popović 2015), as sacreBLEU computes it: the n-grams of characters that an output shares with its reference.
+/// Sums over many outputs give the corpus's [`score`](Self::score).
 ///
 /// The F-score, in which recall counts twice as much as precision, of the mean precision and the mean recall of n-grams
-/// of 1 to [`MAX_ORDER`](Self::MAX_ORDER) characters, white space left out. sacreBLEU's signature of it is
+/// of 1 to [`MAX_ORDER`](Self::MAX_ORDER) characters, white space left out. Its signature in sacreBLEU is
 /// `case:mixed|eff:yes|nc:6|nw:0|space:no`.
 ///
 /// ```
@@ -22,17 +22,17 @@ use super::tokenize_13a::is_space;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChrF {
-    /// The n-grams of the output, by order; none where the reference has none.
+    /// The n-grams of the output, by order; 0 for orders that the reference does not have.
     outputs: [usize; Self::MAX_ORDER],
     references: [usize; Self::MAX_ORDER],
     matches: [usize; Self::MAX_ORDER],
 }
 
 impl ChrF {
-    /// The most characters of an n-gram.
+    /// The largest number of characters of an n-gram.
     pub const MAX_ORDER: usize = 6;
 
-    /// One output against the one of its references that gives it the highest score, of several the first.
+    /// One output against its best reference, the one with the highest score; of several such references the first.
     ///
     /// # Panics
     /// If there is no reference.
@@ -63,7 +63,7 @@ impl ChrF {
         found
     }
 
-    /// The score in percent, as it is reported: 0 to 100. Orders that no output or no reference has do not count.
+    /// The score in percent, as usually reported: 0 to 100. Orders that no output or no reference has do not count.
     pub fn score(&self) -> f64 {
         /// The weight of recall.
         const BETA_SQUARED: f64 = 4.0;

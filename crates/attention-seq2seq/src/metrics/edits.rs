@@ -34,20 +34,20 @@ fn distances_to_prefixes<'a, T: PartialEq + 'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// The next token of both, which is the same.
+    /// Output and reference have the same next token.
     Match,
-    /// The next token of both; the output has another than the reference.
+    /// Output and reference have different next tokens.
     Substitution,
-    /// The next token of the output, which the reference does not have.
+    /// The next token of the output is not in the reference.
     Insertion,
-    /// The next token of the reference, which the output does not have.
+    /// The next token of the reference is not in the output.
     Deletion,
 }
 
 /// The alignment of an output to its reference with the fewest edits, step by step.
 ///
 /// Hirschberg (1975): the table is halved until one token is left, so that its `O(|output| |reference|)` steps need
-/// `O(|output| + |reference|)` memory. Of alignments with equally few edits any may come, always the same one.
+/// `O(|output| + |reference|)` memory. Of several alignments with equally few edits one is returned, always the same.
 ///
 /// ```
 /// use attention_seq2seq::metrics::Edit::{Deletion, Insertion, Match, Substitution};
@@ -81,7 +81,7 @@ fn push_alignment<T: PartialEq>(output: &[T], reference: &[T], edits: &mut Vec<E
             let (left, right) = output.split_at(output.len() / 2);
             let of_left = distances_to_prefixes(left.iter(), reference.iter());
             let of_right = distances_to_prefixes(right.iter().rev(), reference.iter().rev());
-            // An alignment with the fewest edits crosses the middle of the output where both halves need least.
+            // An alignment with the fewest edits crosses the middle of the output where the two halves need the fewest.
             let halves = of_left.iter().zip(of_right.iter().rev()).enumerate();
             let crossing = halves.min_by_key(|(_, (left, right))| *left + *right);
             let (before, after) = reference.split_at(crossing.map_or(0, |(at, _)| at));
@@ -96,15 +96,15 @@ fn push_alignment<T: PartialEq>(output: &[T], reference: &[T], edits: &mut Vec<E
 pub struct AlignedStep {
     /// The edit.
     pub edit: Edit,
-    /// The token of the output; none where it is deleted.
+    /// The token of the output; `None` if it was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The token of the reference; none where one is inserted.
+    /// The token of the reference; `None` if it was inserted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
 
-/// The steps of [`align`] with the tokens of both.
+/// The steps of [`align`], with the tokens of both sequences.
 pub fn aligned_steps(output: &[String], reference: &[String]) -> Vec<AlignedStep> {
     let edits = align(output, reference);
     let (mut output, mut reference) = (output.iter().cloned(), reference.iter().cloned());

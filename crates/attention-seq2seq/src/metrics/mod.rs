@@ -1,4 +1,4 @@
-//! How far outputs are from their references.
+//! Measures of the difference between outputs and references.
 
 mod bleu;
 mod bootstrap;

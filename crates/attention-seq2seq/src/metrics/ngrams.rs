@@ -12,7 +12,7 @@ pub(super) fn ngrams<T: Eq + Hash>(tokens: &[T], order: usize) -> HashMap<&[T], 
     counts
 }
 
-/// The number of n-grams that `output` shares with another sequence, each at most as often as that one has it.
+/// The number of n-grams that `output` shares with another sequence, each counted at most as often as it occurs there.
 pub(super) fn shared<T: Eq + Hash>(
     output: &HashMap<&[T], usize>,
     other: &HashMap<&[T], usize>,

@@ -6,13 +6,13 @@ use super::edits::edit_distance;
 
 /// The reference that is closest to an output.
 pub(crate) struct Closest<'a, T> {
-    /// The edits between the two.
+    /// The edits between output and reference.
     pub(crate) edits: usize,
     pub(crate) reference: &'a [T],
 }
 
 impl<'a, T: PartialEq> Closest<'a, T> {
-    /// The reference that takes the fewest edits, of equally close ones the shortest, of these the first.
+    /// The reference with the fewest edits; of equally close ones the shortest, and of these the first.
     ///
     /// # Panics
     /// If there is no reference.
@@ -29,8 +29,8 @@ impl<'a, T: PartialEq> Closest<'a, T> {
 
 /// Counts errors over many sequences.
 ///
-/// Rates are over all sequences together, so that a long sequence weighs more in the token error rate than a short one.
-/// For pronunciations the token error rate is known as the *phoneme error rate* and the sequence error rate as the
+/// Rates are over all sequences together, so that a long sequence has more weight in the token error rate than a short
+/// one. For pronunciations the token error rate is known as the *phoneme error rate* and the sequence error rate as the
 /// *word error rate*; for spelling and dates the first is the *character error rate*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenErrors {
@@ -42,12 +42,12 @@ pub struct TokenErrors {
 }
 
 impl TokenErrors {
-    /// A counter of no output yet.
+    /// A counter without outputs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts one output against its references; any is right. The reference that takes the fewest edits counts; of
+    /// Counts one output against its references, any of which is right. The reference with the fewest edits counts; of
     /// equally close ones, the shortest.
     ///
     /// # Panics
@@ -60,13 +60,13 @@ impl TokenErrors {
         self.reference_tokens += reference.len();
     }
 
-    /// Counts that one of the outputs was cut off: it reached a limit of tokens before its end. Whether it is right,
-    /// and how many edits it takes, is for [`add`](Self::add).
+    /// Counts that an output was cut off: it reached the limit of tokens before its end. Its correctness and edits are
+    /// counted separately, by [`add`](Self::add).
     pub fn add_cut_off(&mut self) {
         self.cut_off += 1;
     }
 
-    /// The number of outputs that were counted.
+    /// The number of counted outputs.
     pub fn sequences(&self) -> usize {
         self.sequences
     }
@@ -81,7 +81,7 @@ impl TokenErrors {
         self.edits
     }
 
-    /// The number of tokens of the references that count.
+    /// The number of tokens of the counted references.
     pub fn reference_tokens(&self) -> usize {
         self.reference_tokens
     }
@@ -103,12 +103,12 @@ impl TokenErrors {
         self.edits as f64 / self.reference_tokens as f64
     }
 
-    /// The share of outputs that equal none of their references. NaN before the first output.
+    /// The fraction of outputs that equal none of their references. NaN before the first output.
     pub fn sequence_error_rate(&self) -> f64 {
         self.wrong_sequences as f64 / self.sequences as f64
     }
 
-    /// The share of outputs that equal one of their references. NaN before the first output.
+    /// The fraction of outputs that equal one of their references. NaN before the first output.
     pub fn exact_match(&self) -> f64 {
         (self.sequences - self.wrong_sequences) as f64 / self.sequences as f64
     }

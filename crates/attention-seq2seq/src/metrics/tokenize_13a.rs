@@ -1,9 +1,9 @@
 //! The tokenization `13a` of BLEU.
 
-/// A text with spaces around its punctuation: the tokenization `13a` of sacreBLEU, as mteval-v13a's for western
-/// languages. [`words`] are its tokens.
+/// A text with spaces around its punctuation: sacreBLEU's tokenization `13a`, that of mteval-v13a for western
+/// languages. [`words`] splits it into tokens.
 ///
-/// Each step is one of sacreBLEU's regular expressions, which find matches that do not overlap, from left to right.
+/// Each step is one of sacreBLEU's regular expressions, which find non-overlapping matches from left to right.
 pub(super) fn tokenize_13a(text: &str) -> String {
     let mut text = text
         .replace("<skipped>", "")
@@ -29,18 +29,18 @@ pub(super) fn tokenize_13a(text: &str) -> String {
     }
     let is_stop = |c: char| matches!(c, '.' | ',');
     let is_digit = |c: char| c.is_ascii_digit();
-    // A period or comma stays within a number, a dash after one does not.
+    // A period or comma stays within a number; a dash after a number is split off.
     let apart = each_pair(&apart, |a, b| !is_digit(a) && is_stop(b), ["", " ", " "]);
     let apart = each_pair(&apart, |a, b| is_stop(a) && !is_digit(b), [" ", " ", ""]);
     each_pair(&apart, |a, b| is_digit(a) && b == '-', ["", " ", " "])
 }
 
-/// Punctuation of ASCII but `'`, `,`, `-`, `.`, which have rules of their own.
+/// ASCII punctuation except `'`, `,`, `-`, `.`, which have their own rules.
 fn is_punctuation(c: char) -> bool {
     matches!(c, ' '..='&' | '('..='+' | ':'..='@' | '/' | '['..='`' | '{'..='~')
 }
 
-/// A text with these strings before, between and after two consecutive characters, wherever they match.
+/// A text with these strings inserted before, between and after two consecutive characters, wherever they match.
 fn each_pair(text: &str, matches: impl Fn(char, char) -> bool, around: [&str; 3]) -> String {
     let [before, between, after] = around;
     let mut written = String::with_capacity(text.len() + text.len() / 2);
@@ -66,7 +66,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Whether Python calls a character white space: Unicode's, and the separators of ASCII.
+/// Whether a character is white space in Python: Unicode's white space, and the ASCII separators.
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }

@@ -1,4 +1,4 @@
-//! Either model.
+//! A model of either kind.
 
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -11,7 +11,7 @@ use crate::data::batch::{Batch, Source};
 use crate::error::{Error, Result};
 use crate::variants::{module_of_variants, of_either};
 
-/// Either of the models that [`ModelKind`] names. Its parameters have the names of that model's own.
+/// Either of the models that [`ModelKind`] names. Its parameters have the names of the model inside.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a program has one")]
 pub enum AnyModel {
@@ -24,7 +24,7 @@ pub enum AnyModel {
 module_of_variants!(AnyModel { Rnn, Transformer });
 
 impl AnyModel {
-    /// The name of this model.
+    /// The kind of this model.
     pub fn kind(&self) -> ModelKind {
         match self {
             Self::Rnn(_) => ModelKind::Rnn,
@@ -32,8 +32,8 @@ impl AnyModel {
         }
     }
 
-    /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source; `ended` tells
-    /// whether the end is one of the steps.
+    /// The weights of one head at each step of a given output for one source, `[steps, keys]` row by row; `ended` tells
+    /// whether the end token is one of the steps.
     pub(crate) fn weights_of_head(
         &self,
         source: &Source,
@@ -49,7 +49,7 @@ impl AnyModel {
         }))
     }
 
-    /// The weights of all heads at each step of a given output of one source, `[layers, heads, steps, keys]`.
+    /// The weights of all heads at each step of a given output for one source, `[layers, heads, steps, keys]`.
     pub(crate) fn weights_of_heads(
         &self,
         source: &Source,
@@ -96,9 +96,9 @@ impl AnyModel {
         self.heads().into_iter().product()
     }
 
-    /// The bytes that a step of [`weights_of_head`](Self::weights_of_head) takes.
+    /// The memory of a step of [`weights_of_head`](Self::weights_of_head), in bytes.
     pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
-        // Each step's tensor, its elements, and a copy of these.
+        // The tensor of each step, its elements, and their copy.
         512.0 + 8.0 * self.all_heads() as f64 * keys as f64
     }
 }

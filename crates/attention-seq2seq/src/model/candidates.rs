@@ -13,13 +13,13 @@ use crate::text::vocab::Vocab;
 
 /// The output projection of decoding, to the logits of the tokens that may come next: the end, and the data's.
 ///
-/// Padding, begin and the unknown token have no column here. So no logit makes one of them an output, NaN included,
-/// and a step costs no mask.
+/// Padding, the begin token and the unknown token have no column here. So no logit, NaN included, can make one of them
+/// an output, and steps need no mask.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidates {
     projection: PackedLinear,
-    /// The token of each column. The end is first, as the first of equal logits is chosen, and the first NaN: a model
-    /// without a most likely token ends.
+    /// The token of each column. The end token is first, because the first of equal logits, or the first NaN, is
+    /// chosen: a model without a most likely token ends.
     tokens: Vec<u32>,
     device: Device,
 }
@@ -28,7 +28,7 @@ impl Candidates {
     /// The candidates among the tokens of `output`.
     ///
     /// # Panics
-    /// If `output` has fewer tokens than there are special ones.
+    /// If `output` has fewer tokens than there are special tokens.
     pub(super) fn new(output: &Linear) -> Self {
         let weight = output.weight.val();
         let [_, vocab_size] = weight.dims();
@@ -50,7 +50,7 @@ impl Candidates {
         }
     }
 
-    /// The device on which they are chosen.
+    /// The device on which tokens are chosen.
     pub(super) fn device(&self) -> Device {
         self.device.clone()
     }
@@ -67,8 +67,8 @@ pub(super) fn tokens_on_device(tokens: &[u32], device: &Device) -> Tensor<1, Int
     Tensor::from_data(&tokens[..], device)
 }
 
-/// The decoding of sources; `next` has the features that predict the next tokens, `[rows, size]`, and the attention
-/// weights of the step, where it has some.
+/// Decodes sources; `next` returns the features that predict the next tokens, `[rows, size]`, and the attention weights
+/// of the step, if it has any.
 pub(super) fn decoding_of<'a, S: SelectTexts + 'a>(
     candidates: Candidates,
     source: &Source,

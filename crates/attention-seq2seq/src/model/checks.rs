@@ -1,11 +1,11 @@
-//! Checks of settings that models have in common.
+//! Checks of settings that all models share.
 
 use crate::error::{Error, Result};
 
-/// The most layers of a model.
+/// The largest number of layers of a model.
 const MOST_LAYERS: usize = 1024;
 
-/// The most parameters of a model: more than any machine holds.
+/// The largest number of parameters of a model: more than any machine holds.
 const MOST_PARAMETERS: f64 = 1e13;
 
 pub(super) fn check_sizes(sizes: &[(&str, usize)]) -> Result<()> {

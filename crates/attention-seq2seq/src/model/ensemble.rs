@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use super::{Decoding, NextTokens};
 
-/// Several models that decode as one: the probability of a token is the mean of theirs.
+/// Several models that decode as one: the probability of a token is the mean over the models.
 pub(crate) struct EnsembleDecoding<'a> {
     members: Vec<Member<'a>>,
 }
 
 struct Member<'a> {
     decoding: Box<dyn Decoding + 'a>,
-    /// Its token ids by the ids of the first member, where they may differ.
+    /// This member's token ids, by the ids of the first member, if they may differ.
     ids: Option<&'a [u32]>,
     /// The column of each candidate of the first member.
     columns: Vec<usize>,
 }
 
-/// A member, with its ids of the tokens of the first member, where they may differ.
+/// A member, with its ids for the tokens of the first member, if they may differ.
 type DecodingWithIds<'a> = (Box<dyn Decoding + 'a>, Option<&'a [u32]>);
 
 impl<'a> EnsembleDecoding<'a> {
     /// # Panics
-    /// If there is no member, or they differ in rows or candidates.
+    /// If there is no member, or members differ in rows or candidates.
     pub(crate) fn new(members: Vec<DecodingWithIds<'a>>) -> Self {
         let (first, _) = members
             .first()
@@ -56,7 +56,7 @@ impl<'a> EnsembleDecoding<'a> {
 }
 
 impl Member<'_> {
-    /// The step after these tokens of the first member, its log-probabilities in the order of the first's candidates.
+    /// The step after these tokens of the first member, with log-probabilities in the order of its candidates.
     fn step(&mut self, previous: &[u32]) -> NextTokens {
         let Some(ids) = self.ids else {
             return self.decoding.step(previous);
@@ -116,11 +116,11 @@ impl Decoding for EnsembleDecoding<'_> {
     }
 }
 
-/// The logarithm of the mean of probabilities, of their logarithms; NaN if one is.
+/// The logarithm of the mean of probabilities that are given as logarithms; NaN if one is NaN.
 fn log_mean(all: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = all.clone().fold(f64::NEG_INFINITY, f64::max);
     let (sum, count) = all.fold((0.0, 0.0), |(sum, count), it| {
-        // A probability of 0 beside others of 0.
+        // This includes the case that all probabilities are 0.
         let share = match it == largest {
             true => 1.0,
             false => (it - largest).exp(),
@@ -128,11 +128,11 @@ fn log_mean(all: impl Iterator<Item = f64> + Clone) -> f64 {
         (sum + share, count + 1.0)
     });
     let mean = largest + (sum / count).ln();
-    // Rounding may leave more than a probability of 1.
+    // Rounding may give a probability above 1.
     if mean > 0.0 { 0.0 } else { mean }
 }
 
-/// The mean of the members' weights, where all have the same number of keys.
+/// The mean of the members' weights, if all have the same number of keys.
 fn mean_weights(members: &[&Vec<Vec<f32>>]) -> Option<Vec<Vec<f32>>> {
     let (first, others) = members.split_first()?;
     let keys = |member: &Vec<Vec<f32>>| member.iter().map(Vec::len).collect::<Vec<_>>();

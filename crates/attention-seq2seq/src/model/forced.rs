@@ -9,16 +9,16 @@ use crate::text::vocab::Vocab;
 pub(crate) struct ForcedStep<'a> {
     /// The row of the output.
     pub(crate) row: usize,
-    /// The column of its token, or of the end, among the candidates.
+    /// The column of its token, or of the end token, among the candidates.
     pub(crate) column: usize,
     /// The log-probability of each candidate.
     pub(crate) log_probabilities: &'a [f64],
-    /// The attention weights, `[keys]`; none if the decoding has none.
+    /// The attention weights, `[keys]`; `None` if the decoding has none.
     pub(crate) weights: Option<Vec<f32>>,
 }
 
-/// The log-probability of each token and of the end of the target of each row, decoded until the signal. Its tokens are
-/// candidates of `decoding`.
+/// The log-probability of each token and of the end token, for the target of each row, decoded unless `stop` signals.
+/// Its tokens are candidates of `decoding`.
 pub(crate) fn forced_log_probabilities(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
@@ -31,8 +31,8 @@ pub(crate) fn forced_log_probabilities(
     Ok(outputs)
 }
 
-/// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows,
-/// then the second, until the signal. The tokens are candidates of `decoding`.
+/// Decodes the target of each row and passes its steps, including the end token's, to `take`: the first step of all
+/// rows, then the second, and so on, unless `stop` signals. The tokens are candidates of `decoding`.
 pub(crate) fn each_forced_step(
     decoding: &mut dyn Decoding,
     targets: &[Vec<u32>],
@@ -41,7 +41,7 @@ pub(crate) fn each_forced_step(
 ) -> Result<()> {
     let candidates = decoding.candidates();
     let columns = candidates.len();
-    // The columns of the data's tokens follow each other.
+    // The columns of the data's tokens are consecutive.
     let column = |token: u32| match token {
         Vocab::EOS => 0,
         token => token as usize - Vocab::SPECIAL_TOKENS + 1,
@@ -50,7 +50,7 @@ pub(crate) fn each_forced_step(
     debug_assert!(all.all(|(at, &token)| column(token) == at));
     let steps = targets.iter().map(|target| target.len() + 1).max();
     for step in 0..steps.unwrap_or(0) {
-        // After the end of a target, its row goes on with what does not matter.
+        // After the end of a target, its row continues with tokens that do not matter.
         let token = |target: &Vec<u32>, at: usize| target.get(at).copied().unwrap_or(Vocab::EOS);
         let before = targets.iter().filter(|_| step > 0);
         let previous: Vec<u32> = before.map(|target| token(target, step - 1)).collect();

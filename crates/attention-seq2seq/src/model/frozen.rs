@@ -1,4 +1,4 @@
-//! A model whose parameters stay as they are.
+//! A model whose parameters no longer change.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -7,15 +7,15 @@ use super::recurrent::SearchWeights;
 use super::{AnyModel, Decoding, Seq2SeqModel};
 use crate::data::batch::Source;
 
-/// The largest vocabulary whose share of the gates is computed for all tokens, once: 64 MiB where an LSTM has a hidden
-/// size of 1,024. A larger one is projected token by token.
+/// The largest vocabulary whose input projection of the gates is computed once for all tokens: 64 MiB for an LSTM with
+/// a hidden size of 1,024. Larger vocabularies are projected token by token.
 const PROJECTED_TOKENS: usize = 4096;
 
-/// A model that trains no more, with the weights of its decoder packed once for all searches, at the first. It is given
-/// out to read alone, so that they stay the weights of its parameters.
+/// A model that is no longer trained, whose decoder weights the first search packs once for all searches. It is shared
+/// read-only, so that the packed weights stay those of its parameters.
 pub(crate) struct FrozenModel {
     model: AnyModel,
-    /// The weights of a recurrent model's decoder; the steps of a Transformer read the layers as they are.
+    /// The decoder weights of a recurrent model; the steps of a Transformer read the layers directly.
     weights: OnceLock<SearchWeights>,
 }
 

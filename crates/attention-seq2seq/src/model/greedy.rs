@@ -4,7 +4,7 @@ use super::{Decoding, Translation};
 use crate::text::vocab::Vocab;
 
 impl Translation {
-    /// Before the first step.
+    /// The state before the first step.
     pub(super) fn new(examples: usize) -> Self {
         Self {
             tokens: vec![Vec::new(); examples],
@@ -13,7 +13,7 @@ impl Translation {
         }
     }
 
-    /// Adds the token that a step has chosen for an example, and tells whether the example goes on.
+    /// Adds the token that a step has chosen for an example; returns whether the example goes on.
     pub(super) fn add(&mut self, example: usize, token: u32) -> bool {
         self.ended[example] |= token == Vocab::EOS;
         if !self.ended[example] {
@@ -24,7 +24,7 @@ impl Translation {
 }
 
 /// Greedy search, without weights: [`Seq2SeqModel::greedy`](super::Seq2SeqModel::greedy). An example that has ended is
-/// no row of the steps to come.
+/// left out of later steps.
 pub(crate) fn greedy_search(decoding: &mut dyn Decoding, max_len: usize) -> Translation {
     let mut outputs = Translation::new(decoding.rows());
     let mut examples: Vec<usize> = (0..decoding.rows()).collect();

@@ -1,4 +1,4 @@
-//! The models: encoder-decoders with attention between the two.
+//! The models: encoder-decoders with attention to the source.
 
 mod any;
 mod candidates;
@@ -14,11 +14,11 @@ mod settings;
 mod transformer;
 
 pub use any::AnyModel;
-/// The search of every model.
+/// The search that all models use.
 pub use attention_transformers::generate::search::{
     BeamOutput, BeamSearchConfig, Decoding, LengthPenalty, NextTokens, SearchError,
 };
-/// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
+/// The cell that [`Seq2SeqConfig`] chooses, and the final state of an [`Encoder`].
 pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
 pub(crate) use ensemble::EnsembleDecoding;
 pub(crate) use forced::{each_forced_step, forced_log_probabilities};

@@ -1,4 +1,4 @@
-//! A model, as the rest of the crate needs it.
+//! The interface of a model for the rest of the crate.
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor, TensorData};
@@ -7,19 +7,19 @@ use super::{Decoding, greedy_search};
 use crate::data::batch::{Batch, Source};
 use crate::text::vocab::Vocab;
 
-/// A model, as training, evaluation and translation need it. [`Seq2Seq`](crate::Seq2Seq) and
-/// [`Transformer`](crate::Transformer) are such models, [`AnyModel`](crate::model::AnyModel) is either of them, and a
-/// model of your own trains and is checkpointed by [`Training`](crate::Training) likewise.
+/// The interface of a model for training, evaluation and translation. [`Seq2Seq`](crate::Seq2Seq) and
+/// [`Transformer`](crate::Transformer) implement it, [`AnyModel`](crate::model::AnyModel) is either of them, and
+/// [`Training`](crate::Training) trains and checkpoints a model of your own just as well.
 pub trait Seq2SeqModel: Module + ModuleDisplay {
-    /// The loss of teacher forcing: each target token is predicted from the tokens before it. A share of each target,
-    /// `label_smoothing`, is spread over all tokens.
+    /// The loss of teacher forcing: each target token is predicted from the tokens before it. `label_smoothing` is the
+    /// part of each target that is spread over all tokens.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput;
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
     /// `max_len` tokens.
     ///
     /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
-    /// Where no token is the most likely, because all logits are equal or NaN, the example ends. It is without
+    /// If no token is the most likely, because all logits are equal or NaN, the example ends. The search runs without
     /// autodiff: in training, call it on `valid()`.
     ///
     /// # Panics
@@ -35,8 +35,8 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
         }
     }
 
-    /// The attention weights of each step of given outputs, `[batch, keys]`, which are decoded once more: as many steps
-    /// as the longest has, and its end if that was written. None of a model whose decoding has none.
+    /// The attention weights of each step of given outputs, `[batch, keys]`, which are decoded once more: the steps of
+    /// the longest output, including its end token if `ended`. Empty for a model whose decoding has no weights.
     fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
         let lens = tokens.iter().zip(ended);
         let steps = lens.map(|(tokens, ended)| tokens.len() + usize::from(*ended));
@@ -44,7 +44,7 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
         let mut decoding = self.decoding(source, steps, true);
         let device = source.tokens().device();
         let weights = (0..steps).map_while(|step| {
-            // After its end, a row goes on with what does not matter.
+            // After its end, a row continues with tokens that do not matter.
             let token = |tokens: &Vec<u32>| tokens.get(step - 1).copied().unwrap_or(Vocab::EOS);
             let before = tokens.iter().filter(|_| step > 0);
             let previous: Vec<u32> = before.map(token).collect();
@@ -61,9 +61,9 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
         weights.collect()
     }
 
-    /// The steps of decoding, for a search such as [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search)
-    /// to ask: with a row for each source, and for at most `max_len` steps. The weights of each step come with it, if
-    /// they are asked for and it has some.
+    /// The steps of decoding, for a search such as
+    /// [`BeamSearchConfig::search`](crate::model::BeamSearchConfig::search): one row per source, at most `max_len`
+    /// steps. Each step comes with its attention weights, if requested and available.
     fn decoding<'a>(
         &'a self,
         source: &Source,
@@ -75,7 +75,7 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
 /// The output of [`Seq2SeqModel::loss`].
 #[derive(Clone, Debug)]
 pub struct LossOutput {
-    /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token, `[1]`.
+    /// The mean cross-entropy over target tokens, plus the attention's penalty per token, `[1]`.
     pub loss: Tensor<1>,
     /// The most likely token at each place of the target, `[batch, target tokens]`.
     pub predictions: Tensor<2, Int>,
@@ -84,11 +84,11 @@ pub struct LossOutput {
 /// The output of [`Seq2SeqModel::greedy`], for a batch.
 #[derive(Clone, Debug)]
 pub struct Translation {
-    /// The target tokens of each example, without the end token: tokens of the data, no special ones.
+    /// The target tokens of each example, without the end token: only tokens of the data, no special ones.
     pub tokens: Vec<Vec<u32>>,
-    /// Whether each example has ended. One that has not was cut off at the limit of tokens.
+    /// Whether each example has ended. Otherwise it was cut off at the limit of tokens.
     pub ended: Vec<bool>,
-    /// The attention weights of each step, `[batch, keys]`; none if they were not asked for. The keys are the source
-    /// tokens, of a [`Transformer`](crate::Transformer) with the end of the source.
+    /// The attention weights of each step, `[batch, keys]`; empty if not requested. The keys are the source tokens, in
+    /// a [`Transformer`](crate::Transformer) including the end token.
     pub weights: Vec<Tensor<2>>,
 }

@@ -7,7 +7,7 @@ use super::{Seq2SeqConfig, TransformerConfig};
 use crate::error::Result;
 use crate::variants::of_either;
 
-/// The name of a model that the program trains.
+/// The kind of a model that the program trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
@@ -36,7 +36,7 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
-    /// The name of the model.
+    /// The kind of the model.
     pub fn kind(&self) -> ModelKind {
         match self {
             Self::Rnn(_) => ModelKind::Rnn,
@@ -58,7 +58,7 @@ impl ModelConfig {
         of_either!(self, config => config.check())
     }
 
-    /// The number of parameters without the attention score's.
+    /// The number of parameters, except those of the attention's score.
     pub(crate) fn parameters(&self) -> f64 {
         of_either!(self, config => config.parameters())
     }
@@ -76,7 +76,7 @@ impl From<TransformerConfig> for ModelConfig {
     }
 }
 
-/// Runs from before there were Transformers say no kind: their models are recurrent. Those from before there was
+/// Runs saved before there were Transformers have no kind: their models are recurrent. Those saved before there was
 /// dropout of embeddings and between layers have none.
 impl<'de> Deserialize<'de> for ModelConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {

@@ -13,7 +13,7 @@ use crate::memory;
 use crate::model::{AnyModel, ModelConfig, ModelKind};
 use crate::text::vocab_limits::VocabLimits;
 
-/// The most tokens of an output.
+/// The largest number of tokens of an output.
 const MOST_OUTPUT: usize = 1_000_000;
 
 /// All settings of a run, as saved beside its model.
@@ -25,19 +25,19 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// How the model is trained.
     pub train: TrainConfig,
-    /// The pairs to learn from and to validate on.
+    /// The pairs for training and validation.
     pub data: DataSource,
-    /// The tokens of the pairs that the vocabularies have.
+    /// Limits the tokens of the pairs to those of the vocabularies.
     #[serde(default)]
     pub vocab_limits: VocabLimits,
-    /// The [checksum](crate::data::Corpus::checksum) of these pairs, where it is known.
+    /// The [checksum](crate::data::Corpus::checksum) of the pairs, if known.
     pub data_checksum: Option<u32>,
-    /// The number of tokens after which an output is cut off, unless a [`Translator`](crate::Translator) sets another.
+    /// The number of tokens after which an output is cut off; a [`Translator`](crate::Translator) may set another.
     pub max_len: usize,
 }
 
 impl RunConfig {
-    /// The settings of a new run, with the attention and the [`TrainConfig`] that the program has for this model.
+    /// The settings of a new run, with the program's default attention and [`TrainConfig`] for this model.
     ///
     /// Outputs may be a quarter longer than the longest target of `pairs`, plus two tokens.
     pub fn new(model: impl Into<ModelConfig>, data: DataSource, pairs: &[Pair]) -> Self {
@@ -64,10 +64,10 @@ impl RunConfig {
         }
     }
 
-    /// Checks all settings, before anything is trained with them.
+    /// Checks all settings, before training begins.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) for the first setting that is out of its range.
+    /// [`Error::Config`](crate::Error::Config) for the first setting out of its range.
     pub fn check(&self) -> Result<()> {
         self.train.check()?;
         self.model.check()?;
@@ -76,7 +76,7 @@ impl RunConfig {
         check_max_len(self.max_len)
     }
 
-    /// Checks that the model can have the attention.
+    /// Checks that the model supports the attention.
     fn check_attention(&self) -> Result<()> {
         let is_score = AttentionKind::SCORES.contains(&self.attention);
         if self.model.kind() == ModelKind::Rnn || is_score {
@@ -89,12 +89,12 @@ impl RunConfig {
         Err(Error::config("the attention", expected, self.attention))
     }
 
-    /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free for
-    /// this process (limits of the process and of its control groups count): its parameters, their gradients and the
-    /// two moments of each. On a GPU they are in its memory, not in this one.
+    /// Checks that training the model fits into memory, as far as the system reports how much is free for this process
+    /// (within its own limits and those of its control group): its parameters, their gradients and the two moments of
+    /// each. On a GPU these are in the GPU's memory, not in this one.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if it cannot.
+    /// [`Error::Config`](crate::Error::Config) if it does not fit.
     pub fn check_memory(&self) -> Result<()> {
         const BYTES_OF_PARAMETER: f64 = 16.0;
         let what = "the memory of the model in training";
@@ -104,18 +104,18 @@ impl RunConfig {
     /// As [`check_memory`](Self::check_memory), for a model that is only loaded: its parameters, and their file.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if it cannot be.
+    /// [`Error::Config`](crate::Error::Config) if it does not fit.
     pub fn check_memory_to_load(&self) -> Result<()> {
         const BYTES_OF_PARAMETER: f64 = 8.0;
         let bytes = BYTES_OF_PARAMETER * self.model.parameters();
         memory::check("the memory of the model", bytes)
     }
 
-    /// Checks by their [checksum](crate::data::Corpus::checksum) that these are the pairs of the run in `folder`, where
-    /// that is known; `expected` says which they are, and what to do about others.
+    /// Checks by their [checksum](crate::data::Corpus::checksum), if it is known, that these are the pairs of the run
+    /// in `folder`; for the message, `expected` describes the right pairs, and what to do about others.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if they are others.
+    /// [`Error::Config`](crate::Error::Config) for other pairs.
     pub fn check_data(&self, checksum: u32, folder: &Path, expected: &str) -> Result<()> {
         if self.data_checksum.is_none_or(|before| before == checksum) {
             return Ok(());
@@ -124,7 +124,7 @@ impl RunConfig {
         Err(Error::config(what, expected, "others"))
     }
 
-    /// A model of these settings, with new random parameters.
+    /// A model with these settings and new random parameters.
     ///
     /// # Panics
     /// If [`check`](Self::check) reports an error in the settings of the model or the attention.

@@ -21,34 +21,34 @@ pub enum DataSource {
     Task {
         /// The task.
         task: Task,
-        /// The number of pairs to learn from.
+        /// The number of training pairs.
         train: usize,
-        /// The number of pairs to validate on, of other sources.
+        /// The number of validation pairs, with other sources.
         valid: usize,
     },
     /// Files of pairs.
     #[serde(rename = "tsv")]
     Files {
-        /// The file of the pairs to learn from.
+        /// The file of the training pairs.
         train: PathBuf,
-        /// The file of the pairs to validate on; without it, 5 % of the sources of `train` are held out.
+        /// The file of the validation pairs; without it, 5 % of the sources of `train` are held out.
         valid: Option<PathBuf>,
-        /// Their format, and how texts become tokens.
+        /// The format of the files, and the tokenization of texts.
         options: PairFileOptions,
     },
 }
 
 impl DataSource {
-    /// Generates or reads the pairs. The seed decides which are generated or held out.
+    /// Generates or reads the pairs. The seed determines which pairs are generated or held out.
     ///
     /// # Errors
-    /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or the
-    /// pairs of a task do not fit into the memory that is free.
+    /// If a file is missing, a line is not a pair, there are no training or no validation pairs, or the pairs of a task
+    /// do not fit into free memory.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
         Ok(self.corpus(seed)?.into_pairs())
     }
 
-    /// As [`pairs`](Self::pairs), pairs of files as texts.
+    /// As [`pairs`](Self::pairs), but keeps the pairs of files as texts.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs).

@@ -16,21 +16,21 @@ use crate::file::write_file_if;
 use crate::model::ModelConfig;
 use crate::text::vocab::Vocabs;
 
-/// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
+/// The folder of a training run: settings, vocabularies, metrics and checkpoints, including the model.
 ///
 /// | file | content |
 /// | --- | --- |
-/// | `run.json` | [`RunConfig`], figures, checkpoints with checksums, the model's epoch, [`Vocabs`] |
+/// | `run.json` | [`RunConfig`], metrics, checkpoints with checksums, the model's epoch, [`Vocabs`] |
 /// | `checkpoint/model-E.bpk`, `optim-E.bpk` | model and optimizer after epoch `E` |
 /// | `attention.svg` | the attention weights of a validation pair, drawn by the program |
 /// | `pairs-CRC32.tsv` | pairs that came through a pipe |
-/// | `lock` | nothing; who writes into the folder has it [locked](RunDir::lock) |
+/// | `lock` | nothing; writers to the folder hold a [lock](RunDir::lock) on it |
 ///
-/// `run.json` is replaced by one rename, and names nothing that is not whole: a run that is killed anywhere, or whose
-/// disk is full, is the run of its last whole epoch. A file that was changed since is an error wherever it is read.
+/// `run.json` is replaced by a single rename, and names only complete files: a run that is killed at any point, or
+/// whose disk is full, is left as of its last complete epoch. Reading a file that was changed since is an error.
 ///
-/// **The model** is the checkpoint that [`keep_best`](Self::keep_best) chose, as the program does when a training
-/// ends. Until then, and when training goes on, it is the newest.
+/// **The model** is the checkpoint that [`keep_best`](Self::keep_best) chose, as the program does at the end of
+/// training. Before that, and when training goes on, it is the newest checkpoint.
 ///
 /// ```
 /// use attention_seq2seq::{DataSource, RunConfig, RunDir, Seq2SeqConfig, Task, Vocabs};
@@ -50,7 +50,7 @@ use crate::text::vocab::Vocabs;
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// The lock of this process on the folder, as long as it is held: it must hold wherever something is written.
+    /// The lock of this process on the folder, while it is held; it must still be valid whenever something is written.
     lock: Arc<Mutex<Weak<LockFile>>>,
 }
 
@@ -68,18 +68,18 @@ impl RunDir {
         &self.path
     }
 
-    /// Whether a run was ever begun here.
+    /// Whether a run was ever begun in this folder.
     pub fn exists(&self) -> bool {
         self.config_file().exists()
     }
 
-    /// Makes the folder, if need be, and keeps others from writing into it. [`Training`](crate::Training) does not
-    /// lock: who makes room for a run, begins or resumes one holds the lock until it has ended. As long as it is held,
-    /// this `RunDir` and its clones write nothing once somebody has removed or replaced the file `lock`, or moved the
-    /// folder: that is an [`Error::Config`].
+    /// Creates the folder, if necessary, and locks it against other writers. [`Training`](crate::Training) does not
+    /// lock: callers that make room for a run, begin or resume one must hold the lock until it has ended. While it is
+    /// held, this `RunDir` and its clones refuse to write once somebody has removed or replaced the file `lock`, or
+    /// moved the folder, with an [`Error::Config`].
     ///
     /// # Errors
-    /// [`Error::Config`] if another process, or another lock of this one, has it; [`Error::Io`] if the file system
+    /// [`Error::Config`] if another process, or another lock of this one, holds it; [`Error::Io`] if the file system
     /// refuses.
     pub fn lock(&self) -> Result<RunLock> {
         self.make()?;
@@ -98,7 +98,7 @@ impl RunDir {
         held.map_or(Ok(()), |lock| lock.check())
     }
 
-    /// Writes a file in the folder, if a lock that is held is good both before and when the whole file is on disk.
+    /// Writes a file in the folder; if a lock is held, checks it both before and when the whole file is on disk.
     ///
     /// # Errors
     /// [`Error::Config`] if the lock is lost, [`Error::Io`] if the file system refuses.
@@ -106,7 +106,7 @@ impl RunDir {
         self.check_lock()?;
         let may_replace = || self.check_lock().map_err(io::Error::other);
         write_file_if(path, bytes, may_replace).or_else(|error| {
-            // Where the folder was moved away, this is why the write failed.
+            // If the folder was moved away, this explains the failure.
             self.check_lock()?;
             Err(error)
         })
@@ -126,8 +126,8 @@ impl RunDir {
         Ok(())
     }
 
-    /// Makes the folder, if need be, and begins a run there, with settings and vocabularies. A run that is there is
-    /// replaced: it is whole until the new one is, and what it left is removed then, and nothing else.
+    /// Creates the folder, if necessary, and begins a run there, with settings and vocabularies. An existing run is
+    /// replaced: it stays complete until the new one is, and then its files, and no others, are removed.
     ///
     /// # Errors
     /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
@@ -145,21 +145,21 @@ impl RunDir {
         self.remove_streams(&config.data)
     }
 
-    /// Refuses a folder for checkpoints that cannot be written, before a run that is there is replaced.
+    /// Refuses a folder for checkpoints that cannot be written, before an existing run is replaced.
     fn check_writable(&self) -> Result<()> {
         let probe = self.make_checkpoints()?.join(".attention-probe.tmp");
         self.write(&probe, b"")?;
         fs::remove_file(&probe).map_err(|error| Error::io("clear", &probe, error))
     }
 
-    /// Makes the folder for checkpoints, if need be, and returns its path.
+    /// Creates the folder for checkpoints, if necessary, and returns its path.
     pub(super) fn make_checkpoints(&self) -> Result<PathBuf> {
         let folder = self.path.join("checkpoint");
         fs::create_dir_all(&folder).map_err(|error| Error::io("create", &folder, error))?;
         Ok(folder)
     }
 
-    /// Saves other settings.
+    /// Replaces the saved settings.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Io`] if the file system refuses.
@@ -169,10 +169,10 @@ impl RunDir {
         self.save(&manifest)
     }
 
-    /// Checks that a run may have the folder.
+    /// Checks that the folder can be used for a run.
     ///
     /// # Errors
-    /// [`Error::Config`] if the folder holds no run, but something of a name that a run needs.
+    /// [`Error::Config`] if the folder has no run, but an entry with a name that a run needs.
     pub fn check_room(&self) -> Result<()> {
         if self.exists() {
             return Ok(());
@@ -211,13 +211,13 @@ impl RunDir {
     /// Loads the settings.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is no run here, it was changed or is of another format, or its settings make no
-    /// model; [`Error::Json`] or [`Error::Io`] if the file cannot be read.
+    /// [`Error::Checkpoint`] if there is no run here, its file was changed or has another format, or its settings make
+    /// no model; [`Error::Json`] or [`Error::Io`] if the file cannot be read.
     pub fn load_config(&self) -> Result<RunConfig> {
         self.config_of(&self.manifest()?)
     }
 
-    /// Loads the vocabularies of source and target, which must be of the sizes of the model.
+    /// Loads the vocabularies of source and target, whose sizes must be those of the model.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] for vocabularies of other sizes.
@@ -254,7 +254,7 @@ impl RunDir {
         Ok(vocabs)
     }
 
-    /// The figures of the epochs so far, in order.
+    /// The metrics of the epochs so far, in order.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config).
@@ -262,8 +262,8 @@ impl RunDir {
         Ok(self.manifest()?.history)
     }
 
-    /// The epochs that training can go on from, in order: their checkpoints are named in `run.json`, and there. None if
-    /// there is no run.
+    /// The epochs from which training can continue, in order: `run.json` names their checkpoints, and the files exist.
+    /// Empty if there is no run.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config).
@@ -274,20 +274,20 @@ impl RunDir {
         Ok(self.checkpoints_of(&self.manifest()?))
     }
 
-    /// The epochs in a manifest that training can go on from.
+    /// The epochs in a manifest from which training can continue.
     pub(crate) fn checkpoints_of(&self, manifest: &Manifest) -> Vec<usize> {
         let checkpoints = manifest.checkpoints.iter();
-        // A file that cannot be looked at is an error where it is read.
+        // A file that cannot be examined gives an error when it is read.
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| it.files(&self.path).all(is_there));
         whole.map(|it| it.epoch).collect()
     }
 
-    /// The epoch to go on from: the newest of [`checkpoints`](Self::checkpoints); `None` if none was trained yet.
+    /// The epoch to continue from: the newest of [`checkpoints`](Self::checkpoints); `None` if none was trained yet.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] if epochs were trained, but the files of their
-    /// checkpoints are gone.
+    /// checkpoints are missing.
     pub fn last_checkpoint(&self) -> Result<Option<usize>> {
         let manifest = self.manifest()?;
         let newest = self.checkpoints_of(&manifest).last().copied();
@@ -300,7 +300,7 @@ impl RunDir {
         Ok(newest)
     }
 
-    /// The file of the model's parameters and its epoch, if there is a checkpoint: a file of Burn that
+    /// The file of the model's parameters, and its epoch, if there is a checkpoint: a file of Burn that
     /// `Module::load_file` reads into a [`Trainee`](crate::Trainee).
     ///
     /// # Errors
@@ -310,8 +310,8 @@ impl RunDir {
         Ok(epoch.map(|epoch| (Part::Model.file(&self.path, epoch), epoch)))
     }
 
-    /// Whether the model was chosen, as [`keep_best`](Self::keep_best) does when a training ends; else it is the newest
-    /// checkpoint.
+    /// Whether the model was chosen, as [`keep_best`](Self::keep_best) does at the end of training; otherwise it is the
+    /// newest checkpoint.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config).
@@ -319,7 +319,7 @@ impl RunDir {
         Ok(self.manifest()?.model.is_some())
     }
 
-    /// The epoch of the model: the one that was chosen, or the newest.
+    /// The epoch of the model: the chosen one, or the newest.
     pub(crate) fn model_of(&self, manifest: &Manifest) -> Option<usize> {
         let newest = || self.checkpoints_of(manifest).last().copied();
         manifest.model.or_else(newest)
@@ -336,8 +336,8 @@ impl RunDir {
 
     /// Makes the best checkpoint the model, and returns its epoch; `None` if there is no checkpoint.
     ///
-    /// The best has the best figure of validation by which the training [selects](Select::best): the one by which it
-    /// kept checkpoints, and stopped.
+    /// The best checkpoint is best by the validation metric that the training [selects](Select::best): the one by which
+    /// it kept checkpoints, and stopped.
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Io`] if the choice cannot be written.
@@ -355,7 +355,7 @@ impl RunDir {
         Ok(best)
     }
 
-    /// For a training that begins, or goes on after an epoch.
+    /// A journal for training that begins, or continues after an epoch.
     pub(crate) fn journal(&self, after: Option<usize>, select: Select) -> Result<Journal<'_>> {
         Journal::new(self, after, select)
     }

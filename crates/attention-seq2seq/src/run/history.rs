@@ -1,41 +1,41 @@
-//! The figures of a training, epoch by epoch.
+//! The metrics of a training, epoch by epoch.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The figures of an epoch.
+/// The metrics of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Epoch {
-    /// Its number, from 1.
+    /// The number of the epoch, counted from 1.
     pub epoch: usize,
-    /// On the pairs to learn from, while it learned: under teacher forcing.
+    /// Metrics on the training pairs, during training, under teacher forcing.
     pub train: Figures,
-    /// On the pairs to validate on, after it: the loss under teacher forcing, the others by greedy search.
+    /// Metrics on the validation pairs, after the epoch: the loss under teacher forcing, the others by greedy search.
     pub valid: Figures,
 }
 
-/// Means over all pairs, to nine decimal places.
+/// Means over all pairs, with nine decimal places.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// The mean cross-entropy over target tokens, in training those that are smoothed where they are, with the
-    /// attention's penalty if it has one; NaN if training diverged.
+    /// The mean cross-entropy over target tokens (with label smoothing in training, if set), with the attention's
+    /// penalty if it has one; NaN if training diverged.
     #[serde(deserialize_with = "number_or_nan")]
     pub loss: f64,
-    /// The outputs that equal their target in every token, in percent.
+    /// The percentage of outputs that equal their target in every token.
     #[serde(deserialize_with = "number_or_nan")]
     pub exact_match: f64,
-    /// The edits between outputs and targets for each target token, in percent.
+    /// The edits between outputs and targets per target token, in percent.
     #[serde(deserialize_with = "number_or_nan")]
     pub token_errors: f64,
-    /// [BLEU](crate::metrics::Bleu) of outputs by tokens, each against the target of its pair, in percent, where
-    /// training [selects](crate::run::Select::Bleu) by it.
+    /// [BLEU](crate::metrics::Bleu) of outputs by tokens, each against the target of its pair, in percent, if training
+    /// [selects](crate::run::Select::Bleu) by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bleu: Option<f64>,
 }
 
 impl Figures {
-    /// Figures that are read again as they are now, to the last bit.
+    /// Metrics rounded so that they are read back as they are, to the last bit.
     pub(crate) fn rounded(self) -> Self {
         Self {
             loss: rounded(self.loss),
@@ -46,7 +46,7 @@ impl Figures {
     }
 }
 
-/// JSON has no numbers that are not finite: they are written as `null`. And `serde_json` may read a neighbour of the
+/// JSON has no non-finite numbers, which are written as `null`. Moreover, `serde_json` may read a neighbour of the
 /// number that it wrote.
 fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(rounded(

@@ -1,4 +1,4 @@
-//! The checkpoints and figures of a training, as it writes them.
+//! The checkpoints and metrics of a training, as it writes them.
 
 use std::fmt::Display;
 use std::fs;
@@ -9,17 +9,17 @@ use super::manifest::{Checkpoint, Checksum, Manifest, Part, TrainingClock};
 use super::{RunDir, Select};
 use crate::error::{Error, Result};
 
-/// The number of the newest checkpoints that are kept, whatever their loss.
+/// The number of newest checkpoints to keep, whatever their loss.
 const NEWEST: usize = 2;
 
-/// The side of a run folder that a training has: it alone writes there.
+/// The writing side of a run folder, which only a training has.
 ///
-/// Whatever stops a training, and wherever, the manifest names whole files alone: a file is written before it is named,
-/// and removed after it is no longer named.
+/// However a training is stopped, the manifest names only complete files: a file is written before it is named, and
+/// removed only when it is no longer named.
 pub(crate) struct Journal<'a> {
     run: &'a RunDir,
     manifest: Manifest,
-    /// The figure whose best checkpoint is kept.
+    /// The metric whose best checkpoint is kept.
     select: Select,
 }
 
@@ -29,16 +29,16 @@ pub(crate) struct CheckpointFiles {
     pub(crate) model: Vec<u8>,
     /// The state of the optimizer.
     pub(crate) optim: Vec<u8>,
-    /// The parameters that a step changes, where the model's parameters are their average.
+    /// The parameters that a step changes, if the model's parameters are their average.
     pub(crate) weights: Option<Vec<u8>>,
-    /// The number of steps that were refused in a row when the epoch ended.
+    /// The number of consecutive refused steps when the epoch ended.
     pub(crate) refused: usize,
-    /// The time and the steps so far, where either is limited.
+    /// The time and the steps so far, if either is limited.
     pub(crate) clock: Option<TrainingClock>,
 }
 
 impl CheckpointFiles {
-    /// Writes the files of a checkpoint, which is still to be named, and returns it.
+    /// Writes the files of a checkpoint, which the manifest does not name yet, and returns it.
     fn write(&self, run: &RunDir, epoch: usize) -> Result<Checkpoint> {
         let write = |part: Part, bytes: &[u8]| -> Result<Checksum> {
             run.write(part.file(run.path(), epoch), bytes)?;
@@ -71,7 +71,7 @@ impl CheckpointFiles {
 }
 
 impl<'a> Journal<'a> {
-    /// Goes on after `epoch`, or begins, in a folder with settings or without. What came later is forgotten, once
+    /// Continues after `epoch`, or begins, in a folder with or without settings. Later epochs are dropped once
     /// something is written.
     pub(super) fn new(run: &'a RunDir, epoch: Option<usize>, select: Select) -> Result<Self> {
         let mut manifest = match epoch.is_some() || run.exists() {
@@ -86,7 +86,7 @@ impl<'a> Journal<'a> {
         })
     }
 
-    /// Writes what is left of an earlier training, before the first epoch is added.
+    /// Writes the remainder of an earlier training, before the first epoch is added.
     pub(crate) fn open(&self) -> Result<()> {
         self.run.check_lock()?;
         self.run.make_checkpoints()?;
@@ -132,23 +132,23 @@ impl<'a> Journal<'a> {
         })
     }
 
-    /// The error of a file of the checkpoint of an epoch that is not of the model in training.
+    /// The error for a checkpoint file of an epoch that does not fit the model in training.
     pub(crate) fn unusable(&self, part: Part, epoch: usize, reason: impl Display) -> Error {
         Error::unusable(&part.file(self.folder(), epoch), reason)
     }
 
-    /// The time and the steps up to the end of an epoch, where either is limited.
+    /// The time and the steps up to the end of an epoch, if either is limited.
     pub(crate) fn clock(&self, epoch: usize) -> Option<TrainingClock> {
         self.manifest.checkpoint(epoch)?.clock
     }
 
-    /// Adds an epoch and its checkpoint, and keeps this one, the one before, the best one, and the newest sound one.
+    /// Adds an epoch and its checkpoint; keeps this checkpoint, the previous, the best, and the newest sound one.
     pub(crate) fn add(&mut self, epoch: Epoch, files: &CheckpointFiles) -> Result<()> {
         let checkpoint = files.write(self.run, epoch.epoch)?;
         let manifest = &mut self.manifest;
         manifest.history.push(epoch);
         manifest.checkpoints.push(checkpoint);
-        // It was chosen among others.
+        // It was chosen among other checkpoints.
         manifest.model = None;
         let best = self.select.best(&manifest.history);
         let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
@@ -161,8 +161,8 @@ impl<'a> Journal<'a> {
         self.run.save_alone(&self.manifest)
     }
 
-    /// Forgets the newest checkpoint, those before it with the same parameters, and their epochs, as far as they are
-    /// not [sound](Manifest::is_sound): a training that goes on with them would refuse every step again.
+    /// Drops the newest checkpoint, the earlier ones with the same parameters, and their epochs, as far as they are not
+    /// [sound](Manifest::is_sound): training that continues from them would refuse every step again.
     pub(crate) fn forget_diverged(&mut self) -> Result<()> {
         let manifest = &mut self.manifest;
         let Some(diverged) = manifest.checkpoints.last().map(|it| it.model.clone()) else {
@@ -182,7 +182,7 @@ impl<'a> Journal<'a> {
         self.run.save_alone(&self.manifest)
     }
 
-    /// The newest epoch that training can go on from.
+    /// The newest epoch from which training can continue.
     pub(crate) fn newest(&self) -> Option<usize> {
         self.run.checkpoints_of(&self.manifest).last().copied()
     }
@@ -191,7 +191,7 @@ impl<'a> Journal<'a> {
 /// Reads a file that the manifest names.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if it is another than was written, [`Error::Io`] if it cannot be read.
+/// [`Error::Checkpoint`] if it differs from what was written, [`Error::Io`] if it cannot be read.
 pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
     let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
     let found = Checksum::of(&bytes);
@@ -202,8 +202,8 @@ pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
     Err(Error::unusable(path, reason))
 }
 
-/// Removes files of checkpoints that the manifest does not name. Nothing depends on it: a file that cannot be removed
-/// stays, and is not named either.
+/// Removes files of checkpoints that the manifest does not name. Nothing depends on this: a file that cannot be removed
+/// stays, unnamed.
 pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
     let named = |name: &str| {
         let Some(("model" | "optim" | "weights", rest)) = name.split_once('-') else {
@@ -215,7 +215,7 @@ pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
     remove(&folder.join("checkpoint"), |name| !named(name));
 }
 
-/// Removes what killed writers left.
+/// Removes what killed writers left behind.
 pub(super) fn remove_temporary(folder: &Path) {
     for folder in [folder, &folder.join("checkpoint")] {
         remove(folder, |name| {

@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 
 /// The right to write into the folder of a run, until it is dropped; from [`RunDir::lock`](super::RunDir::lock).
 ///
-/// The operating system gives it back when a process ends, however it ends. It is worth nothing once its file is
-/// removed or replaced, or the folder moved: another training may then come in beside this one. So the
-/// [`RunDir`](super::RunDir) that gave it, and clones of that, check it before they write.
+/// The operating system releases it when a process ends, however it ends. It is void once its file is removed or
+/// replaced, or the folder moved: another training may then run beside this one. So the [`RunDir`](super::RunDir) that
+/// created it, and its clones, check it before they write.
 #[derive(Debug)]
 pub struct RunLock(Arc<LockFile>);
 
 impl RunLock {
-    /// Takes the lock of `folder`, which exists.
+    /// Takes the lock of `folder`, which must exist.
     pub(super) fn take(folder: &Path) -> Result<Self> {
-        // The file that was opened may be removed before it is locked: the next one is another.
+        // The opened file may be removed before it is locked; then the next one is tried.
         const TRIES: usize = 8;
         let mut tries = 1..TRIES;
         loop {
@@ -48,7 +48,7 @@ impl LockFile {
         let file = open(&path).map_err(|source| Error::io("open", &path, source))?;
         match file.try_lock() {
             Ok(()) => {}
-            // A file system without locks: nothing protects its folders.
+            // A file system without locks does not protect its folders.
             Err(TryLockError::Error(source)) if source.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(source)) => return Err(Error::io("lock", &path, source)),
             Err(TryLockError::WouldBlock) => {
@@ -61,11 +61,11 @@ impl LockFile {
         Ok(Self { file, path })
     }
 
-    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
+    /// Checks that nobody else can have locked the folder since: the locked file is still the one at its path. (On
     /// Windows it cannot be removed or moved while it is locked.)
     ///
     /// # Errors
-    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
+    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be determined.
     pub(super) fn check(&self) -> Result<()> {
         let found = match is_at(&self.file, &self.path) {
             Ok(true) => return Ok(()),
@@ -84,7 +84,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// So that nobody removes or renames it, nor a folder that it is in, as long as it is open.
+/// Opens the file so that nobody can remove or rename it, or a folder that contains it, while it is open.
 #[cfg(windows)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::windows::fs::OpenOptionsExt;
@@ -97,7 +97,7 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Whether the file at `path` is the one that is open.
+/// Whether the file at `path` is the opened one.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -105,7 +105,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((open.dev(), open.ino()) == (found.dev(), found.ino()))
 }
 
-/// Whether there is a file at `path`: the system has no number by which to know the open one.
+/// Whether there is a file at `path`: this system has no number to identify the opened one.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     std::fs::metadata(path).map(|_| true)

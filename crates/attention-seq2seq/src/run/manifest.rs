@@ -1,4 +1,4 @@
-//! The file `run.json`: everything that a run consists of, in one file that is replaced by one rename.
+//! The file `run.json`: everything about a run, in one file that is replaced by a single rename.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use super::history::Epoch;
 use crate::error::{Error, Result};
 use crate::text::vocab::Vocabs;
 
-/// The number of the file's format. A run of any other is refused.
+/// The version of the file's format. Runs with any other are refused.
 const FORMAT: u32 = 4;
 
 /// The name of the file.
 pub(super) const NAME: &str = "run.json";
 
-/// The parts of a run. Files beside it count only if they are named here, with the checksum that they have here.
+/// The contents of a run. Other files count only if they are named here, and have the checksum given here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// The settings; none where a model of one's own was trained.
+    /// The settings; `None` if a model of the user's own was trained.
     pub(super) settings: Option<RunConfig>,
     /// The epochs trained so far.
     pub(super) history: Vec<Epoch>,
     /// The checkpoints that are kept, in order.
     pub(super) checkpoints: Vec<Checkpoint>,
-    /// The epoch of the model, once one was chosen among the checkpoints.
+    /// The epoch of the model, once a checkpoint was chosen.
     pub(crate) model: Option<usize>,
-    /// The vocabularies, beside settings. They come last: they are long.
+    /// The vocabularies, if there are settings. They come last because they are long.
     pub(super) vocabs: Option<Vocabs>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct Checkpoint {
     pub(super) model: Checksum,
     /// The file of the optimizer's state.
     pub(super) optim: Checksum,
-    /// The file of the weights, where the model is their average.
+    /// The file of the weights, if the model is their average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) weights: Option<Checksum>,
-    /// The number of steps refused in a row when the epoch ended.
+    /// The number of consecutive refused steps when the epoch ended.
     pub(super) refused: usize,
-    /// The time so far, where it is limited.
+    /// The time so far, if it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) clock: Option<TrainingClock>,
 }
@@ -60,19 +60,19 @@ impl Checkpoint {
     }
 }
 
-/// The time and the steps of a training, where one of them is limited.
+/// The time and the steps of a training, if either is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrainingClock {
-    /// The seconds so far.
+    /// The number of seconds so far.
     pub(crate) seconds: f64,
-    /// The seconds that the last validation took.
+    /// The number of seconds of the last validation.
     pub(crate) validation_seconds: f64,
-    /// The number of steps so far: an epoch that is cut off has fewer.
+    /// The number of steps so far; an epoch that was cut off has fewer.
     pub(crate) steps: usize,
 }
 
-/// The length and checksum that tell whether a file is the one that was written.
+/// The length and checksum by which a file is recognized as the one that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checksum {
@@ -95,7 +95,7 @@ impl std::fmt::Display for Checksum {
     }
 }
 
-/// The checksum CRC-32, as it is written.
+/// The checksum CRC-32, in hexadecimal as written.
 fn hexadecimal(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
@@ -105,12 +105,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[serde(deny_unknown_fields)]
 struct Envelope {
     format: u32,
-    /// The checksum of the whole text with this left empty. Who edits the file by hand removes the line.
+    /// The checksum of the whole text with this field left empty. To edit the file by hand, remove this line.
     crc32: Option<String>,
     run: Manifest,
 }
 
-/// A text with another checksum in its place, which comes before all that a run decides.
+/// A text with another checksum in place, which precedes all content that a run determines.
 fn filled(text: &str, from: &str, to: &str) -> String {
     text.replacen(
         &format!("\"crc32\": {from:?}"),
@@ -119,7 +119,7 @@ fn filled(text: &str, from: &str, to: &str) -> String {
     )
 }
 
-/// The format that a file says it has, whatever else is in it.
+/// The format version that a file declares, whatever else it contains.
 #[derive(Deserialize)]
 struct Format {
     format: u32,
@@ -135,7 +135,7 @@ impl Manifest {
         let path = folder.join(NAME);
         let json = |source| Error::json(&path, source);
         let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
-        // By itself: another format may have other fields.
+        // Parsed separately, because another version may have other fields.
         let Format { format } = serde_json::from_str(&text).map_err(json)?;
         if format != FORMAT {
             let reason = format!(
@@ -169,7 +169,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Checks what a hand may have confused.
+    /// Checks for inconsistencies that editing by hand may introduce.
     fn check(&self) -> std::result::Result<(), &'static str> {
         let history = self.history.iter().map(|it| it.epoch);
         if !history.is_sorted_by(|a, b| a < b) {
@@ -199,7 +199,7 @@ impl Manifest {
         Ok(filled(&text, "", &crc32))
     }
 
-    /// Forgets the epochs after this one, and their checkpoints.
+    /// Drops the epochs after this one, and their checkpoints.
     pub(super) fn forget_after(&mut self, epoch: usize) {
         self.history.retain(|it| it.epoch <= epoch);
         self.checkpoints.retain(|it| it.epoch <= epoch);
@@ -210,8 +210,8 @@ impl Manifest {
         self.checkpoints.iter().find(|it| it.epoch == epoch)
     }
 
-    /// Whether nothing speaks against the parameters of a checkpoint: the last step before it was made, and the
-    /// validation loss, where it is known, is finite.
+    /// Whether the parameters of a checkpoint seem valid: the last step before it was not refused, and the validation
+    /// loss, if known, is finite.
     pub(super) fn is_sound(&self, checkpoint: &Checkpoint) -> bool {
         let mut epochs = self.history.iter();
         let epoch = epochs.find(|it| it.epoch == checkpoint.epoch);
@@ -232,12 +232,12 @@ pub(crate) enum Part {
     Model,
     /// The optimizer's state.
     Optim,
-    /// The weights, where the model is their average.
+    /// The weights, if the model is their average.
     Weights,
 }
 
 impl Part {
-    /// Its path after an epoch.
+    /// The path of the file after an epoch.
     pub(crate) fn file(self, folder: &Path, epoch: usize) -> PathBuf {
         let name = match self {
             Self::Model => "model",

@@ -1,4 +1,4 @@
-//! The figure by which checkpoints are kept and training is stopped.
+//! The metric by which checkpoints are kept and training is stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use super::Epoch;
 use crate::error::{Error, Result};
 use crate::metrics::Bleu;
 
-/// The figure of validation by which a training keeps checkpoints and [chooses the model](super::RunDir::keep_best),
-/// and is stopped when it gets no better.
+/// The validation metric by which a training keeps checkpoints and [chooses the model](super::RunDir::keep_best), and
+/// stops when it no longer improves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
     /// The loss under teacher forcing.
     #[default]
     Loss,
-    /// The share of outputs of greedy search that are not their target.
+    /// The fraction of outputs of greedy search that differ from their target.
     ErrorRate,
     /// BLEU of outputs of greedy search, by tokens.
     Bleu,
 }
 
 impl Select {
-    /// Checks that the figure can tell one epoch from another. `longest_target` is the number of tokens of the longest
-    /// target to validate on, and is asked for BLEU alone.
+    /// Checks that the metric can distinguish epochs. `longest_target` returns the number of tokens of the longest
+    /// validation target, and is called for BLEU only.
     ///
     /// # Errors
-    /// [`Error::Config`] for BLEU of targets that are all shorter than its longest n-grams: it is 0 in every epoch.
+    /// [`Error::Config`] for BLEU if all targets are shorter than its longest n-grams: it would be 0 in every epoch.
     pub fn check(self, longest_target: impl FnOnce() -> usize) -> Result<()> {
         if self != Self::Bleu {
             return Ok(());
@@ -42,7 +42,7 @@ impl Select {
         Err(Error::config(what, expected, longest))
     }
 
-    /// The figure of an epoch; the lower, the better.
+    /// The metric of an epoch; lower is better.
     fn figure(self, epoch: &Epoch) -> f64 {
         match self {
             Self::Loss => epoch.valid.loss,
@@ -51,7 +51,7 @@ impl Select {
         }
     }
 
-    /// The figure that can tell one epoch from another: the loss, while BLEU is 0 in each.
+    /// The metric that can distinguish epochs: the loss, as long as BLEU is 0 in each.
     fn told_by(self, history: &[Epoch]) -> Self {
         let is_zero = |epoch: &Epoch| epoch.valid.bleu == Some(0.0);
         match self {
@@ -60,8 +60,8 @@ impl Select {
         }
     }
 
-    /// The best epoch, the first of equals; the first of all where every figure is NaN. While BLEU is 0 in every epoch
-    /// the loss tells.
+    /// The best epoch, the first of equal ones; the first of all if every metric is NaN. As long as BLEU is 0 in every
+    /// epoch, the loss decides.
     pub fn best(self, history: &[Epoch]) -> Option<usize> {
         let told = self.told_by(history);
         let figures = history.iter().map(|epoch| told.figure(epoch));
@@ -69,8 +69,8 @@ impl Select {
         Some(history[best].epoch)
     }
 
-    /// Whether the last `patience` epochs were no better than one before. Error rates and BLEU are judged by their mean
-    /// over three epochs: of some hundred outputs they go up and down by themselves.
+    /// Whether the last `patience` epochs were no better than an earlier one. Error rates and BLEU are judged by their
+    /// mean over three epochs: for a few hundred outputs they fluctuate.
     pub(crate) fn is_exhausted(self, history: &[Epoch], patience: usize) -> bool {
         let told = self.told_by(history);
         let smoothed = |at: usize| match told {
@@ -81,7 +81,7 @@ impl Select {
             }
         };
         match (lowest((0..history.len()).map(smoothed)), history.last()) {
-            // A history of before it was counted.
+            // A history from before BLEU was recorded.
             (Some(best), _) if self == Self::Bleu && smoothed(best).is_nan() => false,
             (Some(best), Some(last)) => last.epoch.saturating_sub(history[best].epoch) >= patience,
             _ => false,
@@ -89,7 +89,7 @@ impl Select {
     }
 }
 
-/// The figure, as a person reads of it.
+/// The name of the metric, as shown to the user.
 impl std::fmt::Display for Select {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -100,7 +100,7 @@ impl std::fmt::Display for Select {
     }
 }
 
-/// The place of the lowest number, the first of equals, and none of NaN if there is another.
+/// The index of the lowest number, the first of equal ones; NaN only if there is nothing else.
 fn lowest(numbers: impl Iterator<Item = f64>) -> Option<usize> {
     let mut lowest: Option<(usize, f64)> = None;
     for (at, number) in numbers.enumerate() {

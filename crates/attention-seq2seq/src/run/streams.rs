@@ -8,12 +8,12 @@ use super::{DataSource, RunConfig, RunDir};
 use crate::data::pair_file::PairFile;
 use crate::error::Result;
 
-/// How the name of a stream that is kept begins; its checksum follows.
+/// The beginning of the name of a kept stream, followed by its checksum.
 const STREAM: &str = "pairs-";
 
 impl RunDir {
-    /// Keeps the content of a stream of pairs in the folder, which is made if need be, and returns its path there: it
-    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes the streams of an earlier
+    /// Keeps the content of a stream of pairs in the folder, which is created if necessary, and returns its path: it is
+    /// read again to evaluate, and when training continues. [`create`](Self::create) removes the streams of an earlier
     /// run.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl RunDir {
         Ok(self.absolute()?.join(format!("{STREAM}{crc32:08x}.tsv")))
     }
 
-    /// The paths of the streams that the folder keeps: a run may be moved with them.
+    /// Resolves the paths of the streams that the folder keeps: a run may be moved together with them.
     pub(super) fn resolve_streams(&self, data: &mut DataSource) -> Result<()> {
         let folder = self.absolute()?;
         data.each_file(|file| {
@@ -46,7 +46,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// Settings as a manifest has them: streams that the folder keeps by their names alone.
+    /// Settings as stored in a manifest: with only the names of streams that the folder keeps.
     pub(super) fn settings(&self, config: &RunConfig) -> Result<RunConfig> {
         let mut settings = config.clone();
         let folder = self.absolute()?;
@@ -59,7 +59,7 @@ impl RunDir {
         Ok(settings)
     }
 
-    /// Removes the streams that the folder keeps, but for the streams of these data.
+    /// Removes the streams that the folder keeps, except those of these data.
     pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
         let mut kept = Vec::new();
         data.clone()
@@ -77,7 +77,7 @@ impl RunDir {
     }
 }
 
-/// The checksum in a name that [`RunDir::stream_file`] gives.
+/// The checksum in a name made by [`RunDir::stream_file`].
 fn stream_checksum(name: &str) -> Option<u32> {
     let crc32 = name.strip_prefix(STREAM)?.strip_suffix(".tsv")?;
     (crc32.len() == 8).then(|| u32::from_str_radix(crc32, 16).ok())?

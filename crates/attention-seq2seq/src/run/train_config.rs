@@ -8,41 +8,41 @@ use super::Select;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
-/// The settings of a training. The default is the program's for a task and a recurrent model.
+/// The settings of a training. The default is the program's for a generated task and a recurrent model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// The number of times that every example is visited.
     pub epochs: usize,
-    /// The number of steps after which training ends, wherever it is in an epoch; without it, `epochs` alone tell.
+    /// The number of steps after which training ends, even within an epoch; without it, only `epochs` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
     /// The number of examples in a step.
     pub batch_size: usize,
-    /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
-    /// resumed with more epochs follows the longer cosine from its last step.
+    /// Adam's learning rate in the first step; along a cosine, it falls to 1 % of that in the last step. A training
+    /// that is resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
-    /// The number of steps in which the learning rate rises to that cosine, but at most a quarter of all steps: step
-    /// `n` of them, from 1, is made at `n / warmup` of its rate. Vaswani et al. 2017, section 5.3.
+    /// The number of steps in which the learning rate rises to that cosine, at most a quarter of all steps: step `n`,
+    /// counted from 1, has `n / warmup` of the cosine's rate. Vaswani et al. 2017, section 5.3.
     #[serde(default)]
     pub warmup: usize,
-    /// The share of each target that is spread over all tokens: Szegedy et al. 2016, section 7. Validation is without.
+    /// The part of a target that is spread over all tokens: Szegedy et al. 2016, section 7. Not used in validation.
     #[serde(default)]
     pub label_smoothing: f64,
-    /// The decay of the exponential moving average of the weights, which then is the model: 0 for none. It is less in
-    /// the first steps, `(1 + n) / (10 + n)` in step `n`.
+    /// The decay of the exponential moving average of the weights, which becomes the model; 0 for no average. It is
+    /// smaller in the first steps: at most `(1 + n) / (10 + n)` in step `n`.
     #[serde(default)]
     pub ema: f64,
-    /// The minutes after which training ends, wherever it is in an epoch, with a validation as long as the last one.
-    /// The learning rate has fallen then as at the end of the last epoch.
+    /// The number of minutes after which training ends, even within an epoch, including a validation as long as the
+    /// last one. The learning rate falls so that it then is as low as at the end of the last epoch.
     #[serde(default)]
     pub max_minutes: Option<f64>,
-    /// The figure of validation by which checkpoints are kept, and training is stopped.
+    /// The validation metric by which checkpoints are kept, and training is stopped.
     #[serde(default)]
     pub select: Select,
-    /// The norm to which the gradient of all parameters together is clipped. A higher one than 1e18 counts as 1e18: the
-    /// optimizer keeps squares of gradients.
+    /// The norm to which the gradient of all parameters together is clipped. Norms above 1e18 count as 1e18, because
+    /// the optimizer squares gradients.
     pub clip: f32,
-    /// The number of epochs without a better figure of [`select`](Self::select) after which training stops.
+    /// The number of epochs without improvement of [`select`](Self::select) after which training stops.
     pub patience: usize,
     /// The seed of the parameters, of the order of batches and of dropout.
     pub seed: u64,
@@ -55,7 +55,7 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// The settings of the program for a task and this kind of model.
+    /// The program's settings for a generated task and this kind of model.
     pub fn of(model: ModelKind) -> Self {
         let (epochs, learning_rate, warmup) = match model {
             ModelKind::Rnn => (3, 0.004, 0),
@@ -77,7 +77,7 @@ impl TrainConfig {
         }
     }
 
-    /// The random numbers of an epoch: the same whether training came to it in one go or was resumed.
+    /// The random numbers of an epoch, which are the same in a resumed training.
     pub(crate) fn random(&self, epoch: usize) -> ChaCha8Rng {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(epoch as u64);

@@ -1,4 +1,4 @@
-//! From texts to tokens, from tokens to numbers, and back.
+//! Texts to tokens, tokens to numbers, and back.
 
 pub(crate) mod normalization;
 pub(crate) mod subwords;

@@ -7,31 +7,31 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick};
 
-/// Unicode's normal form of the texts of a model (Unicode Standard Annex 15).
+/// Unicode's normal form for the texts of a model (Unicode Standard Annex 15).
 ///
-/// A letter with an accent is one character or two, depending on the keyboard, the editor or the file system that wrote
-/// it. In a normal form it is the same tokens, wherever it comes from. Compatibility forms (NFKC, NFKD) are not among
-/// them: these change what a text says, `x²` to `x2`.
+/// A letter with an accent is one character or two, depending on the keyboard, editor or file system that wrote it.
+/// Normalized, it has the same tokens in either case. Compatibility forms (NFKC, NFKD) are not offered: they change the
+/// content of a text, such as `x²` to `x2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalization {
     /// Texts are read as they are.
     None,
-    /// A letter and its accent are one character, where there is one: the form of most texts.
+    /// A letter and its accent are one character, if there is one: the form of most texts.
     #[default]
     Nfc,
-    /// A letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC.
+    /// A letter and its accent are two characters, a Korean syllable is its letters; outputs are written in NFC.
     Nfd,
 }
 
 impl Normalization {
-    /// No normal form: the default of settings that were saved before there were normal forms.
+    /// No normal form, the default for settings that were saved before there were normal forms.
     pub(crate) fn none() -> Self {
         Self::None
     }
 
-    /// The form in which a model learns more of a letter from the same texts: [`Nfd`](Self::Nfd) where they have at
-    /// least three times as many different characters in NFC as in NFD, as in a syllabary like Hangul, else
+    /// The form in which a model learns more about letters from the same texts: [`Nfd`](Self::Nfd) if they have at
+    /// least three times as many distinct characters in NFC as in NFD, as in a syllabary like Hangul, else
     /// [`Nfc`](Self::Nfc).
     pub fn guess<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Pieces of words.
+//! Subwords: pieces of words.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ use missing::Pieces;
 /// The mark at the beginning of a word, which stands for the space before it.
 const WORD: char = '▁';
 
-/// The pieces of words that the texts of one side are divided into: frequent words whole, rare ones in parts, so that a
-/// vocabulary of a few thousand has all of them (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare
-/// Words with Subword Units").
+/// The pieces into which the words of one side's texts are divided: frequent words stay whole, rare ones are split, so
+/// that a vocabulary of a few thousand pieces covers all of them (Sennrich, Haddow and Birch 2016, "Neural Machine
+/// Translation of Rare Words with Subword Units").
 ///
 /// They are learned from texts by byte-pair encoding, and saved with the model. The crate `tokenizers` does both:
-/// without the feature `subwords` they cannot be learned, and a model that has them cannot be opened.
+/// without the feature `subwords` they cannot be learned, and a model with subwords cannot be opened.
 ///
 /// ```
 /// # #[cfg(feature = "subwords")] {
@@ -39,24 +39,24 @@ const WORD: char = '▁';
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subwords {
-    /// The most pieces that were asked for.
+    /// The requested largest number of pieces.
     count: usize,
     pieces: Pieces,
 }
 
 impl Subwords {
-    /// The fewest pieces that can be asked for.
+    /// The smallest number of pieces that can be requested.
     const FEWEST: usize = 2;
 
-    /// The most.
+    /// The largest number.
     const MOST: usize = 1 << 20;
 
-    /// Learns at most `count` pieces, the characters of the texts among them. Spaces (U+0020) divide a text into words;
-    /// the mark `▁` (U+2581) stands for them in the pieces, and is read back as a space where a text has one itself.
+    /// Learns at most `count` pieces, including the characters of the texts. Spaces (U+0020) separate the words of a
+    /// text; the pieces have the mark `▁` (U+2581) instead, and a `▁` in a text itself is read back as a space.
     ///
     /// # Errors
-    /// [`Error::Config`] if the texts have more than `count` different characters, if `count` is more than a million,
-    /// and without the feature `subwords`. The crate `tokenizers` uses one thread from then on, in the whole process.
+    /// [`Error::Config`] if the texts have more than `count` distinct characters, if `count` is more than a million,
+    /// and without the feature `subwords`. From then on, the crate `tokenizers` uses one thread in the whole process.
     pub fn learn<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, count: usize) -> Result<Self> {
         let what = "the number of subwords";
         if !(Self::FEWEST..=Self::MOST).contains(&count) {
@@ -77,26 +77,26 @@ impl Subwords {
         }
     }
 
-    /// The most pieces that were asked for.
+    /// The requested largest number of pieces.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// All pieces. Some may be in no text that they were learned from, where longer ones took their place.
+    /// All pieces. Some may occur in no text that they were learned from, because longer ones took their place.
     pub(crate) fn all(&self) -> Vec<String> {
         self.pieces.all()
     }
 
-    /// The pieces of a text. A character is a piece of its own, which no model knows, if no text had it that they were
-    /// learned from.
+    /// The pieces of a text. A character that occurs in no text that the pieces were learned from becomes a piece of
+    /// its own, unknown to every model.
     pub fn split(&self, text: &str) -> Vec<String> {
         words(text)
             .flat_map(|word| self.pieces.split(&word))
             .collect()
     }
 
-    /// The text that pieces make: the inverse of [`split`](Self::split), but for spaces around a text, and several in a
-    /// row.
+    /// The text that pieces make: the inverse of [`split`](Self::split), except for spaces around a text and repeated
+    /// spaces.
     pub fn join<T: AsRef<str>>(&self, pieces: &[T]) -> String {
         let text: String = pieces.iter().map(AsRef::as_ref).collect();
         let text = text.replace(WORD, " ");

@@ -1,13 +1,13 @@
-//! Tags before a source, such as the features of the form that a lemma is inflected to.
+//! Tags before a source, such as the morphological features to inflect a lemma for.
 
-/// A source with its tags before it: `V;PST; go` of `V;PST` and `go`.
+/// A source with its tags before it: `V;PST` and `go` give `V;PST; go`.
 pub(crate) fn with_tags(tags: &str, source: &str) -> String {
     let end = if tags.ends_with(';') { "" } else { ";" };
     format!("{tags}{end} {source}")
 }
 
-/// A source as [`with_tags`] writes it, of one that a person wrote: tags and source are divided by TAB, or else by the
-/// first space, if a `;` is before it. A text without tags is a source alone.
+/// Converts a source as typed by a user to the form of [`with_tags`]: tags and source are separated by TAB, or
+/// otherwise by the first space, if a `;` precedes it. A text without tags is only a source.
 pub(crate) fn canonical(text: &str) -> String {
     let by_tab = text.split_once('\t');
     let by_space = || text.split_once(' ').filter(|(tags, _)| tags.contains(';'));
@@ -28,7 +28,7 @@ pub(crate) fn split(text: &str) -> (&str, &str) {
         .unwrap_or(("", text))
 }
 
-/// The tags as tokens: each ends with `;`, as no character or word of a source is likely to.
+/// The tags as tokens: each ends with `;`, which is unlikely for characters or words of a source.
 pub(crate) fn tokens(tags: &str) -> impl Iterator<Item = &str> {
     tags.split_inclusive(';').filter(|tag| *tag != ";")
 }

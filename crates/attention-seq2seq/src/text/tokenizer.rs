@@ -1,4 +1,4 @@
-//! From the texts of one side to tokens, and back.
+//! The texts of one side to tokens, and back.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::text::tokens::Tokenization;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tokenizer {
     pub(crate) tokens: Tokenization,
-    /// The pieces that words are divided into, instead.
+    /// The subwords into which words are divided, instead of `tokens`.
     pub(crate) subwords: Option<Subwords>,
     pub(crate) normalization: Normalization,
     /// Whether tags stand before a text.
@@ -20,7 +20,7 @@ pub(crate) struct Tokenizer {
 }
 
 impl From<Tokenization> for Tokenizer {
-    /// Texts are as they are.
+    /// Texts stay as they are.
     fn from(tokens: Tokenization) -> Self {
         Self {
             tokens,
@@ -32,7 +32,7 @@ impl From<Tokenization> for Tokenizer {
 }
 
 impl Tokenizer {
-    /// The form of a text that [`tokens`](Self::tokens) divides: normalized, its tags as [`tags::with_tags`] has them,
+    /// The form of a text that [`tokens`](Self::tokens) splits: normalized, with tags as in [`tags::with_tags`], and
     /// spaces between subwords.
     pub(crate) fn prepare<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let text = self.normalization.apply(text);
@@ -79,7 +79,7 @@ impl Tokenizer {
         self.owned_tokens(&self.prepare(text))
     }
 
-    /// The text that tokens make, as a person expects it: letters and their accents composed, if they were taken apart.
+    /// The text that tokens make, as users expect it: letters and accents are composed, if they were decomposed.
     pub(crate) fn join(&self, tokens: &[String]) -> String {
         let tags = match self.has_tags {
             true => tokens.iter().take_while(|it| tags::is_tag(it)).count(),

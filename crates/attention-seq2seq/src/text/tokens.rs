@@ -1,4 +1,4 @@
-//! How a line of text becomes tokens, and tokens a line.
+//! Lines of text to tokens, and tokens to lines.
 
 mod guess;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 pub use guess::TextKind;
 
-/// Where one token ends and the next begins.
+/// The rule that splits a text into tokens.
 ///
 /// ```
 /// use attention_seq2seq::Tokenization;
@@ -22,12 +22,12 @@ pub use guess::TextKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokenization {
-    /// Tokens are separated by spaces (U+0020), any number of them: words, phonemes, letters written apart. No other
-    /// character separates, as in other tools that count tokens: a no-break space (U+00A0) or an ideographic one
+    /// Tokens are separated by spaces (U+0020), any number of them: words, phonemes, letters written apart. As in other
+    /// tools that count tokens, no other character separates: a no-break space (U+00A0) or an ideographic space
     /// (U+3000) is part of a token.
     Spaces,
-    /// Every character (Unicode scalar value) is a token, the space among them. A letter written as a base and a
-    /// combining accent is two tokens; normalize the text first where that matters.
+    /// Every character (Unicode scalar value) is a token, including the space. A letter written as a base and a
+    /// combining accent is two tokens; if that matters, normalize the text first.
     Chars,
 }
 
@@ -50,7 +50,7 @@ impl Tokenization {
         words.chain(chars)
     }
 
-    /// The line that these tokens make: the inverse of [`split`](Self::split), but for the number of spaces in
+    /// The line that these tokens make: the inverse of [`split`](Self::split), except for the number of spaces in
     /// [`Spaces`](Self::Spaces).
     pub fn join(self, tokens: &[String]) -> String {
         match self {
@@ -87,7 +87,7 @@ impl FromStr for Tokenization {
     }
 }
 
-/// The white space that is no part of a text where it stands around it. Every other character is text.
+/// The white space that is not part of a text when it surrounds it. Every other character is text.
 const AROUND: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// A text without the white space around it.

@@ -8,19 +8,19 @@ use crate::error::{Error, Result};
 use crate::text::vocab::Vocab;
 use crate::translate::Translator;
 
-/// How source tokens are read that a model has not learned.
+/// How source tokens that a model has not learned are read.
 ///
-/// A model cannot copy them to its output: it attends to several source tokens at once, and an output has no token that
+/// A model cannot copy such tokens to its output: it attends to several source tokens at once, and no output token
 /// would stand for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownTokens {
-    /// A text with one is an error.
+    /// A text with such a token is an error.
     #[default]
     Error,
-    /// A text is read without them.
+    /// A text is read without such tokens.
     Skip,
-    /// Each is read as `<unk>`, which stands for rare tokens where [`VocabLimits`](crate::text::VocabLimits) left some
+    /// Each is read as `<unk>`, which stands for rare tokens if [`VocabLimits`](crate::text::VocabLimits) left some
     /// out.
     Unk,
 }
@@ -39,17 +39,17 @@ pub struct ReadTokens {
     pub tokens: Vec<String>,
     /// The text's tokens that the model has not learned, each as often as it occurs.
     pub unknown: Vec<String>,
-    /// The tokens of the text that are left out, with their places in it, counted from 0.
+    /// The tokens of the text that were left out, with their positions in it, counted from 0.
     pub left_out: Vec<(usize, String)>,
 }
 
 impl ReadTokens {
-    /// All tokens of the text, those that are left out among them.
+    /// All tokens of the text, including those left out.
     pub fn of_text(&self) -> Vec<String> {
         self.in_text(&self.tokens, str::to_owned)
     }
 
-    /// The places of the tokens in the text, counted from 0.
+    /// The positions of the tokens in the text, counted from 0.
     pub fn positions(&self) -> Vec<usize> {
         let mut left_out = self.left_out.iter().peekable();
         let is_kept = |at: &usize| left_out.next_if(|(place, _)| place == at).is_none();
@@ -57,7 +57,7 @@ impl ReadTokens {
         places.filter(is_kept).collect()
     }
 
-    /// Values of the tokens, and of what comes after them, with a value for each token that is left out, in its place.
+    /// Values of the tokens, and of what follows them, with a value inserted for each token that was left out.
     pub fn in_text<T: Clone>(&self, values: &[T], of_left_out: impl Fn(&str) -> T) -> Vec<T> {
         let (mut values, mut left_out) = (values.iter(), self.left_out.iter().peekable());
         let next = |at: usize| match left_out.next_if(|(place, _)| *place == at) {
@@ -68,7 +68,7 @@ impl ReadTokens {
     }
 }
 
-/// Tokens in the order in which they first came.
+/// Tokens in the order of their first occurrence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distinct {
     tokens: Vec<String>,
@@ -91,7 +91,7 @@ impl Distinct {
 }
 
 impl Vocab {
-    /// The tokens among these that are not in the vocabulary.
+    /// The tokens of this list that are not in the vocabulary.
     pub(crate) fn unknown<'a>(&self, tokens: &'a [String]) -> Vec<&'a str> {
         let tokens = tokens.iter().map(String::as_str);
         tokens.filter(|token| self.is_unknown(token)).collect()
@@ -101,7 +101,7 @@ impl Vocab {
         self.id(token).is_none()
     }
 
-    /// Tokens of a text as a model of this vocabulary reads them.
+    /// Tokens of a text, as a model with this vocabulary reads them.
     ///
     /// # Errors
     /// [`Error::UnknownToken`] for the first unknown token, if `unknown` is
@@ -136,11 +136,11 @@ impl Vocab {
 }
 
 impl Translator {
-    /// The source tokens of a text, as the model reads them: [`source_tokens`](Self::source_tokens), with unknown ones
-    /// as told. Left out, they may leave no token.
+    /// The source tokens of a text, as the model reads them: [`source_tokens`](Self::source_tokens), with unknown
+    /// tokens handled by `unknown`. If these are left out, no token may remain.
     ///
     /// # Errors
-    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] for an unknown one, if `unknown` is
+    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] for an unknown token if `unknown` is
     /// [`UnknownTokens::Error`].
     pub fn read_source(&self, text: &str, unknown: UnknownTokens) -> Result<ReadTokens> {
         let tokens = self.split_source(text);

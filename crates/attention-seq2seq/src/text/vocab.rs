@@ -12,10 +12,10 @@ use crate::text::vocab_limits::VocabLimits;
 /// The first tokens of every vocabulary, in the order of their ids.
 const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
 
-/// Ids for tokens: four special tokens, then the rest from frequent to rare.
+/// Token ids: four special tokens, then the other tokens from frequent to rare.
 ///
-/// Text cannot name a special token: a token of the data that reads `<eos>`, as files of other programs have it, is a
-/// token like any other, with an id of its own. A vocabulary is checked when it is read.
+/// Text cannot name a special token: a data token spelled `<eos>`, as in files of other programs, is a token like any
+/// other, with its own id. A vocabulary is checked when it is loaded.
 ///
 /// ```
 /// use attention_seq2seq::{Tokenization::Chars, Vocab};
@@ -33,7 +33,7 @@ pub struct Vocab {
 }
 
 impl Vocab {
-    /// Fills the end of a short sequence in a batch; masked everywhere.
+    /// Fills the end of short sequences in a batch; masked everywhere.
     pub const PAD: u32 = 0;
     /// Begins a target: the decoder's first input.
     pub const BOS: u32 = 1;
@@ -44,13 +44,13 @@ impl Vocab {
     /// The number of special tokens, and so the id of the first token of the data.
     pub const SPECIAL_TOKENS: usize = SPECIAL.len();
 
-    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
-    /// their characters: the order of the sequences does not matter.
+    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in alphabetical
+    /// order: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
         TokenCounts::of(sequences).into_vocab(&VocabLimits::default())
     }
 
-    /// The ids of these tokens, [`UNK`](Self::UNK) for those that have none.
+    /// The ids of these tokens, [`UNK`](Self::UNK) for unknown ones.
     pub fn encode(&self, tokens: &[String]) -> Vec<u32> {
         tokens
             .iter()
@@ -61,7 +61,7 @@ impl Vocab {
     /// The ids of these tokens.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`] for the first token that has none, with a token that may be meant.
+    /// [`Error::UnknownToken`] for the first token without an id, with a token that may have been meant.
     pub(crate) fn try_encode(&self, tokens: &[String]) -> Result<Vec<u32>> {
         let ids = tokens.iter().enumerate().map(|(index, token)| {
             self.id(token).ok_or_else(|| Error::UnknownToken {
@@ -91,7 +91,7 @@ impl Vocab {
             .collect()
     }
 
-    /// The number of tokens, the special ones included: the size of the model's embedding or output layer.
+    /// The number of tokens, including special tokens: the size of the model's embedding or output layer.
     #[expect(
         clippy::len_without_is_empty,
         reason = "the special tokens are always there"
@@ -100,14 +100,14 @@ impl Vocab {
         self.tokens.len()
     }
 
-    /// The token of an id, special tokens by their names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
+    /// The token of an id; special tokens have the names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
     pub(crate) fn token(&self, id: u32) -> Option<&str> {
         self.tokens
             .get(usize::try_from(id).ok()?)
             .map(String::as_str)
     }
 
-    /// The id of a token of the data; none for special tokens.
+    /// The id of a token of the data; `None` for special tokens.
     pub(crate) fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
@@ -121,7 +121,7 @@ impl Vocab {
         Self { tokens, ids }
     }
 
-    /// Another form or case of the same letters, else the vocabulary itself if it is short enough to read.
+    /// A token that differs in form or case, otherwise the vocabulary itself if it is short enough to read.
     fn hint(&self, token: &str) -> String {
         let is_mark = |c: char| ('\u{300}'..='\u{36f}').contains(&c);
         if token.chars().any(is_mark) {
@@ -163,17 +163,17 @@ impl TokenCounts {
         }
     }
 
-    /// How often the most frequent token occurs.
+    /// The count of the most frequent token.
     pub(crate) fn most(&self) -> usize {
         self.0.values().copied().max().unwrap_or(0)
     }
 
-    /// The vocabulary of these tokens, as [`Vocab::build`] orders them.
+    /// The vocabulary of these tokens, in the order of [`Vocab::build`].
     pub(crate) fn into_vocab(self, limits: &VocabLimits) -> Vocab {
         let frequent = self.0.into_iter();
         let frequent = frequent.filter(|(_, count)| *count >= limits.min_count);
         let mut by_count = frequent.collect::<Vec<_>>();
-        // Stable: the order of the map breaks ties.
+        // The sort is stable: the order of the map breaks ties.
         by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         by_count.truncate(limits.max_tokens.unwrap_or(usize::MAX));
         let special = SPECIAL.into_iter().map(str::to_owned);
@@ -205,7 +205,7 @@ impl TryFrom<Vec<String>> for Vocab {
                 let line = format!("expected a token at number {id}, found an empty string");
                 return Err(line);
             }
-            // A token of the data may read as a special one.
+            // A token of the data may be spelled like a special one.
             let known = lines.insert(token, id);
             if let Some(first) = known.filter(|&first| first >= SPECIAL.len()) {
                 return Err(format!(
@@ -217,7 +217,7 @@ impl TryFrom<Vec<String>> for Vocab {
     }
 }
 
-/// The vocabularies of source and target. They are checked when they are read.
+/// The vocabularies of source and target. They are checked when they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vocabs {
     /// The tokens that the encoder reads.
@@ -227,7 +227,7 @@ pub struct Vocabs {
 }
 
 impl Vocabs {
-    /// The vocabularies of all sources and of all targets of these pairs.
+    /// The vocabularies of all sources and of all targets in these pairs.
     pub fn build(pairs: &[Pair]) -> Self {
         Self {
             source: Vocab::build(pairs.iter().map(|pair| pair.source.as_slice())),

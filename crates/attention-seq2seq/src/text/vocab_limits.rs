@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The tokens of the data that a vocabulary has: the most frequent ones. Others are read as [`Vocab::UNK`], in sources
-/// and in targets, so that a model learns something of rare tokens together; an output never has that token.
+/// Limits the tokens of a vocabulary to the most frequent ones. Other tokens are read as [`Vocab::UNK`], in sources and
+/// in targets, so that a model learns something about rare tokens as a group; an output never has that token.
 ///
 /// [`Vocab::UNK`]: crate::Vocab::UNK
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VocabLimits {
-    /// The fewest occurrences of a token.
+    /// The smallest number of occurrences of a token.
     pub min_count: usize,
-    /// The most tokens, beside the special ones: all if there is no limit. Of equally frequent ones those whose
-    /// characters come first are kept.
+    /// The largest number of tokens, not counting special tokens; `None` for no limit. Of equally frequent tokens, the
+    /// alphabetically first are kept.
     pub max_tokens: Option<usize>,
 }
 
@@ -28,13 +28,13 @@ impl Default for VocabLimits {
 }
 
 impl VocabLimits {
-    /// The most tokens that have an id.
+    /// The largest number of tokens that can have an id.
     const MOST: usize = u32::MAX as usize;
 
     /// Checks the limits.
     ///
     /// # Errors
-    /// [`Error::Config`] for one that is 0, or for more tokens than have an id.
+    /// [`Error::Config`] for a limit of 0, or for more tokens than can have an id.
     pub fn check(&self) -> Result<()> {
         let limits = [
             ("--min-count", Some(self.min_count)),
@@ -52,7 +52,7 @@ impl VocabLimits {
         }
     }
 
-    /// Checks that a vocabulary has a token whose most frequent one occurs `most` times; `side` is source or target.
+    /// Checks that the most frequent token, with `most` occurrences, stays in a vocabulary; `side` is source or target.
     pub(crate) fn check_left(&self, side: &str, most: usize) -> Result<()> {
         if self.min_count <= most {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Adam in one pass.
+//! Adam in a single pass.
 
 use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState, Optimizer};
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -11,15 +11,15 @@ const BETA_1: f32 = 0.9;
 const BETA_2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// Adam (Kingma & Ba 2015) with PyTorch's defaults: decays 0.9 and 0.999, epsilon 1e-8. The optimizer of
+/// Adam (Kingma & Ba 2015) with PyTorch's defaults: decays 0.9 and 0.999, epsilon 1e-8. It is the optimizer of
 /// [`Training`](super::Training).
 ///
 /// On flex and ndarray a step in f32 is one pass over gradients and both moments, shared by the threads of the current
-/// rayon pool, and a subtraction from the parameters; the operations that Burn's `Adam` is composed of are a dozen
-/// passes of one thread. Parameters, state and records equal Burn's, bit for bit. On other backends it is Burn's.
+/// rayon pool, and a subtraction from the parameters; Burn's `Adam` is composed of a dozen single-threaded passes.
+/// Parameters, state and records equal Burn's, bit for bit. Other backends use Burn's optimizer.
 ///
-/// A parameter in half precision has moments and steps in f32, rounded once: in f16 the epsilon would be 0, and so the
-/// square of a gradient below 2e-4. A step below half of a parameter's own rounding is lost.
+/// A parameter in half precision has moments and steps in f32, which are rounded once: in f16 the epsilon would be 0,
+/// and so would the square of a gradient below 2e-4. A step smaller than half of the parameter's own rounding is lost.
 ///
 /// ```
 /// use attention_seq2seq::train::Adam;
@@ -94,7 +94,7 @@ impl Optimizer for Adam {
                 momentum.moment_2.into_data(),
             ),
             None => {
-                // To which anything may be added without a change, a zero of either sign too.
+                // Zeros to which adding anything, even a zero of either sign, changes nothing.
                 let zeros = TensorData::full(shape, -0.0f32);
                 (1, zeros.clone(), zeros)
             }
@@ -110,7 +110,7 @@ impl Optimizer for Adam {
             });
         let on_device = |data| Tensor::from_data(data, (&device, DType::F32));
         let momentum = AdaptiveMomentumState::new(time, on_device(moment_1), on_device(moment_2));
-        // Others may have the parameters, as a clone of the model has: they are not written in place.
+        // Parameters may be shared, for example with a clone of the model, so they are not written in place.
         let tensor = tensor - on_device(gradient);
         (tensor, Some(AdamState::new(momentum)))
     }
@@ -120,7 +120,7 @@ impl Optimizer for Adam {
     }
 }
 
-/// The moments in f32, where an earlier step left them in half precision.
+/// The moments in f32, if an earlier step left them in half precision.
 fn widened_state<const D: usize>(state: AdamState<D>) -> AdamState<D> {
     let mut momentum = state.momentum;
     momentum.moment_1 = widened(momentum.moment_1);
@@ -129,17 +129,17 @@ fn widened_state<const D: usize>(state: AdamState<D>) -> AdamState<D> {
     AdamState::new(momentum)
 }
 
-/// The factors of a step.
+/// The factors in a step.
 struct Step {
     learning_rate: f32,
-    /// The correction of the bias of the first moment and of the root of the second.
+    /// The bias correction of the first moment and of the root of the second.
     correction: f32,
-    /// The term beside a root that is not corrected.
+    /// The term added to an uncorrected root.
     epsilon: f32,
 }
 
 impl Step {
-    /// The step number `time`, counted from 1.
+    /// The factors of step `time`, counted from 1.
     fn new(learning_rate: f64, time: usize) -> Self {
         let time = i32::try_from(time).unwrap_or(i32::MAX);
         let root_of_bias_2 = (1.0 - BETA_2.powi(time)).sqrt();
@@ -150,7 +150,7 @@ impl Step {
         }
     }
 
-    /// Replaces gradients by what the parameters lose. Rounds where Burn does.
+    /// Replaces gradients by the decrease of the parameters. It rounds where Burn does.
     fn replace(&self, gradients: &mut [f32], moment_1: &mut [f32], moment_2: &mut [f32]) {
         for ((x, first), second) in gradients.iter_mut().zip(moment_1).zip(moment_2) {
             *first = *first * BETA_1 + *x * (1.0 - BETA_1);

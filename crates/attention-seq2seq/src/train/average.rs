@@ -9,10 +9,10 @@ use rayon::prelude::*;
 
 use super::host::{CHUNK, elements, is_f32_on_host};
 
-/// The average after a step: `decay average + (1 - decay) weights`, on the device of the average. That of half
-/// precision is f32, see [`like`]: what a step adds is less than half precision would keep.
+/// The average after a step: `decay average + (1 - decay) weights`, on the device of the average. For half precision
+/// the average is in f32 (see [`like`]), since half precision would round the change of a step away.
 ///
-/// Polyak and Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging". PyTorch:
+/// Polyak and Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging". PyTorch equivalent:
 /// `torch.optim.swa_utils.get_ema_multi_avg_fn`.
 pub(super) fn average<M: Module>(average: M, weights: &impl Module, decay: f64) -> M {
     let mut all = Weights::default();
@@ -23,7 +23,7 @@ pub(super) fn average<M: Module>(average: M, weights: &impl Module, decay: f64) 
     })
 }
 
-/// The module with parameters of the types of the weights: an average as the model is.
+/// The average with parameters in the types of the weights, as in the model.
 pub(super) fn like<M: Module>(average: M, weights: &impl Module) -> M {
     let mut all = Weights::default();
     weights.visit(&mut all);
@@ -33,13 +33,13 @@ pub(super) fn like<M: Module>(average: M, weights: &impl Module) -> M {
     })
 }
 
-/// The decay at a step, from 1: less than `decay` in the first, which begin far from where the weights will be. As in
-/// TensorFlow's `ExponentialMovingAverage` with `num_updates`.
+/// The decay in a step, counted from 1: less than `decay` in the first steps, which begin far from the final weights.
+/// As in TensorFlow's `ExponentialMovingAverage` with `num_updates`.
 pub(super) fn decay_at(step: usize, decay: f64) -> f64 {
     decay.min((1 + step) as f64 / (10 + step) as f64)
 }
 
-/// The float parameters of a module, one after the other, without a graph.
+/// The float parameters of a module, flattened, without a graph.
 #[derive(Default)]
 struct Weights(HashMap<ParamId, Tensor<1>>);
 
@@ -53,7 +53,7 @@ impl ModuleVisitor for Weights {
 
 struct Average {
     weights: Weights,
-    /// None for the average as it is, in the types of the weights.
+    /// `None` only converts the average to the types of the weights.
     decay: Option<f64>,
 }
 
@@ -74,7 +74,7 @@ impl ModuleMapper for Average {
     }
 }
 
-/// `value + share (weights - value)`: in f32 on flex and ndarray in one pass, shared by the threads of the current
+/// `value + share (weights - value)`: for f32 on flex and ndarray in one pass, shared by the threads of the current
 /// rayon pool, bit for bit the result of the three operations.
 fn moved<const D: usize>(value: Tensor<D>, weights: Tensor<D>, share: f64) -> Tensor<D> {
     let (value, weights) = (widened(value), widened(weights));

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor, TensorData};
 use burn_fused_layers::is_in_host_memory;
 
-/// The elements that a thread takes at a time: of four tensors they fit in its cache.
+/// The number of elements that a thread takes at a time: those of four tensors fit in its cache.
 pub(super) const CHUNK: usize = 1 << 14;
 
 /// Whether the tensor is in f32 and in this process's memory.

@@ -1,4 +1,4 @@
-//! The figures of an epoch, step by step.
+//! The metrics of an epoch, updated step by step.
 
 use burn::tensor::{Tensor, TensorReadError};
 
@@ -10,22 +10,22 @@ use crate::metrics::{Bleu, TokenErrors};
 use crate::run::Figures;
 use crate::text::vocab::Vocab;
 
-/// The means over the steps so far: of the loss over target tokens, of the errors over all outputs together.
+/// The means over the steps so far: the loss per target token, and the errors of all outputs together.
 pub(super) struct Meter {
     /// The sum over target tokens.
     loss: f64,
     tokens: usize,
     errors: TokenErrors,
-    /// The n-grams of all outputs, where they are counted.
+    /// The n-grams of all outputs, if they are counted.
     bleu: Option<Bleu>,
-    /// Outputs that are not read yet.
+    /// Outputs that have not been read yet.
     waiting: Vec<StepOutput>,
-    /// How many may wait: a GPU computes on while they do.
+    /// How many outputs may wait, so that a GPU can go on computing.
     most: usize,
 }
 
 impl Meter {
-    /// A meter that reads outputs once there are `most`, and counts n-grams if it has a sum of them.
+    /// A meter that reads outputs when there are `most`, and counts n-grams if `bleu` is given.
     pub(super) fn new(most: usize, bleu: Option<Bleu>) -> Self {
         Self {
             loss: 0.0,
@@ -62,7 +62,7 @@ impl Meter {
         }
     }
 
-    /// The counts of errors in all outputs: each process has some outputs, and all losses.
+    /// The error counts of all outputs, to sum over processes: each process has some of the outputs, but all losses.
     pub(super) fn counts(&mut self) -> Result<[&mut usize; 5]> {
         self.read()?;
         Ok(self.errors.counts_mut())
@@ -74,7 +74,7 @@ impl Meter {
         Ok(self.figures().rounded())
     }
 
-    /// The means over the outputs that were read, NaN before the first; the errors in percent.
+    /// The means over the outputs that were read, NaN before the first one; errors in percent.
     pub(super) fn figures(&self) -> Figures {
         Figures {
             loss: self.loss / self.tokens as f64,
@@ -84,7 +84,7 @@ impl Meter {
         }
     }
 
-    /// Reads all outputs that wait, at once: each question to a GPU costs time.
+    /// Reads all waiting outputs at once, because every read from a GPU costs time.
     fn read(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() {
@@ -124,14 +124,14 @@ impl Meter {
     }
 }
 
-/// The tokens up to the last that is none of padding.
+/// The tokens up to the last one that is not padding.
 fn without_padding(tokens: &[i64]) -> &[i64] {
     let is_token = |&token: &i64| token != i64::from(Vocab::PAD);
     let len = tokens.iter().rposition(is_token).map_or(0, |last| last + 1);
     &tokens[..len]
 }
 
-/// A target whose unknown tokens equal none of an output: nobody can tell which of them one stands for.
+/// A target in which unknown tokens never equal those of an output: which token each stands for is unknown.
 fn of_known(target: &[i64]) -> Vec<i64> {
     let of = |&token: &i64| {
         if token == i64::from(Vocab::UNK) {

@@ -1,4 +1,4 @@
-//! Training: steps, the optimizer, and the whole of it.
+//! Training: steps, the optimizer, and whole trainings.
 
 mod adam;
 mod average;

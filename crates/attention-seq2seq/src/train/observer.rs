@@ -6,37 +6,37 @@ use serde::Serialize;
 
 use crate::run::{Epoch, Figures};
 
-/// An event of a [`Training`](super::Training). Its JSON form has its name as `event`.
+/// An event of a [`Training`](super::Training). Its JSON form has the variant's name as `event`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainEvent {
-    /// Training begins, or goes on: settings and checkpoint are good.
+    /// Training begins or continues: settings and checkpoint are valid.
     Started {
-        /// The number of epochs that were trained before: 0 unless training is resumed.
+        /// The number of epochs trained before: 0 unless training is resumed.
         trained: usize,
-        /// The number of epochs after which training ends, those before among them.
+        /// The number of epochs after which training ends, including those trained before.
         epochs: usize,
     },
-    /// A batch was learned from or validated on.
+    /// A batch was trained or validated on.
     BatchDone {
-        /// The epoch, from 1.
+        /// The epoch, counted from 1.
         epoch: usize,
         /// The examples that the batch is from.
         split: Split,
-        /// The number of batches of this split that are done in this epoch; a step that was refused counts.
+        /// The number of finished batches of this split in this epoch, including refused steps.
         done: usize,
         /// The number of batches of this split.
         batches: usize,
-        /// The means over the batches done, NaN before the first was read. On a GPU several are read at a time, so that
-        /// it computes on meanwhile: the means may lag some batches behind.
+        /// The means over the finished batches, NaN before the first was read. On a GPU several batches are read at a
+        /// time, so that it goes on computing, and the means may lag some batches behind.
         figures: Figures,
     },
-    /// A step was refused: its loss or gradients are not finite. It changed nothing.
+    /// A step was refused because its loss or gradients are not finite. It changed no parameter.
     StepRefused {
-        /// The epoch, from 1.
+        /// The epoch, counted from 1.
         epoch: usize,
-        /// The number of the step in the epoch, from 1.
+        /// The number of the step in the epoch, counted from 1.
         step: usize,
         /// The number of steps of an epoch.
         steps: usize,
@@ -51,9 +51,9 @@ pub enum TrainEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// Those to learn from.
+    /// The training examples.
     Train,
-    /// Those to validate on.
+    /// The validation examples.
     Valid,
 }
 
@@ -67,12 +67,12 @@ impl fmt::Display for Split {
     }
 }
 
-/// An observer of a [`Training`](super::Training). It is told of each [`TrainEvent`] as it happens, by the thread that
-/// trains, which waits meanwhile.
+/// An observer of a [`Training`](super::Training). The thread that trains calls it with each [`TrainEvent`] as it
+/// happens, and waits for it to return.
 ///
-/// Any closure `FnMut(&TrainEvent)` is an observer; `()` is one that ignores everything.
+/// Any closure `FnMut(&TrainEvent)` is an observer; `()` is one that ignores all events.
 pub trait TrainObserver {
-    /// Takes note of an event.
+    /// Receives an event.
     fn observe(&mut self, event: &TrainEvent);
 }
 

@@ -1,4 +1,4 @@
-//! Files that depend on the seed alone: parameters by number, and the states of the optimizer in their order.
+//! Files that depend on the seed alone: numbered parameters, and the optimizer's states in the order of the parameters.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use burn::store::RecordError;
 use burn::tensor::{Bool, Bytes, Int, Tensor};
 use burn_pack::{Reader, Writer};
 
-/// The file of an optimizer's state, parameter by parameter: Burn's own has them in an order that is another each time.
+/// The file of an optimizer's state, in the order of parameters; Burn's own order differs from run to run.
 pub(super) fn optimizer_bytes(optimizer: &ModuleOptimizer) -> Result<Bytes, RecordError> {
     let reader = Reader::from_bytes(optimizer.into_bytes()?)?;
     let (scalars, paths) = (reader.scalars().clone(), reader.metadata().clone());
@@ -24,8 +24,8 @@ pub(super) fn optimizer_bytes(optimizer: &ModuleOptimizer) -> Result<Bytes, Reco
     Ok(writer.into_bytes()?)
 }
 
-/// Gives the parameters of a module numbers from 1 on, in their order, for the random ids that Burn gave them: with the
-/// same seed, training leaves the same files. A parameter that the module has twice remains one.
+/// Numbers the parameters of a module from 1 on, in their order, to replace Burn's random ids: with the same seed,
+/// training then writes the same files. A parameter that the module contains twice remains one.
 pub(super) fn number_parameters<M: Module>(module: M) -> M {
     module.map(&mut Numbers::default())
 }

@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::run::{TrainConfig, TrainingClock};
 
-/// The part of all steps in which the learning rate may rise, as its reciprocal.
+/// The reciprocal of the largest part of all steps in which the learning rate may rise.
 const LONGEST_WARMUP: usize = 4;
 
-/// The learning rate at the end of training, as a share of the highest.
+/// The learning rate at the end of training, relative to the highest one.
 const LAST_SHARE: f64 = 0.01;
 
-/// The steps of a training: their learning rates, along a cosine whose first steps are a share of it (Loshchilov and
-/// Hutter 2017, "SGDR", section 3; Vaswani et al. 2017, section 5.3), and whether one is the last.
+/// The steps of a training: their learning rates, along a cosine that is scaled down in the first steps (Loshchilov and
+/// Hutter 2017, "SGDR", section 3; Vaswani et al. 2017, section 5.3), and whether a step is the last.
 ///
-/// The cosine ends with the last step of the last epoch or, where there is a limit of steps or of time and it comes
-/// first, with that limit.
+/// The cosine ends with the last step of the last epoch or, if a limit of steps or of time comes first, with that
+/// limit.
 pub(super) struct Schedule {
     highest: f64,
     steps: usize,
     warmup: usize,
-    /// The number of steps that were begun.
+    /// The number of steps begun.
     begun: usize,
-    /// The number of steps of a training that ends within an epoch.
+    /// The number of steps of a training that may end within an epoch.
     limit: Option<usize>,
-    /// Whether steps are counted: in some epoch there are fewer than in others.
+    /// Whether steps are counted, because some epochs have fewer than others.
     is_counted: bool,
     clock: Option<Clock>,
 }
 
 impl Schedule {
-    /// The steps of `config` after the first `begun`; `before` knows better, where time or steps were limited.
+    /// The steps of `config` after the first `begun`; if time or steps were limited, `before` is more exact.
     pub(super) fn new(
         config: &TrainConfig,
         steps_of_epoch: usize,
@@ -72,12 +72,12 @@ impl Schedule {
         rise * (lowest + 0.5 * (self.highest - lowest) * (1.0 + cosine))
     }
 
-    /// The number of steps that were begun.
+    /// The number of steps begun.
     pub(super) fn begun(&self) -> usize {
         self.begun
     }
 
-    /// The number of steps that are left, where it is limited.
+    /// The number of remaining steps, if limited.
     pub(super) fn left(&self) -> usize {
         let left = |limit: usize| limit.saturating_sub(self.begun);
         self.limit.map_or(usize::MAX, left)
@@ -90,8 +90,8 @@ impl Schedule {
             .is_some_and(|clock| clock.progress() >= 1.0)
     }
 
-    /// Reads the clock, if time is limited. `first` gives the numbers of the first process for each process's own: all
-    /// are to agree on rates and on the end.
+    /// Reads the clock, if time is limited. `first` maps a process's own numbers to those of the first process, so that
+    /// all agree on learning rates and on the end.
     pub(super) fn read_clock(
         &mut self,
         first: impl FnOnce([u64; 2]) -> Result<[u64; 2]>,
@@ -105,14 +105,14 @@ impl Schedule {
         Ok(())
     }
 
-    /// Leaves time for a validation as long as this one.
+    /// Reserves time for a validation as long as this one.
     pub(super) fn reserve(&mut self, validation: Duration) {
         if let Some(clock) = &mut self.clock {
             clock.reserved = validation.as_secs_f64();
         }
     }
 
-    /// The time and the steps so far, where there is or was a limit of either.
+    /// The time and the steps so far, if either is or was limited.
     pub(super) fn clock(&self) -> Option<TrainingClock> {
         let clock = self.clock.as_ref();
         self.is_counted.then(|| TrainingClock {
@@ -123,15 +123,15 @@ impl Schedule {
     }
 }
 
-/// The time that a training has, in seconds.
+/// The time limit of a training, in seconds.
 struct Clock {
     limit: f64,
-    /// Those before it was resumed.
+    /// The seconds before it was resumed.
     before: f64,
     started: Instant,
-    /// The time since then, when the clock was last read.
+    /// The time since then, as of the last reading of the clock.
     elapsed: Duration,
-    /// Those that the validation at the end takes.
+    /// The seconds reserved for the final validation.
     reserved: f64,
 }
 
@@ -140,7 +140,7 @@ impl Clock {
         self.before + self.elapsed.as_secs_f64()
     }
 
-    /// The share of the time for steps that is over.
+    /// The fraction of the time for steps that has passed.
     fn progress(&self) -> f64 {
         let left = self.limit - self.reserved;
         if left > 0.0 {

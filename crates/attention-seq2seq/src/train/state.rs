@@ -1,4 +1,4 @@
-//! Parameters and their moments: what a step changes, and a checkpoint holds.
+//! Parameters and their moments, which a step changes and a checkpoint contains.
 
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
@@ -12,22 +12,22 @@ use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{CheckpointFiles, Epoch, Journal, Part, TrainConfig, TrainingClock};
 
-/// The number of steps refused in a row with which a training ends. A single batch can cause one refusal; ten in a row
-/// come from the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
+/// The number of consecutive refused steps after which a training ends. A single batch can cause one refusal; ten in a
+/// row come from the parameters or the data, and no further step helps. `seq2seq train --help` names it.
 const MOST_REFUSED: usize = 10;
 
-/// The highest norm to which gradients are clipped, whatever the settings say: Adam keeps squares of gradients in f32.
-/// Where one is too large for that, its parameter would never change again. `seq2seq train --help` says the number.
+/// The highest norm to which gradients are clipped, whatever the settings: Adam squares gradients in f32. If a square
+/// overflows, its parameter would never change again. `seq2seq train --help` mentions this number.
 const HIGHEST_CLIP: f32 = 1e18;
 
-/// The parameters, their moments and their average, and the count of refused steps: a step changes nothing else.
+/// All that a step changes: parameters, moments, average, and the count of refused steps.
 #[derive(Clone)]
 pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
     pub(super) optimizer: ModuleOptimizer,
-    /// The average of the weights and its decay, where the model is this average.
+    /// The average of the weights and its decay, if the model is this average.
     average: Option<(Trainee<M>, f64)>,
-    /// The number of steps refused since the last that was made.
+    /// The number of steps refused since the last successful one.
     refused: usize,
 }
 
@@ -70,7 +70,7 @@ impl<M: Seq2SeqModel> State<M> {
                 (trainee, Some((average, decay)))
             }
             (average, weights) => {
-                // The weights alone: an average begins with them.
+                // Only the weights, from which an average starts.
                 let (part, bytes) = match weights {
                     Some(weights) => (Part::Weights, weights),
                     None => (Part::Model, model),
@@ -88,7 +88,7 @@ impl<M: Seq2SeqModel> State<M> {
         })
     }
 
-    /// Adds the state after an epoch, with its figures, and time and steps so far if either is limited.
+    /// Adds the state after an epoch, with its metrics, and time and steps so far if either is limited.
     pub(super) fn save(
         &self,
         journal: &mut Journal<'_>,
@@ -117,7 +117,7 @@ impl<M: Seq2SeqModel> State<M> {
         Ok(("parameters", crc32fast::hash(&bytes)))
     }
 
-    /// The model as it would be kept: the average, where there is one.
+    /// The model to save: the average, if there is one.
     pub(super) fn model(&self) -> Trainee<M> {
         match &self.average {
             Some((average, _)) => like(average.clone(), &self.trainee),
@@ -125,7 +125,7 @@ impl<M: Seq2SeqModel> State<M> {
         }
     }
 
-    /// The state after a step, of this number in the whole training, from 1.
+    /// The state after a step with this number in the whole training, counted from 1.
     pub(super) fn step(mut self, number: usize, rate: f64, gradients: GradientsParams) -> Self {
         self.trainee = self.optimizer.step(rate, self.trainee, gradients);
         self.average = self.average.map(|(mean, decay)| {
@@ -136,10 +136,10 @@ impl<M: Seq2SeqModel> State<M> {
         self
     }
 
-    /// The state after a step that was refused: the same, but for the count.
+    /// The state after a refused step: only the count changes.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if it is one too many.
+    /// [`Error::Diverged`] if the count reaches the limit.
     pub(super) fn refuse(mut self, epoch: usize, step: usize, reason: String) -> Result<Self> {
         self.refused += 1;
         if self.refused < MOST_REFUSED {
@@ -155,7 +155,7 @@ impl<M: Seq2SeqModel> State<M> {
     }
 }
 
-/// The file of these parameters.
+/// The file of the model's parameters.
 fn bytes<M: Seq2SeqModel>(trainee: &Trainee<M>) -> Result<Vec<u8>> {
     let bytes = trainee.clone().into_record().into_bytes();
     bytes.map(|bytes| bytes.to_vec()).map_err(unsaved)

@@ -1,4 +1,4 @@
-//! A step of training and a step of validation.
+//! A training step and a validation step.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -12,8 +12,7 @@ use crate::error::Result;
 use crate::model::{LossOutput, Seq2SeqModel};
 use crate::text::vocab::Vocab;
 
-/// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
-/// program.
+/// A model in training, with steps for a loop of your own; [`Training`](super::Training) is the loop of the program.
 #[derive(Module, Debug)]
 pub struct Trainee<M: Seq2SeqModel> {
     /// The model.
@@ -21,7 +20,7 @@ pub struct Trainee<M: Seq2SeqModel> {
     /// The norm to which gradients are clipped.
     #[module(skip)]
     clip: Option<f32>,
-    /// The share of each target that is spread over all tokens while training.
+    /// The part of each target that is spread over all tokens in training.
     #[module(skip)]
     label_smoothing: f64,
 }
@@ -36,8 +35,8 @@ impl<M: Seq2SeqModel> Trainee<M> {
         }
     }
 
-    /// Clips the gradients of each step to a norm, taken over all parameters together. Gradients whose norm is not
-    /// finite stay as they are: see [`TrainOutput::norm`].
+    /// Clips the gradients of each step to a norm, taken over all parameters together. Gradients with a non-finite norm
+    /// stay as they are: see [`TrainOutput::norm`].
     ///
     /// # Panics
     /// If the norm is not above 0.
@@ -50,7 +49,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
         Self { clip, ..self }
     }
 
-    /// Smooths the targets of training steps: a share of each is spread over all tokens, see
+    /// Smooths the targets of training steps: a part of each is spread over all tokens, see
     /// [`ClassTargets::label_smoothing`](burn_fused_layers::ClassTargets::label_smoothing).
     ///
     /// # Panics
@@ -70,17 +69,17 @@ impl<M: Seq2SeqModel> Trainee<M> {
 /// The result of a training step.
 #[derive(Debug)]
 pub struct TrainOutput {
-    /// The gradients of the parameters, clipped if they are to be.
+    /// The gradients of the parameters, clipped if requested.
     pub gradients: GradientsParams,
-    /// Their norm before they were clipped, `None` if they are not to be. With one that is not finite no step should be
-    /// made: an optimizer would hand it on to moments and parameters, and never lose it again.
+    /// Their norm before clipping; `None` without clipping. If it is not finite, do not make a step: an optimizer would
+    /// spread it to moments and parameters, which never recover.
     pub norm: Option<GradientNorm>,
     /// The output of the model.
     pub output: StepOutput,
 }
 
 impl TrainOutput {
-    /// Whether losses and norms of these steps are finite: they can be made. All are read at once.
+    /// Whether losses and norms of these steps are finite, so that the steps can be made. All are read at once.
     pub(super) fn are_finite(steps: &[Self]) -> Result<bool> {
         let mut all = Vec::new();
         for step in steps {
@@ -91,7 +90,7 @@ impl TrainOutput {
                 _ => {}
             }
         }
-        // A norm too large for f32 has the steps made again, one by one.
+        // If a norm overflows f32, the steps are made again, one by one.
         let all = all.into_iter().map(|it| it.cast(DType::F32)).collect();
         let all = Tensor::cat(all, 0)
             .try_into_vec_as::<f32>()
@@ -99,11 +98,11 @@ impl TrainOutput {
         Ok(all.into_iter().all(f32::is_finite))
     }
 
-    /// The reason to refuse the step, if there is one; `trainee` is what made it. Gradients are looked at only where
-    /// their norm is not finite.
+    /// The reason to refuse the step, if any; `trainee` made the step. Gradients are inspected only if their norm is
+    /// not finite.
     ///
-    /// A loss that is not finite may have finite gradients: where a NaN met a maximum or a mask on its way back. They
-    /// mean nothing.
+    /// A loss that is not finite may have finite gradients, if a NaN met a maximum or a mask in the backward pass. Such
+    /// gradients are meaningless.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
@@ -125,7 +124,7 @@ impl TrainOutput {
 pub struct StepOutput {
     /// The mean over target tokens, with the attention's penalty if it has one, `[1]`.
     pub loss: Tensor<1>,
-    /// The number of target tokens, padding not counted.
+    /// The number of target tokens, without padding.
     pub tokens: usize,
     /// `[batch, tokens]`, padded after the end.
     pub outputs: Tensor<2, Int>,
@@ -134,7 +133,7 @@ pub struct StepOutput {
 }
 
 impl StepOutput {
-    /// The output of no example.
+    /// The output without any example.
     pub(super) fn empty(device: &Device) -> Self {
         let device = device.clone().inner();
         let none = Tensor::zeros([0, 1], &device);
@@ -148,7 +147,7 @@ impl StepOutput {
 }
 
 impl<M: Seq2SeqModel> Trainee<M> {
-    /// A step of teacher forcing: the outputs are the most likely tokens after the target's.
+    /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
@@ -156,7 +155,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
         self.clipped(self.backward(batch), Squares::Scaled)
     }
 
-    /// The gradients of a batch, before they are clipped.
+    /// The gradients of a batch, before clipping.
     pub(super) fn backward(&self, batch: Batch) -> (GradientsParams, StepOutput) {
         let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
         let gradients = GradientsParams::from_grads(loss.backward(), self);
@@ -172,7 +171,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
         (gradients, output)
     }
 
-    /// The step of these gradients, whose norm is computed in this way.
+    /// The step with these gradients, whose norm is computed by `squares`.
     pub(super) fn clipped(
         &self,
         (gradients, output): (GradientsParams, StepOutput),
@@ -192,9 +191,9 @@ impl<M: Seq2SeqModel> Trainee<M> {
         }
     }
 
-    /// The loss of teacher forcing, whose targets are not smoothed, and the outputs of greedy search.
+    /// The loss of teacher forcing, without label smoothing, and the outputs of greedy search.
     ///
-    /// An output longer than the longest target is cut off: it is wrong already.
+    /// An output longer than the longest target is cut off, since it is wrong in any case.
     pub fn valid_step(&self, batch: Batch) -> StepOutput {
         let [_, width] = batch.target.dims();
         self.valid_step_within(batch, width)

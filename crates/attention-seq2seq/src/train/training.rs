@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
 use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 
-/// A training of a model, which leaves checkpoints and figures in the folder of a run.
+/// A training of a model, which leaves checkpoints and metrics in the folder of a run.
 ///
 /// The loss is [`Seq2SeqModel::loss`]: the mean cross-entropy over target tokens. The attention of a
 /// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::stateful::StatefulAttention::penalty): the sum
@@ -57,77 +57,77 @@ use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: M,
-    /// The examples to learn from.
+    /// The training examples.
     pub train: Examples,
-    /// The examples to validate on after each epoch.
+    /// The examples for validation after each epoch.
     pub valid: Examples,
     /// The settings.
     pub config: TrainConfig,
-    /// The folder for checkpoints and figures. Without `resume_from`, files of an earlier training are removed.
+    /// The folder for checkpoints and metrics. Without `resume_from`, files of an earlier training are removed.
     pub run: RunDir,
-    /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On one CPU, with as many
-    /// threads and the same settings and examples, it ends with the parameters that it would have had in one go, bit
-    /// for bit, unless its time is limited.
+    /// The epoch whose checkpoint training continues from, one of [`RunDir::checkpoints`]. On the same CPU, with as
+    /// many threads and the same settings and examples, it ends with the same parameters as an uninterrupted training,
+    /// bit for bit, unless its time is limited.
     pub resume_from: Option<usize>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
-    /// The observer, which is told of each batch, each step that is refused and each epoch: a closure
-    /// `FnMut(&TrainEvent)`, any other [`TrainObserver`], or `()`.
+    /// The observer of every batch, refused step and epoch: a closure `FnMut(&TrainEvent)`, any other
+    /// [`TrainObserver`], or `()`.
     pub observer: O,
 }
 
-/// The reason for which a training ended. Its JSON form is its name in snake case.
+/// The reason why a training ended. Its JSON form is its name in snake case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainingEnd {
-    /// All epochs were trained, or all steps of [`TrainConfig::steps`] made.
+    /// All epochs were trained, or all of [`TrainConfig::steps`] made.
     LastEpoch,
-    /// The figure of [`TrainConfig::select`] was not better for as many epochs as the patience has.
+    /// The metric of [`TrainConfig::select`] has not improved for `patience` epochs.
     Patience,
-    /// The time of [`TrainConfig::max_minutes`] is over.
+    /// The time of [`TrainConfig::max_minutes`] has passed.
     Time,
     /// It was interrupted within an epoch; nothing of that epoch is kept.
     Interrupted,
 }
 
 impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
-    /// Trains, and tells the observer how it goes.
+    /// Trains, and reports progress to the observer.
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
-    /// seeded anew in each. A checkpoint is written after each epoch, whole or not at all: the last two and the one
-    /// with the best figure of [`TrainConfig::select`] are kept.
+    /// seeded anew in each epoch. A checkpoint is written atomically after each epoch: the last two and the one with
+    /// the best metric of [`TrainConfig::select`] are kept.
     ///
     /// A step whose loss or gradients are not finite is refused: parameters and moments stay as they are, to the bit,
-    /// and [`TrainEvent::StepRefused`] names the step and the first parameter with such a gradient. The figures of the
-    /// epoch leave it out.
+    /// and [`TrainEvent::StepRefused`] names the step and the first parameter with such a gradient. The metrics of the
+    /// epoch leave the step out.
     ///
-    /// After ten in a row training ends. The folder then has no checkpoint with the parameters that they were refused
-    /// with, if that ended with a refused step or a validation loss that is not finite: the newest is one from before.
+    /// After ten consecutive refusals training ends. If it ended with a refused step or a validation loss that is not
+    /// finite, the folder has no checkpoint with the parameters of these refusals: the newest is an earlier one.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
-    /// out of its range, no target to validate on is long enough for [BLEU](crate::run::Select::check), the device
-    /// fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there is nothing to train or
-    /// validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded; [`Error::Io`] if a
-    /// checkpoint cannot be written. The folder then holds the epochs before.
+    /// [`Error::Diverged`] if ten consecutive steps were refused, counted across epochs; [`Error::Config`] if a setting
+    /// is out of its range, no validation target is long enough for [BLEU](crate::run::Select::check), the device fails
+    /// or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] without training or validation examples;
+    /// [`Error::Checkpoint`] if the checkpoint to continue from cannot be loaded; [`Error::Io`] if a checkpoint cannot
+    /// be written. The folder then has the earlier epochs.
     pub fn launch(self) -> Result<TrainingEnd> {
         self.launch_on(&())
     }
 
-    /// [`launch`](Self::launch) on several processes: each calls it with the same model, examples and settings, on a
-    /// device of its own. A batch has as many examples as in one process: each process learns from its share, and all
-    /// make the same step with the gradients of the whole batch, summed over the processes in one message. The first
-    /// alone validates, writes and tells its observer; the others read the checkpoint to go on from.
+    /// [`launch`](Self::launch) on several processes: each calls it with the same model, examples and settings, on its
+    /// own device. A batch has as many examples as with one process: each process learns from its part, and all make
+    /// the same step with the gradients of the whole batch, summed over the processes in one message. Only the first
+    /// process validates, writes and calls its observer; the others read the checkpoint to continue from.
     ///
-    /// Without dropout, losses and parameters equal one process's but for rounding; with it, each share drops elements
-    /// of its own at random. Parameters are the same in all processes, to the bit, which is checked after each epoch.
-    /// Another number of processes may go on with a run.
+    /// Without dropout, losses and parameters equal those of a single process except for rounding; with it, each
+    /// process drops different random elements. Parameters are the same in all processes, to the bit, which is checked
+    /// after each epoch. A run may be continued with another number of processes.
     ///
     /// # Errors
     /// As [`launch`](Self::launch); [`Error::RankDiffers`] if a process has other settings, examples or parameters than
-    /// the first, [`Error::RankFailed`] if another failed, and the errors of the communicator. After any of them the
-    /// processes should end: others may wait for this one.
+    /// the first, [`Error::RankFailed`] if another failed, and the errors of the communicator. After any error the
+    /// processes should end, because others may be waiting for this one.
     pub fn launch_on(self, communicator: &dyn Communicator) -> Result<TrainingEnd> {
         let alike = self.checksums();
         let (config, trained) = (&self.config, self.resume_from.unwrap_or(0));
@@ -144,7 +144,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
                 None => Ok((state, journal)),
             }
         };
-        // What the others read is changed after they have read it.
+        // The others have read the files before they are changed.
         let (state, journal) = communicator.agree(begin())?;
         let [settings, train, valid, checkpoints] = alike;
         communicator.check_same(|| Ok([settings, train, valid, checkpoints, state.checksum()?]))?;
@@ -169,7 +169,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         }
     }
 
-    /// The checksums of what all processes must have alike, but for the parameters.
+    /// The checksums of all that must be the same in all processes, except the parameters.
     fn checksums(&self) -> [(&'static str, u32); 4] {
         let settings = format!("{} {:?}", env!("CARGO_PKG_VERSION"), self.config);
         [
@@ -185,7 +185,7 @@ impl<O: TrainObserver> Loop<'_, O> {
     /// Trains the epochs after `trained`.
     ///
     /// # Errors
-    /// [`Error::Stopped`] where it is interrupted, and else as [`Training::launch_on`].
+    /// [`Error::Stopped`] if it is interrupted, otherwise as [`Training::launch_on`].
     fn all_epochs<M: Seq2SeqModel>(
         mut self,
         trained: usize,
@@ -201,7 +201,7 @@ impl<O: TrainObserver> Loop<'_, O> {
         let (communicator, steps) = (self.communicator, self.train.len());
         self.tell(&TrainEvent::Started { trained, epochs });
         for epoch in trained + 1..=epochs {
-            // The first knows the history.
+            // Only the first process knows the history.
             let is_exhausted = select.is_exhausted(journal.history(), patience);
             if communicator.first([is_exhausted.into()])? != [0] {
                 return Ok(TrainingEnd::Patience);
@@ -239,8 +239,8 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok(TrainingEnd::LastEpoch)
     }
 
-    /// Ends a training by an error. After [`Error::Diverged`], which all processes meet in the same step, the newest
-    /// checkpoint is one to go on from, and the error of the first names it; the others wait until that is written.
+    /// Ends a training with an error. After [`Error::Diverged`], which all processes meet in the same step, the newest
+    /// checkpoint is one to continue from, and the first process's error names it; the others wait until it is written.
     fn ended_by<T>(&self, mut error: Error, journal: &mut Journal<'_>) -> Result<T> {
         if !matches!(error, Error::Diverged { .. }) {
             return Err(error);
@@ -253,8 +253,8 @@ impl<O: TrainObserver> Loop<'_, O> {
                 ..
             } = &mut error
             {
-                // If no step was made in this epoch, the newest checkpoint has the parameters that every step was
-                // refused with.
+                // If no step was made in this epoch, the newest checkpoint has the parameters with which every step was
+                // refused.
                 if step <= steps {
                     journal.forget_diverged()?;
                 }
@@ -262,7 +262,7 @@ impl<O: TrainObserver> Loop<'_, O> {
             }
             Err(error)
         };
-        // The first fails here, and with it the others.
+        // The first process fails here, and the others with it.
         self.communicator.at_first(forget)?.ok_or(Error::Stopped)
     }
 }

@@ -8,17 +8,15 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::AttentionHead;
 
-/// The name of the end of a text beside tokens.
+/// The name of the end of a text among tokens.
 pub(super) const END: &str = "<eos>";
 
 impl Translator {
-    /// The most likely target tokens of one source, with the attention weights of each: of one head, where the model is
-    /// a Transformer.
+    /// The most likely target tokens of one source, each with its attention weights (in a Transformer, of one head).
     ///
     /// # Errors
     /// [`Error::Config`] without source tokens, if the weights of an output of [`max_len`](Self::max_len) tokens do not
-    /// fit into the memory that is free, the model has no such layer or head, or this is an
-    /// [`ensemble`](Self::ensemble).
+    /// fit into free memory, the model has no such layer or head, or this is an [`ensemble`](Self::ensemble).
     pub fn attend(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
         self.attending(source, self.max_len)?;
         let output = self.translate_tokens(&[source])?.remove(0);
@@ -26,7 +24,7 @@ impl Translator {
     }
 
     /// The attention weights with which the model writes a given output, such as one of [`n_best`](Self::n_best);
-    /// `ended` tells whether its end was written, too.
+    /// `ended` tells whether its end token was also written.
     ///
     /// # Errors
     /// As [`attend`](Self::attend) for an output of this length; [`Error::Config`] without source tokens;
@@ -45,7 +43,7 @@ impl Translator {
         Ok(attended(member, keys, output, weights))
     }
 
-    /// The one model, the keys of a source and its batch, if the weights of all steps fit into memory.
+    /// The only model, the keys of a source and its batch, if the weights of all steps fit into memory.
     pub(super) fn attending(
         &self,
         source: &[String],
@@ -74,7 +72,7 @@ fn attended(
     weights: Vec<f32>,
 ) -> Attended {
     let mut target = output.tokens.clone();
-    // The step that predicted the end has weights, too.
+    // The step that predicted the end token has weights, too.
     if output.ended {
         target.push(END.to_string());
     }

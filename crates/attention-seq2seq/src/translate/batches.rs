@@ -2,17 +2,17 @@
 
 use crate::error::{Error, Result};
 
-/// The number of sources translated at once, where outputs are short.
+/// The number of sources translated at once, if outputs are short.
 pub(super) const BATCH_SIZE: usize = 256;
 
-/// The batches whose sources are sorted together. Ten thousand words take a twentieth longer in windows of sixteen
-/// batches than all at once. Batch by batch they take a third longer, as each batch has few words of one length.
+/// The number of batches whose sources are sorted together. Ten thousand words take a twentieth longer in windows of
+/// sixteen batches than in one. Batch by batch they take a third longer: each batch has few words of one length.
 pub(super) const BATCHES_OF_WINDOW: usize = 16;
 
-/// The most tokens of the outputs of a window: half a gigabyte, with the string of each.
+/// The largest number of tokens in the outputs of a window: half a gigabyte, including their strings.
 pub(super) const BATCH_TOKENS: usize = 1 << 23;
 
-/// Checks that every source has a token.
+/// Checks that every source has at least one token.
 pub(super) fn check_sources(sources: &[&[String]]) -> Result<()> {
     match sources.iter().any(|source| source.is_empty()) {
         true => Err(Error::config("a source", "at least one token", "none")),
@@ -20,8 +20,8 @@ pub(super) fn check_sources(sources: &[&[String]]) -> Result<()> {
     }
 }
 
-/// The indices of sources of these lengths in batches of at most `size`, each of sources of one length: without
-/// padding, which would change the last bits of some attentions' sums, none knows which others are in its batch.
+/// The indices of sources of these lengths, in batches of at most `size` with equal lengths: padding would change the
+/// last bits of sums in some attentions, and so results would depend on the other sources of a batch.
 pub(super) fn of_one_length(lens: &[usize], size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lens.len()).collect();
     order.sort_by_key(|&index| lens[index]);

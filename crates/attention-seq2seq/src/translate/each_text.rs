@@ -1,11 +1,11 @@
-//! Outputs of different tokens that are one text.
+//! Outputs that have different tokens but the same text.
 
 use std::collections::HashMap;
 
 use super::ScoredHypothesis;
 use crate::model::BeamSearchConfig;
 
-/// Outputs, the best first, each text once: the first output of a text, with the probability of all that end like it.
+/// Outputs, the best first, each text once: the first output of a text, with the probability of all with this text.
 pub(super) fn each_text_once(
     outputs: impl Iterator<Item = ScoredHypothesis>,
     search: &BeamSearchConfig,
@@ -19,15 +19,15 @@ pub(super) fn each_text_once(
             continue;
         };
         let (own, other) = (first.log_probability, output.log_probability);
-        // An output that was cut off is the beginning of many: no way to divide one that ended.
+        // An output that was cut off is the beginning of many, not another division of an ended one.
         if first.ended != output.ended || other == f64::NEG_INFINITY {
             continue;
         }
-        // exp(own) + exp(other) is at most 1, but for rounding.
+        // exp(own) + exp(other) is at most 1, except for rounding.
         let sum = own.max(other) + (own.min(other) - own.max(other)).exp().ln_1p();
         first.log_probability = sum.min(0.0);
         let len = first.tokens.len() + usize::from(first.ended);
-        // Without what its coverage adds, which is its own.
+        // Without the coverage penalty, which each output has for itself.
         let score = |log_probability| search.score(log_probability, len, &[]);
         first.score += score(first.log_probability) - score(own);
     }

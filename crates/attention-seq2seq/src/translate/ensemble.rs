@@ -6,13 +6,13 @@ use crate::error::{Error, Result};
 use crate::text::vocab::Vocab;
 
 impl Translator {
-    /// Joins translators to one: at each step the probability of a token is the mean of theirs. Recurrent models and
-    /// Transformers may mix, and vocabularies may have their tokens in another order. Settings that are no model's own
-    /// are the first one's, and outputs may have the tokens of the longest limit.
+    /// Joins translators to one: at each step the probability of a token is the mean of their probabilities. Recurrent
+    /// models and Transformers may be mixed, and their vocabularies may differ in order. General settings are those of
+    /// the first translator, and outputs may be as long as the largest limit.
     ///
     /// # Errors
-    /// [`Error::Config`] if there is no translator, or the tokens of vocabularies or the ways to split a text into
-    /// tokens differ; it names the first difference.
+    /// [`Error::Config`] if there is no translator, or they differ in the tokens of vocabularies or in how a text is
+    /// split into tokens; it names the first difference.
     pub fn ensemble(translators: Vec<Self>) -> Result<Self> {
         let what = "the models of an ensemble";
         let mut translators = translators.into_iter();
@@ -36,7 +36,7 @@ impl Translator {
         self.members.len() > 1
     }
 
-    /// The ids that the translator of this number has for the tokens.
+    /// The ids of the tokens in translator `number`.
     fn ids_of(&self, other: &Self, number: usize) -> Result<MemberIds> {
         let (name, own_name) = (format!("model {number}"), "the first model of the ensemble");
         self.check_tokens_of(other, &name, own_name)?;
@@ -67,7 +67,7 @@ impl Translator {
     }
 }
 
-/// The ids that a member of an ensemble has for tokens, by their ids in the first model.
+/// The token ids of a member of an ensemble, by the ids of the first model.
 #[derive(Clone)]
 pub(super) struct MemberIds {
     pub(super) source: Vec<u32>,
@@ -75,7 +75,7 @@ pub(super) struct MemberIds {
 }
 
 impl MemberIds {
-    /// The ids of a model that has others than the model of these ids, by `ids`.
+    /// Another model's ids for the tokens with the given ids.
     fn then(&self, ids: &Self) -> Self {
         let then = |these: &[u32], ids: &[u32]| these.iter().map(|&id| ids[id as usize]).collect();
         Self {
@@ -85,7 +85,7 @@ impl MemberIds {
     }
 }
 
-/// The id in another vocabulary of a token of this one.
+/// The id, in another vocabulary, of a token of this one.
 fn id_in(vocab: &Vocab, id: u32, other: &Vocab) -> Option<u32> {
     let token = vocab.token(id)?;
     match id as usize {
@@ -94,7 +94,7 @@ fn id_in(vocab: &Vocab, id: u32, other: &Vocab) -> Option<u32> {
     }
 }
 
-/// The first token that another vocabulary lacks.
+/// The first token that another vocabulary does not have.
 fn first_missing<'a>(vocab: &'a Vocab, other: &Vocab) -> Option<&'a str> {
     let ids = 0..vocab.len() as u32;
     let mut missing = ids.filter(|&id| id_in(vocab, id, other).is_none());

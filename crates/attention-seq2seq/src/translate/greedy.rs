@@ -9,10 +9,10 @@ use crate::metrics::TokenErrors;
 use crate::model::{Translation, greedy_search};
 
 impl Translator {
-    /// Translates texts, by greedy search: [`n_best`](Self::n_best) searches wider.
+    /// Translates texts by greedy search; [`n_best`](Self::n_best) searches more widely.
     ///
     /// # Errors
-    /// Those of [`source_tokens`](Self::source_tokens), for the first text that has one.
+    /// The error of [`source_tokens`](Self::source_tokens) for the first text that has one.
     pub fn translate<T: AsRef<str>>(
         &self,
         texts: impl IntoIterator<Item = T>,
@@ -33,8 +33,8 @@ impl Translator {
         Ok(outputs.into_iter().flatten().collect())
     }
 
-    /// Hands the translation of each source to `take`, with the source's index. They come batch by batch, in an order
-    /// of their own: memory holds the translations of one batch.
+    /// Passes the translation of each source to `take`, with the source's index. They come batch by batch, not in the
+    /// order of the sources: memory holds the translations of a single batch.
     pub(super) fn for_each_translation(
         &self,
         sources: &[&[String]],
@@ -57,10 +57,10 @@ impl Translator {
         Ok(())
     }
 
-    /// The errors of the translations of `pairs`; of several targets of one source any is right.
+    /// The errors of the translations of `pairs`; if a source has several targets, any of them is right.
     ///
     /// # Errors
-    /// [`Error::Config`](crate::Error::Config) if a source has no token.
+    /// [`Error::Config`](crate::Error::Config) if a source has no tokens.
     pub fn errors(&self, pairs: &[Pair]) -> Result<TokenErrors> {
         let groups = group_by_source(pairs);
         let sources: Vec<&[String]> = groups.iter().map(|group| group.source).collect();
@@ -74,7 +74,7 @@ impl Translator {
         Ok(errors)
     }
 
-    /// The [`errors`](Self::errors) of the pairs to validate on, which need not be in memory as tokens all at once.
+    /// The [`errors`](Self::errors) of the validation pairs, which need not all be in memory as tokens at once.
     ///
     /// # Errors
     /// As for [`errors`](Self::errors).

@@ -7,13 +7,13 @@ use crate::text::unknown::ReadTokens;
 /// The translation of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hypothesis {
-    /// The target tokens, without special ones.
+    /// The target tokens, without special tokens.
     pub tokens: Vec<String>,
     /// The tokens, joined to a text.
     pub text: String,
     /// Whether the model ended the output. If not, it was cut off at
-    /// [`Translator::max_len`](crate::Translator::max_len) tokens, and
-    /// [`Translator::with_max_len`](crate::Translator::with_max_len) allows more.
+    /// [`Translator::max_len`](crate::Translator::max_len) tokens;
+    /// [`Translator::with_max_len`](crate::Translator::with_max_len) can allow more.
     pub ended: bool,
 }
 
@@ -22,20 +22,20 @@ pub struct Hypothesis {
 pub struct ScoredHypothesis {
     /// The tokens, joined to a text.
     pub text: String,
-    /// The target tokens, without special ones.
+    /// The target tokens, without special tokens.
     pub tokens: Vec<String>,
     /// The sum of the natural logarithms of the tokens' probabilities, `<eos>` included if the output has ended.
     pub log_probability: f64,
-    /// The score that orders outputs: the log-probability, where no penalty is set.
+    /// The score that orders outputs: the log-probability, if no penalty is set.
     pub score: f64,
-    /// Whether the model ended the output. If not, it was cut off.
+    /// Whether the model ended the output. If not, the output was cut off.
     pub ended: bool,
 }
 
 /// The probability of a given output, by [`Translator::score`](crate::Translator::score).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenScores {
-    /// The log-probability of each target token, and last of `<eos>`, after the tokens before it.
+    /// The log-probability of each target token given the earlier ones, and finally that of `<eos>`.
     pub tokens: Vec<f64>,
     /// Their sum.
     pub log_probability: f64,
@@ -44,10 +44,10 @@ pub struct TokenScores {
 /// A translation, with the attention weights of each of its tokens.
 #[derive(Clone, Debug)]
 pub struct Attended {
-    /// The source tokens, and `<eos>` where the model attends to the end of a source, as a Transformer does: one for
-    /// each key.
+    /// The source tokens, one for each key; followed by `<eos>` if the model attends to the end of a source, as a
+    /// Transformer does.
     pub source: Vec<String>,
-    /// The target tokens, and `<eos>` if the output ended: one for each query.
+    /// The target tokens, one for each query; followed by `<eos>` if the output ended.
     pub target: Vec<String>,
     /// The translation.
     pub output: Hypothesis,
@@ -58,7 +58,7 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// The weights over all tokens of the text that `source` was read from: those that were left out have 0.
+    /// The weights for all tokens of the text that `source` was read from: tokens that were left out have 0.
     pub fn in_text(self, read: &ReadTokens) -> Self {
         let rows = self.weights.chunks(self.source.len().max(1));
         Self {

@@ -7,9 +7,9 @@ use crate::model::forced_log_probabilities;
 use crate::stop::StopSignal;
 
 impl Translator {
-    /// The probability that the model gives `target` as the output of `source`, token by token: low ones point at what
-    /// may be wrong in a lexicon. A probability is over the tokens that an output can have, as in
-    /// [`n_best`](Self::n_best), whose outputs have the probabilities that this gives.
+    /// The probability that the model assigns to `target` as the output of `source`, token by token: low ones point to
+    /// possible errors in a lexicon. A probability is over the tokens that an output can have, as in
+    /// [`n_best`](Self::n_best), whose outputs have the same probabilities.
     ///
     /// Source tokens that are not in the vocabulary are read as [`Vocab::UNK`](crate::Vocab::UNK).
     ///
@@ -21,15 +21,15 @@ impl Translator {
         Ok(scores.remove(0))
     }
 
-    /// The [`score`](Self::score) of each pair of source and target, many at once.
+    /// The [`score`](Self::score) of each pair of source and target, computed together.
     ///
     /// # Errors
-    /// Those of [`score`](Self::score), for the first pair that has one.
+    /// The error of [`score`](Self::score) for the first pair that has one.
     pub fn score_all(&self, pairs: &[(&[String], &[String])]) -> Result<Vec<TokenScores>> {
         self.score_all_until(pairs, StopSignal::NEVER)
     }
 
-    /// As [`score_all`](Self::score_all), until the signal.
+    /// As [`score_all`](Self::score_all), unless `stop` signals.
     pub(super) fn score_all_until(
         &self,
         pairs: &[(&[String], &[String])],

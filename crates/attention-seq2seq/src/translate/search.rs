@@ -10,19 +10,19 @@ use crate::model::{BeamOutput, BeamSearchConfig, LengthPenalty};
 use crate::run::check_max_len;
 use crate::stop::StopSignal;
 
-/// The rows of a step, where hypotheses are that many: products of more rows are no faster.
+/// The number of rows of a step, if there are enough hypotheses: products of more rows are no faster.
 const ROWS: usize = 1024;
 
-/// The most log-probabilities of a step.
+/// The largest number of log-probabilities of a step.
 const MOST_PROBABILITIES: usize = 1 << 22;
 
-/// The beam where the outputs are to have a probability together, and no other is set.
+/// The default beam if outputs are chosen by joint probability (`mass`).
 const BEAM_OF_MASS: usize = 10;
 
 /// Configuration of [`Translator::n_best`], a beam search. [`BeamSearchConfig`] says how outputs are found and ordered.
 ///
-/// There are no penalties by default, so that outputs come in the order of their probability. Translations of whole
-/// sentences gain by a length penalty, `gnmt:0.6` to `gnmt:1`; pronunciations of words do not.
+/// By default there are no penalties, so that outputs are ordered by their probability. Translations of whole sentences
+/// benefit from a length penalty, `gnmt:0.6` to `gnmt:1`; pronunciations of words do not.
 ///
 /// ```
 /// use attention_seq2seq::SearchConfig;
@@ -38,31 +38,29 @@ const BEAM_OF_MASS: usize = 10;
 /// ```
 #[derive(Config, Debug, PartialEq)]
 pub struct SearchConfig {
-    /// The number of hypotheses that a step keeps of each source; by default the number of best outputs, and 10 with a
-    /// mass.
+    /// The number of hypotheses that a step keeps for each source; by default `n_best`, and 10 with `mass`.
     #[config(default = "None")]
     pub beam: Option<usize>,
-    /// The most outputs of each source; by default 1, and with a mass the width of the beam.
+    /// The largest number of outputs of each source; by default 1, and with `mass` the width of the beam.
     #[config(default = "None")]
     pub n_best: Option<usize>,
-    /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at
-    /// least one, and `n_best` where these do not. They are chosen and come by their probability: the penalties count
-    /// for nothing then.
+    /// The joint probability of the outputs, above 0 and at most 1: as few of the best as reach it, at least one, and
+    /// `n_best` if they do not reach it. They are chosen and ordered by their probability: penalties are then ignored.
     #[config(default = "None")]
     pub mass: Option<f64>,
-    /// The length penalty, whose exponent is from 0; with one, the beam is of two or more.
+    /// The length penalty, whose exponent is at least 0; with a penalty, the beam must be at least two.
     #[config(default = "LengthPenalty::None")]
     pub length_penalty: LengthPenalty,
-    /// The factor of the coverage penalty, from 0; above it, for recurrent models and a beam of two or more.
+    /// The factor of the coverage penalty, at least 0; above 0 it needs a recurrent model and a beam of two or more.
     #[config(default = 0.0)]
     pub coverage_penalty: f64,
-    /// The factor on the log-probability of a token that the output has already, above 0; see [`BeamSearchConfig`].
+    /// The factor on the log-probability of a token that the output already has, above 0; see [`BeamSearchConfig`].
     #[config(default = 1.0)]
     pub repetition_penalty: f64,
-    /// The size of the n-grams that no output has twice; 0 for any.
+    /// The size of the n-grams that no output has twice; 0 for no limit.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
-    /// The fewest tokens of an output.
+    /// The smallest number of tokens of an output.
     #[config(default = 0)]
     pub min_len: usize,
     /// The number of tokens after which an output is cut off; by default [`Translator::max_len`].
@@ -74,10 +72,10 @@ pub struct SearchConfig {
 }
 
 impl SearchConfig {
-    /// Checks the settings but the prefix, where outputs are cut off at `max_len` tokens.
+    /// Checks the settings except the prefix, for outputs that are cut off at `max_len` tokens.
     ///
     /// # Errors
-    /// [`Error::Config`] for the first that is out of its range.
+    /// [`Error::Config`] for the first setting out of its range.
     pub fn check(&self, max_len: usize) -> error::Result<()> {
         if let Some(mass) = self.mass
             && !(mass > 0.0 && mass <= 1.0)
@@ -104,7 +102,7 @@ impl SearchConfig {
         Ok(())
     }
 
-    /// The most outputs that a source has by these settings.
+    /// The largest number of outputs of a source with these settings.
     pub fn most_outputs(&self) -> usize {
         self.n_best.unwrap_or(match self.mass {
             Some(_) => self.width(),
@@ -120,7 +118,7 @@ impl SearchConfig {
         })
     }
 
-    /// The search, without penalties where there is a mass: an output that a penalty favours may have next to none.
+    /// The search, without penalties if `mass` is set: an output that a penalty favours may have almost no probability.
     pub(super) fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
         let (length_penalty, coverage_penalty) = match self.mass {
             Some(_) => (LengthPenalty::None, 0.0),
@@ -137,7 +135,7 @@ impl SearchConfig {
             .with_prefix(prefix)
     }
 
-    /// The number of outputs that reach the mass.
+    /// The number of outputs that together reach the mass.
     fn count(&self, outputs: &[ScoredHypothesis]) -> usize {
         let Some(mass) = self.mass else {
             return outputs.len();
@@ -152,10 +150,10 @@ impl SearchConfig {
 }
 
 impl Translator {
-    /// The best translations of each text, by beam search, the first one first.
+    /// The best translations of each text, by beam search, the best first.
     ///
-    /// Texts differ. Subwords may divide one in several ways: of those that the search finds, the most likely is the
-    /// output, and has the probability of all.
+    /// The texts of the outputs differ. If subwords divide a text in several ways, the most likely one that the search
+    /// finds is the output, with the probability of all that it finds.
     ///
     /// # Errors
     /// The error of [`source_tokens`](Self::source_tokens) for the first text that has one, or an error of
@@ -170,12 +168,12 @@ impl Translator {
         self.n_best_tokens(&sources, search)
     }
 
-    /// The best translations of each source, as [`n_best`](Self::n_best). Tokens that are not in the vocabulary are
-    /// read as [`Vocab::UNK`](crate::Vocab::UNK). On a CPU the outputs of a source do not depend on the others, bit for
-    /// bit.
+    /// The best translations of each source, as for [`n_best`](Self::n_best). Tokens that are not in the vocabulary are
+    /// read as [`Vocab::UNK`](crate::Vocab::UNK). On a CPU the outputs of a source do not depend on the other sources,
+    /// bit for bit.
     ///
     /// # Errors
-    /// [`Error::Config`] if a setting of the search is out of its range, or a source has no token;
+    /// [`Error::Config`] if a setting of the search is out of its range, or a source has no tokens;
     /// [`Error::UnknownToken`] for a token of the prefix that is not in the vocabulary; [`Error::NoProbabilities`] if
     /// logits of the model are NaN or infinite.
     pub fn n_best_tokens(
@@ -186,11 +184,11 @@ impl Translator {
         self.n_best_tokens_until(sources, search, || false)
     }
 
-    /// As [`n_best_tokens`](Self::n_best_tokens), unless `should_stop` says that nobody waits for the translations any
-    /// more: it is asked before each step.
+    /// As [`n_best_tokens`](Self::n_best_tokens), unless `should_stop` returns that nobody waits for the translations
+    /// any more: it is called before each step.
     ///
     /// # Errors
-    /// Those of [`n_best_tokens`](Self::n_best_tokens); [`Error::Stopped`] once `should_stop` is true.
+    /// The errors of [`n_best_tokens`](Self::n_best_tokens); [`Error::Stopped`] once `should_stop` returns true.
     pub fn n_best_tokens_until(
         &self,
         sources: &[&[String]],
@@ -203,8 +201,8 @@ impl Translator {
         self.n_best_after(sources, search, &prefix, StopSignal::new(&should_stop))
     }
 
-    /// The best translations of each source that begin with these tokens, in the place of the text in the settings. The
-    /// settings, the sources and the tokens are checked.
+    /// The best translations of each source that begin with these tokens, which replace the text in the settings.
+    /// Settings, sources and tokens were checked.
     pub(super) fn n_best_after(
         &self,
         sources: &[&[String]],
@@ -214,7 +212,7 @@ impl Translator {
     ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
         let mut beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(prefix));
         if self.config.data.target_tokens().subwords.is_some() {
-            // Several may be one text.
+            // Several outputs may have the same text.
             beam_search.n_best = beam_search.beam;
         }
         let with_weights = beam_search.coverage_penalty > 0.0;

@@ -1,4 +1,4 @@
-//! From texts to tokens and back.
+//! Texts to tokens and back.
 
 use std::path::Path;
 
@@ -11,33 +11,33 @@ use crate::text::tokens::trim;
 use crate::text::unknown::UnknownTokens;
 
 impl Translator {
-    /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
-    /// of it.
+    /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around a text are not
+    /// part of it.
     pub fn is_blank(&self, text: &str) -> bool {
         trim(text).is_empty()
     }
 
     /// Splits a text into source tokens that the model knows. As in a file of pairs, spaces, tabs and line ends around
-    /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
+    /// it are not part of it. A byte order mark is; whoever reads a file has to remove it.
     ///
     /// # Errors
-    /// [`Error::Config`] if the text has no token,
-    /// [`Error::UnknownToken`] if it has one that is not in the vocabulary.
+    /// [`Error::Config`] if the text has no tokens, [`Error::UnknownToken`] if it has one that is not in the
+    /// vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
         Ok(self.read_source(text, UnknownTokens::Error)?.tokens)
     }
 
-    /// Splits a text into source tokens as [`source_tokens`](Self::source_tokens), whether the model knows them or not.
+    /// Splits a text into source tokens like [`source_tokens`](Self::source_tokens), also those unknown to the model.
     pub fn split_source(&self, text: &str) -> Vec<String> {
         self.config.data.source_tokens().split(trim(text))
     }
 
-    /// How to read the pairs of a file, of this name: in the columns and tokens of the training file, and its format
-    /// unless the file's ending tells another, or as source TAB target where the model was trained on a task. They may
-    /// have any number of tokens, and any tokens.
+    /// How to read the pairs of the file with this name: in the columns and tokens of the training file, and in its
+    /// format unless the ending of the name tells another; or as source TAB target if the model was trained on a task.
+    /// The pairs may have any number of tokens, and any tokens.
     ///
     /// # Errors
-    /// Those of [`PairFileOptions::of_other`].
+    /// The errors of [`PairFileOptions::of_other`].
     pub fn pair_options(&self, file: impl AsRef<Path>) -> Result<PairFileOptions> {
         let options = match &self.config.data {
             DataSource::Files { options, .. } => options.clone(),
@@ -59,16 +59,16 @@ impl Translator {
         self.config.data.target_tokens().join(tokens)
     }
 
-    /// Checks that another model splits texts into the same tokens, known or not: only then can the two be compared
-    /// token by token.
+    /// Checks that another model splits texts into the same tokens, known or not, without which the two cannot be
+    /// compared token by token.
     ///
     /// # Errors
-    /// [`Error::Config`] that names the tokens of both.
+    /// [`Error::Config`], which names the tokens of both.
     pub fn check_same_tokens(&self, other: &Self) -> Result<()> {
         self.check_tokens_of(other, "the model to compare with", "the first")
     }
 
-    /// As [`check_same_tokens`](Self::check_same_tokens), by the names that an error gives the other and this.
+    /// As [`check_same_tokens`](Self::check_same_tokens), with the names of the other and of this model for the error.
     pub(super) fn check_tokens_of(&self, other: &Self, name: &str, own_name: &str) -> Result<()> {
         let (data, of_other) = (&self.config.data, &other.config.data);
         for (side, expected, found) in [
@@ -99,10 +99,10 @@ impl Translator {
         tokens.collect()
     }
 
-    /// Splits a text into target tokens that the model knows, none if it is blank.
+    /// Splits a text into target tokens that the model knows; no tokens if it is blank.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`] if one is not in the vocabulary.
+    /// [`Error::UnknownToken`] if a token is not in the vocabulary.
     pub fn target_tokens(&self, text: &str) -> Result<Vec<String>> {
         let tokens = self.config.data.target_tokens().split(trim(text));
         self.vocabs.target.try_encode(&tokens)?;

@@ -17,11 +17,11 @@ use crate::model::{AnyModel, Decoding, EnsembleDecoding, FrozenModel};
 use crate::run::{Manifest, Part, RunConfig, RunDir, check_max_len};
 use crate::text::vocab::Vocabs;
 
-/// The bytes of a token of an output: its id, its string, and its share of the text.
+/// The memory of a token of an output, in bytes: its id, its string, and its part of the text.
 const BYTES_OF_TOKEN: f64 = 64.0;
 
-/// A trained model with its vocabularies, or [several](Self::ensemble) that translate as one. The example of the crate
-/// trains one.
+/// A trained model with its vocabularies, or [several](Self::ensemble) that translate as one. The example in the
+/// crate's documentation trains one.
 ///
 /// ```no_run
 /// use attention_seq2seq::model::AttentionHead;
@@ -46,7 +46,7 @@ const BYTES_OF_TOKEN: f64 = 64.0;
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 pub struct Translator {
-    /// The models whose probabilities are averaged; mostly one.
+    /// The models whose probabilities are averaged; usually one.
     pub(super) members: Vec<Member>,
     pub(super) config: RunConfig,
     pub(super) vocabs: Vocabs,
@@ -56,7 +56,7 @@ pub struct Translator {
     pub(super) most_sources: usize,
 }
 
-/// Without vocabularies and parameters.
+/// Shows neither vocabularies nor parameters.
 impl fmt::Debug for Translator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Translator")
@@ -67,11 +67,11 @@ impl fmt::Debug for Translator {
     }
 }
 
-/// A model and where it is.
+/// A model and its place.
 pub(super) struct Member {
     pub(super) model: FrozenModel,
     pub(super) device: Device,
-    /// Its ids of the tokens, where it is a further model of an ensemble.
+    /// Its token ids, if it is not the first model of an ensemble.
     pub(super) ids: Option<MemberIds>,
 }
 /// The parameters in a checkpoint, by the names of a `Trainee`'s fields.
@@ -81,21 +81,21 @@ struct Saved {
 }
 
 impl Translator {
-    /// Opens the model in the folder of a run, on the first device that is compiled in.
+    /// Opens the model in the folder of a run, on the first device of this build.
     ///
     /// # Errors
     /// As [`load`](Self::load), and as [`open_device`](crate::open_device).
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let run = RunDir::new(folder.as_ref());
-        // A missing model is an error before a device is opened.
+        // A missing model is reported before a device is opened.
         run.load_config()?;
         Self::load(&run, &open_default_device()?)
     }
 
-    /// Loads the model in `run`: the checkpoint that [`RunDir::keep_best`] chose, or else the newest.
+    /// Loads the model in `run`: the checkpoint that [`RunDir::keep_best`] chose, otherwise the newest.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, it does not fit its settings or was changed; [`Error::Json`] or
+    /// [`Error::Checkpoint`] if there is no checkpoint, it does not fit its settings or was changed; [`Error::Json`] or
     /// [`Error::Io`] if a file of the run cannot be read.
     pub fn load(run: &RunDir, device: &Device) -> Result<Self> {
         let manifest = run.manifest()?;
@@ -108,7 +108,7 @@ impl Translator {
         }
     }
 
-    /// Loads the model after one epoch.
+    /// Loads the model after an epoch.
     fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.config_of(manifest)?;
         let vocabs = run.vocabs_of(manifest, &config.model)?;
@@ -140,8 +140,8 @@ impl Translator {
         self.epoch
     }
 
-    /// Whether the model is the best of a training that ended, as [`RunDir::keep_best`] chose it; else it is the newest
-    /// of one that goes on, or was killed.
+    /// Whether the model is the best of a finished training, as [`RunDir::keep_best`] chose it; otherwise it is the
+    /// newest of a training that is running or was killed.
     pub fn is_chosen(&self) -> bool {
         self.is_chosen
     }
@@ -154,7 +154,7 @@ impl Translator {
     /// The model.
     ///
     /// # Errors
-    /// [`Error::Config`] if there are several, which are an ensemble.
+    /// [`Error::Config`] for an ensemble of several models.
     pub fn model(&self) -> Result<&AnyModel> {
         match &self.members[..] {
             [member] => Ok(&member.model),
@@ -167,17 +167,16 @@ impl Translator {
         &self.vocabs
     }
 
-    /// The number of tokens after which an output is cut off: the one of the settings, if no other was set.
+    /// The number of tokens after which an output is cut off: that of the settings, unless another was set.
     pub fn max_len(&self) -> usize {
         self.max_len
     }
 
-    /// Sets the number of tokens after which an output is cut off. The settings have by default
-    /// 5/4 of the longest target that the model learned, plus two: longer sources may need more.
+    /// Sets the number of tokens after which an output is cut off. The default in the settings is 5/4 of the longest
+    /// training target, plus two: longer sources may need more.
     ///
     /// # Errors
-    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of this length do not fit into the memory that
-    /// is free.
+    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of this length do not fit into free memory.
     pub fn with_max_len(self, max_len: usize) -> Result<Self> {
         check_max_len(max_len)?;
         let translator = Self { max_len, ..self };
@@ -186,7 +185,7 @@ impl Translator {
         Ok(translator)
     }
 
-    /// Sets the most sources that are translated at once, by default 256. On a CPU, outputs of
+    /// Sets the largest number of sources that are translated at once, by default 256. On a CPU, outputs of
     /// [`n_best`](Self::n_best) are the same for any number, bit for bit.
     ///
     /// # Errors
@@ -201,14 +200,14 @@ impl Translator {
         })
     }
 
-    /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that
-    /// their outputs fit into memory.
+    /// The number of sources that are translated at once: fewer if [`max_len`](Self::max_len) is large, so that their
+    /// outputs fit into memory.
     pub fn batch_size(&self) -> usize {
         self.sources_up_to(self.most_sources)
     }
 
-    /// The number of sources to hand over at once where there are many, such as the lines of a file: sixteen
-    /// [batches](Self::batch_size), so that a batch finds sources of its length. Fewer where
+    /// The number of sources to pass at once if there are many, such as the lines of a file: sixteen
+    /// [batches](Self::batch_size), so that each batch finds sources of equal length. It is smaller if
     /// [`max_len`](Self::max_len) is large, so that their outputs fit into memory.
     pub fn window_size(&self) -> usize {
         self.sources_up_to(self.most_sources.saturating_mul(BATCHES_OF_WINDOW))
@@ -219,7 +218,7 @@ impl Translator {
         (BATCH_TOKENS / self.max_len.max(1)).clamp(1, most)
     }
 
-    /// The steps of decoding sources, by all members.
+    /// The steps of decoding sources with all members.
     pub(super) fn decoding<'a>(
         &'a self,
         sources: &[&[u32]],
@@ -247,7 +246,7 @@ impl Translator {
         }
     }
 
-    /// The ids of source tokens, [`Vocab::UNK`](crate::Vocab::UNK) for those that are not in the vocabulary.
+    /// The ids of source tokens; [`Vocab::UNK`](crate::Vocab::UNK) for tokens that are not in the vocabulary.
     pub(super) fn encoded(&self, sources: &[&[String]]) -> Vec<Vec<u32>> {
         let sources = sources.iter();
         let ids = sources.map(|source| self.vocabs.source.encode(source));

@@ -42,7 +42,7 @@ impl TransformerDecoderInput {
         }
     }
 
-    /// The same with another mask of the memory's rows, true where masked.
+    /// Sets the mask of the memory's rows, true where masked.
     ///
     /// # Shapes
     /// - mask_pad `[batch, keys]`
@@ -51,7 +51,7 @@ impl TransformerDecoderInput {
         self
     }
 
-    /// The same with another mask of rows and the memory's, true where masked.
+    /// Sets the mask of pairs of rows and memory rows, true where masked.
     ///
     /// # Shapes
     /// - mask_attn `[batch, rows, keys]`
@@ -60,7 +60,7 @@ impl TransformerDecoderInput {
         self
     }
 
-    /// The same with another mask of rows, true where masked.
+    /// Sets the mask of rows, true where masked.
     ///
     /// # Shapes
     /// - mask_pad `[batch, rows]`
@@ -69,7 +69,7 @@ impl TransformerDecoderInput {
         self
     }
 
-    /// The same with another mask of pairs of rows, true where masked.
+    /// Sets the mask of pairs of rows, true where masked.
     ///
     /// # Shapes
     /// - mask_attn `[batch, rows, rows]`
@@ -78,15 +78,15 @@ impl TransformerDecoderInput {
         self
     }
 
-    /// The same with another mask of this library for the attention of the rows to each other, beside the boolean ones;
-    /// Burn has no such method.
+    /// Sets a mask of this library for the attention of the rows to each other, combined with the boolean ones; Burn
+    /// has no such method.
     pub fn target_mask(mut self, mask: Mask) -> Self {
         self.target_masks.own = mask;
         self
     }
 
-    /// The same with another mask of this library for the attention to the memory, beside the boolean ones; Burn has no
-    /// such method.
+    /// Sets a mask of this library for the attention to the memory, combined with the boolean ones; Burn has no such
+    /// method.
     pub fn memory_mask(mut self, mask: Mask) -> Self {
         self.memory_masks.own = mask;
         self
@@ -109,11 +109,11 @@ impl TransformerDecoder {
             .target
     }
 
-    /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
-    /// computed. With a causal mask the results are the same. The memory stays the first call's. For inference.
+    /// [`forward`](Self::forward) on all rows so far, which computes only the rows that are new since the last call
+    /// with `cache`. With a causal mask the results are the same. The memory of the first call is kept. For inference.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), if there is no new row, or the cache is of another number of layers.
+    /// As [`forward`](Self::forward), or if there is no new row, or the cache has another number of layers.
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerDecoderInput,
@@ -125,7 +125,7 @@ impl TransformerDecoder {
         output.target
     }
 
-    /// The input with masks that are resolved once for all layers.
+    /// The input with masks resolved once for all layers.
     fn with_resolved_masks(&self, mut input: TransformerDecoderInput) -> TransformerDecoderInput {
         let [batch, rows, _] = input.target.dims();
         let [_, keys, _] = input.memory.dims();
@@ -159,7 +159,7 @@ pub struct TransformerDecoderLayer {
     pub norm_2: Norm,
     /// The normalization before the first sublayer, or after the last.
     pub norm_3: Norm,
-    /// Dropout on what a sublayer adds.
+    /// Dropout on the output of a sublayer.
     pub dropout: Dropout,
     /// Whether normalization comes before a sublayer.
     pub norm_first: bool,
@@ -183,7 +183,7 @@ impl TransformerDecoderLayer {
         }
     }
 
-    /// The input with the rows after the layer as its target.
+    /// The input, with its target replaced by the rows after the layer.
     ///
     /// # Panics
     /// If the shapes or the masks do not fit together.
@@ -191,10 +191,10 @@ impl TransformerDecoderLayer {
         self.run(input, None)
     }
 
-    /// [`forward`](Self::forward), by a cache; see [`TransformerDecoder::forward_autoregressive_inference`].
+    /// [`forward`](Self::forward) with a cache; see [`TransformerDecoder::forward_autoregressive_inference`].
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), or if there is no new row.
+    /// As [`forward`](Self::forward), and if there is no new row.
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerDecoderInput,

@@ -38,7 +38,7 @@ impl TransformerEncoderInput {
         }
     }
 
-    /// The same with another mask of rows, true where masked.
+    /// Sets the mask of rows, true where masked.
     ///
     /// # Shapes
     /// - mask_pad `[batch, rows]`
@@ -47,7 +47,7 @@ impl TransformerEncoderInput {
         self
     }
 
-    /// The same with another mask of pairs, true where masked.
+    /// Sets the mask of pairs, true where masked.
     ///
     /// # Shapes
     /// - mask_attn `[batch, rows, rows]`
@@ -56,7 +56,7 @@ impl TransformerEncoderInput {
         self
     }
 
-    /// The same with another mask of this library, beside the boolean ones; Burn has no such method.
+    /// Sets a mask of this library, combined with the boolean ones; Burn has no such method.
     pub fn mask(mut self, mask: Mask) -> Self {
         self.masks.own = mask;
         self
@@ -78,11 +78,11 @@ impl TransformerEncoder {
         })
     }
 
-    /// [`forward`](Self::forward) on all rows so far; only rows that are new since the last call with `cache` are
-    /// computed. With a causal mask the results are the same. For inference.
+    /// [`forward`](Self::forward) on all rows so far, which computes only the rows that are new since the last call
+    /// with `cache`. With a causal mask the results are the same. For inference.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), if there is no new row, or the cache is of another number of layers.
+    /// As [`forward`](Self::forward), or if there is no new row, or the cache has another number of layers.
     pub fn forward_autoregressive_inference(
         &self,
         input: TransformerEncoderInput,
@@ -109,11 +109,11 @@ pub struct TransformerEncoderLayer {
     pub mha: MultiHeadAttention,
     /// The feed-forward network.
     pub pwff: PositionWiseFeedForward,
-    /// The normalization of the feed-forward network's input, by either order.
+    /// The normalization of the feed-forward network's input, in either order.
     pub norm_1: Norm,
     /// The normalization before attention, or after the feed-forward network.
     pub norm_2: Norm,
-    /// Dropout on what a sublayer adds.
+    /// Dropout on the output of a sublayer.
     pub dropout: Dropout,
     /// Whether normalization comes before a sublayer.
     pub norm_first: bool,
@@ -151,7 +151,7 @@ impl TransformerEncoderLayer {
         self.run(input, both(mask_pad, mask_attn), None)
     }
 
-    /// [`forward`](Self::forward), by a cache; see [`TransformerEncoder::forward_autoregressive_inference`].
+    /// [`forward`](Self::forward) with a cache; see [`TransformerEncoder::forward_autoregressive_inference`].
     ///
     /// # Panics
     /// If the shapes do not fit together, or there is no new row.
@@ -197,7 +197,7 @@ impl TransformerEncoderLayer {
     }
 }
 
-/// One mask of both kinds.
+/// One mask from both kinds.
 fn both(pad: Option<Tensor<2, Bool>>, attn: Option<Tensor<3, Bool>>) -> Mask {
     let own = Mask::none();
     Masks { pad, attn, own }.joined()

@@ -1,4 +1,4 @@
-//! Burn's Transformer with the kernels of this library: the names and signatures of `burn::nn::transformer`, so that
+//! Burn's Transformer in the kernels of this library, with the names and signatures of `burn::nn::transformer`, so that
 //! one import changes.
 //!
 //! ```
@@ -13,13 +13,12 @@
 //! assert_eq!(encoder.forward(input).dims(), [2, 5, 16]);
 //! ```
 //!
-//! Records, configurations and the files of burn-store, whatever its adapter, are Burn's, in both directions. Attention
-//! stores no weights; norms, GELU, ReLU and linear layers run in kernels where the device has them. What differs on
-//! purpose is what differs in [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`]
-//! a mask may be one of this library's, whose intervals say what need not be computed.
+//! Records, configurations and files of burn-store, with any adapter, are Burn's, to read and to write. Attention
+//! stores no weights; norms, GELU, ReLU and linear layers run in kernels if the device has them. The intended
+//! differences are those of [attention](super#); dropout draws other numbers. With [`TransformerEncoderInput::mask`] a
+//! mask may be one of this library's, whose intervals say what need not be computed.
 //!
-//! The way on, to any score and all else that the library's own layers can do, is
-//! [`attention_transformers`](crate).
+//! For any score and all else that the library's own layers can do, use [`attention_transformers`](crate).
 
 mod decoder;
 mod encoder;

@@ -1,8 +1,8 @@
-//! Configurations, stacks and caches, which encoder and decoder have alike.
+//! Configurations, stacks and caches that encoder and decoder share.
 
 use attention_core::drop_in::{Cached, MhaCache};
 
-/// Defines a configuration and the stack that it makes, by the names of Burn.
+/// Defines a configuration and its stack, with the names of Burn.
 macro_rules! stack {
     ($config:ident, $stack:ident, $layer:ident, $own:literal) => {
         #[doc = concat!("Burn's `", stringify!($config), "`, field by field.")]
@@ -16,11 +16,11 @@ macro_rules! stack {
             pub n_heads: usize,
             /// The number of layers.
             pub n_layers: usize,
-            /// The probability to drop, while training, an attention weight, a hidden unit or an element of what a
-            /// sublayer adds.
+            /// The probability to drop, while training, an attention weight, a hidden unit or an element of a
+            /// sublayer's output.
             #[config(default = 0.1)]
             pub dropout: f64,
-            /// Whether normalization comes before a sublayer, and not after the sum.
+            /// Whether normalization comes before a sublayer, instead of after the sum.
             #[config(default = false)]
             pub norm_first: bool,
             /// Whether the weights of a query may sum to less than 1: `exp(score) / (1 + sum exp(score))`.
@@ -107,7 +107,7 @@ macro_rules! stack {
             pub dropout: f64,
             /// Whether normalization comes before a sublayer.
             pub norm_first: bool,
-            /// False.
+            /// Whether the weights of a query may sum to less than 1.
             pub quiet_softmax: bool,
         }
 
@@ -139,7 +139,7 @@ impl AutoregressiveCache {
     /// The caches of the layers.
     ///
     /// # Panics
-    /// If they are of another number.
+    /// If there is another number of them.
     pub(super) fn layers(&mut self, expected: usize) -> &mut [LayerAutoregressiveCache] {
         let got = self.layers.len();
         assert!(
@@ -172,7 +172,7 @@ impl LayerAutoregressiveCache {
     }
 }
 
-/// The parts of a layer's cache, none without one.
+/// The parts of a layer's cache; all `None` without a cache.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
     pub(super) attention: Option<&'a mut MhaCache>,

@@ -21,7 +21,7 @@ pub(super) struct Masks {
 }
 
 impl Masks {
-    /// One mask of the pairs that all of them keep.
+    /// A single mask of the pairs that all of them keep.
     pub(super) fn joined(&self) -> Mask {
         let pad = self.pad.clone().map_or_else(Mask::none, Mask::from);
         let attn = self.attn.clone().map_or_else(Mask::none, Mask::from);
@@ -42,7 +42,7 @@ pub(super) struct Residual<'a> {
 }
 
 impl Residual<'_> {
-    /// The rows after a sublayer; `norms` knows those that are normalized already.
+    /// The rows after a sublayer; `norms` is the cache of rows that are already normalized.
     pub(super) fn forward(
         &self,
         rows: Tensor<3>,
@@ -60,7 +60,7 @@ impl Residual<'_> {
     }
 }
 
-/// `of(rows)`; a cache knows the first rows.
+/// `of(rows)`; a cache has the first rows.
 pub(super) fn known_or(
     cache: Option<&mut Cached<3>>,
     rows: Tensor<3>,
@@ -84,7 +84,7 @@ pub(super) fn attend(
     }
 }
 
-/// Burn's feed-forward network, by kernels.
+/// Burn's feed-forward network, in kernels.
 pub(super) fn feed_forward(network: &PositionWiseFeedForward, rows: Tensor<3>) -> Tensor<3> {
     let apply = |layer: &Linear, rows: Tensor<3>| {
         let (weight, bias) = of_linear(layer);

@@ -12,30 +12,30 @@ use super::search::{
 };
 use super::{CausalModel, check_min_tokens, check_prompts, check_repetition};
 
-/// The state of several texts; a search keeps some of them. A clone goes on by itself.
+/// The state of several texts, from which a search selects. A clone is independent.
 pub trait SelectTexts: Clone {
-    /// The texts `indices`, in that order; one may be left out, or come several times.
+    /// Keeps the texts `indices`, in that order; texts may be left out, or come several times.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
     fn select(&mut self, indices: Tensor<1, Int>);
 
-    /// [`select`](Self::select), where each place gets a text of the prompt that it had: a source that was read for a
-    /// prompt need not be copied.
+    /// [`select`](Self::select), where each place receives a text of the same prompt as before, so that a source that
+    /// was read for a prompt need not be copied.
     fn select_of_same_prompts(&mut self, indices: Tensor<1, Int>) {
         self.select(indices);
     }
 }
 
-/// Configuration of a beam search, which keeps the `beams` most likely beginnings of each text, step by step.
+/// Configuration of a beam search, which keeps the `beams` most likely beginnings of each text in every step.
 ///
-/// A text that ends has the score `log p / n^A` by [`LengthPenalty::Average`], where `log p` is the sum of the
-/// log-probabilities of its `n` tokens. The search of a text ends once it has `beams` that ended, and by
-/// [`EarlyStopping`] none of these is to be replaced. A step looks at `beams * max(2, 1 + stop_tokens)` extensions, so
-/// that `beams` go on however many end.
+/// An ended text has the score `log p / n^A` by [`LengthPenalty::Average`], where `log p` is the sum of the
+/// log-probabilities of its `n` tokens. The search for a text ends once `beams` of its candidates have ended, and none
+/// of them is to be replaced according to [`EarlyStopping`]. A step examines `beams * max(2, 1 + stop_tokens)`
+/// extensions, so that `beams` of them continue however many end.
 ///
 /// Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks", section 3.2. With the same settings it
-/// finds what `generate(num_beams=beams)` of Hugging Face's `transformers` 5.24 does.
+/// finds the same as `generate(num_beams=beams)` of Hugging Face's `transformers` 5.24.
 ///
 /// ```
 /// use attention_transformers::{
@@ -52,51 +52,50 @@ pub trait SelectTexts: Clone {
 /// ```
 #[derive(Config, Debug)]
 pub struct BeamConfig {
-    /// The number of beginnings that a step keeps of each text.
+    /// The number of beginnings that a step keeps for each text.
     pub beams: usize,
-    /// The number of tokens after which a text ends, its prompt not counted.
+    /// The number of tokens after which a text ends, without its prompt.
     pub max_tokens: usize,
-    /// The least number of tokens with which a text ends, its stop token counted. (`min_new_tokens` of `transformers`
-    /// is one less: it does not count the stop token.)
+    /// The smallest number of tokens of a text, including its stop token. (`min_new_tokens` of `transformers` is one
+    /// less, because it does not count the stop token.)
     #[config(default = 0)]
     pub min_tokens: usize,
-    /// The tokens with which a text ends.
+    /// The tokens that end a text.
     #[config(default = "Vec::new()")]
     pub stop_tokens: Vec<u32>,
-    /// The tokens that no text has, such as padding.
+    /// The tokens that no text may have, such as padding.
     #[config(default = "Vec::new()")]
     pub excluded_tokens: Vec<u32>,
-    /// Whether probabilities are over the other tokens alone; otherwise excluded tokens keep their share.
+    /// Whether probabilities are over the remaining tokens only; otherwise excluded tokens keep their probability.
     #[config(default = false)]
     pub renormalize: bool,
-    /// The token, of probability 1, that a text of `max_tokens` ends with.
+    /// The token, with probability 1, that ends a text of `max_tokens`.
     #[config(default = "None")]
     pub last_token: Option<u32>,
-    /// The divisor of a score by the number of tokens: by default the mean log-probability counts.
+    /// The divisor of a score, by the number of tokens; by default the score is the mean log-probability.
     #[config(default = "LengthPenalty::Average(1.0)")]
     pub length_penalty: LengthPenalty,
-    /// When the search of a text ends.
+    /// When the search for a text ends.
     #[config(default = "EarlyStopping::Likely")]
     pub early_stopping: EarlyStopping,
-    /// The factor on the log-probability, after the softmax, of a token that the prompt or the text has already. (The
+    /// The factor on the log-probability, after the softmax, of a token that the prompt or the text already has. (The
     /// penalty of [`GenerateConfig`](crate::GenerateConfig) is on logits, as in `transformers`.)
     #[config(default = 1.0)]
     pub repetition_penalty: f64,
-    /// The size of the n-grams that no prompt with its text has twice; 0 for any.
+    /// The size of the n-grams that a text and its prompt may not have twice; 0 for no limit.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
 }
 
 impl BeamConfig {
     /// The texts that follow each of `prompts`, whose lengths may differ, the best first and at most `beams` of each;
-    /// `state` is an empty one, or one that has seen other tokens of the same texts before. A text ends where the
-    /// positions of the model do, as with `max_tokens`, and has the stop token that ended it.
+    /// `state` is an empty one, or one that has read earlier tokens of the same texts. A text ends at the last position
+    /// of the model, as with `max_tokens`, and includes the stop token that ended it.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is
-    /// not finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is
-    /// none of the model's tokens, the model panics, or it gives a text no finite logit of a token that is
-    /// possible.
+    /// If there are no prompts, a prompt is empty, `beams` or `max_tokens` is 0, the exponent of `length_penalty` is
+    /// not finite, `repetition_penalty` is not above 0, `min_tokens` is above `max_tokens`, `last_token` is not a token
+    /// of the model, the model panics, or a text gets no finite logit for any allowed token.
     pub fn generate<M: CausalModel<State: SelectTexts>>(
         &self,
         model: &M,
@@ -113,7 +112,7 @@ impl BeamConfig {
         let seen = model.lengths(&state);
         let room = |(b, prompt): (usize, &_)| {
             let len = seen.get(b).unwrap_or(&0) + AsRef::<[u32]>::as_ref(prompt).len();
-            // The last token needs no position.
+            // The last token does not need a position.
             let limit = model.position_limit().map(|limit| limit.max_positions);
             let room = limit.map(|limit| limit.saturating_sub(len) + 1);
             room.map_or(self.max_tokens, |room| room.min(self.max_tokens))
@@ -138,7 +137,7 @@ impl BeamConfig {
         found
     }
 
-    /// [`generate`](Self::generate) of texts that end after `max_tokens`.
+    /// [`generate`](Self::generate) for texts that end after `max_tokens`.
     fn search<M: CausalModel<State: SelectTexts>>(
         &self,
         model: &M,
@@ -166,7 +165,7 @@ impl BeamConfig {
         found.unwrap_or_else(|error| panic!("BeamConfig: {error}"))
     }
 
-    /// Makes log-probabilities of the logits of a token, which may be the last one of its text.
+    /// Turns the logits of a token, which may be the last one of its text, into log-probabilities.
     fn normalize(&self, row: &mut [f64], is_last: bool) {
         const NEVER: f64 = f64::NEG_INFINITY;
         if let Some(last) = self.last_token.filter(|_| is_last) {

@@ -1,4 +1,4 @@
-//! Texts that a model goes on with, token by token.
+//! Texts that a model continues, token by token.
 
 mod beam;
 mod repetition;
@@ -17,20 +17,20 @@ pub use search::EarlyStopping;
 use crate::position_embedding::PositionLimit;
 use repetition::Repetition;
 
-/// A model of the token that follows, as generation asks it.
+/// A model that predicts the next token, as generation uses it.
 pub trait CausalModel {
-    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; in an encoder-decoder model the
-    /// memory, too.
+    /// The texts so far, as in [`TransformerCache`](super::TransformerCache); in an encoder-decoder model with the
+    /// memory.
     type State;
 
-    /// The device of the tokens.
+    /// The device for the tokens.
     fn device(&self) -> Device;
 
-    /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
-    /// Logits of an example without a new token are not read.
+    /// The logits of the token after the last one of each example, whose new `rows` are appended to the state. The
+    /// logits of an example without new tokens are not read.
     ///
-    /// A generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] where prompts have different
-    /// lengths, and later where some texts have ended, whose numbers are 0.
+    /// Generation pads at the right: `rows` is [`NewRows::All`], or [`NewRows::First`] for prompts of different
+    /// lengths, and later if some texts have ended, whose numbers are 0.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, 0 in padding; result `[batch, vocab_size]`
@@ -41,12 +41,12 @@ pub trait CausalModel {
         state: &mut Self::State,
     ) -> Tensor<2>;
 
-    /// The number of positions of a text, at which generation ends it; by default there is no limit.
+    /// The number of positions of a text, at which generation ends it; by default unlimited.
     fn position_limit(&self) -> Option<PositionLimit> {
         None
     }
 
-    /// The number of tokens that each text of a state has; none where the state has seen no text.
+    /// The number of tokens of each text in a state; empty if the state has read no text.
     fn lengths(&self, _: &Self::State) -> Vec<usize> {
         Vec::new()
     }
@@ -55,39 +55,39 @@ pub trait CausalModel {
 /// Configuration of [`Generation`].
 #[derive(Config, Debug)]
 pub struct GenerateConfig {
-    /// The number of tokens after which a text ends, its prompt not counted.
+    /// The number of tokens after which a text ends, without its prompt.
     pub max_tokens: usize,
-    /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
-    /// are ignored. (`min_new_tokens` of `transformers` is one less: it does not count the stop token.)
+    /// The smallest number of tokens of a text: before it is reached, stop tokens are not chosen, and stop sequences
+    /// are ignored. (`min_new_tokens` of `transformers` is one less, because it does not count the stop token.)
     #[config(default = 0)]
     pub min_tokens: usize,
-    /// The tokens with which a text ends.
+    /// The tokens that end a text.
     #[config(default = "Vec::new()")]
     pub stop_tokens: Vec<u32>,
-    /// The sequences of tokens with which a text ends, prompts not counted.
+    /// The sequences of tokens that end a text; prompts are not searched for them.
     #[config(default = "Vec::new()")]
     pub stop_sequences: Vec<Vec<u32>>,
-    /// The choice of each token.
+    /// How each token is chosen.
     #[config(default = "Sampling::Greedy")]
     pub sampling: Sampling,
-    /// The seed of random choices: text `b` of a batch draws the same numbers, whatever the others do.
+    /// The seed of random choices: text `b` of a batch draws the same numbers, whatever the other texts do.
     #[config(default = 0)]
     pub seed: u64,
-    /// The divisor of the logit of a token that the prompt or the text has already, where the logit is above 0, and the
-    /// factor elsewhere: Keskar et al. 2019, "CTRL", section 4.1. Above 1, tokens come again less often.
+    /// Divides the logit of a token that the prompt or the text already has if the logit is above 0, and multiplies it
+    /// otherwise: Keskar et al. 2019, "CTRL", section 4.1. Above 1, tokens recur less often.
     #[config(default = 1.0)]
     pub repetition_penalty: f64,
-    /// The size of the n-grams that no prompt with its text has twice; 0 for any.
+    /// The size of the n-grams that a text and its prompt may not have twice; 0 for no limit.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
 }
 
 impl GenerateConfig {
-    /// Goes on with each of `prompts`, whose lengths may differ, from `state`: an empty one, or one that has seen
-    /// other tokens of the same texts before.
+    /// Continues each of `prompts`, whose lengths may differ, from `state`: an empty one, or one that has read earlier
+    /// tokens of the same texts.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`,
+    /// If there are no prompts, a prompt or a stop sequence is empty, `min_tokens` is above `max_tokens`,
     /// `repetition_penalty` is not above 0, or a number of the sampling is out of range.
     pub fn generate<'a, M: CausalModel>(
         &self,
@@ -127,14 +127,14 @@ impl GenerateConfig {
     }
 }
 
-/// The reason for which a text ended.
+/// The reason why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It has the most tokens it may have.
+    /// It has reached the largest number of tokens.
     MaxTokens,
-    /// By one of the stop tokens.
+    /// A stop token ended it.
     StopToken(u32),
-    /// By the stop sequence of this index.
+    /// The stop sequence with this index ended it.
     StopSequence(usize),
     /// The model has no position for its last token.
     PositionLimit(PositionLimit),
@@ -143,14 +143,14 @@ pub enum FinishReason {
 /// The tokens that follow a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// The tokens; also the stop token or sequence that ended them.
+    /// The tokens, including the stop token or sequence that ended them.
     pub tokens: Vec<u32>,
-    /// The reason for the end; `None` before it.
+    /// The reason why the text ended; `None` before that.
     pub finish_reason: Option<FinishReason>,
 }
 
 impl Generated {
-    /// Appends a token, and ends where it says so.
+    /// Appends a token, and ends the text if `config` says so.
     fn push(&mut self, token: u32, config: &GenerateConfig) {
         self.tokens.push(token);
         if self.tokens.len() >= config.min_tokens {
@@ -168,8 +168,8 @@ impl Generated {
     }
 }
 
-/// A generation that runs: an iterator of steps; a step is a token for every text, `None` for a text that has ended. It
-/// stops when all have. Made by [`GenerateConfig::generate`].
+/// A running generation: an iterator of steps, where a step has a token for every text, and `None` for a text that has
+/// ended. It stops when all texts have ended. It is made by [`GenerateConfig::generate`].
 ///
 /// The prompts, and each token after them, go through the same call of the model; a text that has ended takes no more
 /// space there.
@@ -208,7 +208,7 @@ pub struct Generation<'a, M: CausalModel> {
 #[derive(Debug)]
 struct Text {
     prompt: Vec<u32>,
-    /// The tokens that the model has not seen.
+    /// The tokens that the model has not read yet.
     new: Vec<u32>,
     generated: Generated,
     random: ChaCha8Rng,
@@ -220,15 +220,15 @@ impl<M: CausalModel> Generation<'_, M> {
         self.texts.iter().map(|text| &text.generated)
     }
 
-    /// The tokens of all steps that are left, and those before.
+    /// Runs all remaining steps, and returns the tokens of all steps.
     pub fn run(mut self) -> Vec<Generated> {
         while self.next().is_some() {}
         let texts = self.texts.into_iter();
         texts.map(|text| text.generated).collect()
     }
 
-    /// The state of the model: after a step it has seen all tokens but the last one of each text, before the first what
-    /// it had seen when it was given.
+    /// The state of the model: after a step it has read all tokens except the last of each text; before the first step
+    /// it is as it was given.
     pub fn into_state(self) -> M::State {
         self.state
     }
@@ -249,8 +249,8 @@ impl<M: CausalModel> Generation<'_, M> {
         }
     }
 
-    /// The logits of each text, `[batch][vocab_size]`, after the tokens that the model has not seen; an ended text has
-    /// none of these.
+    /// The logits of each text, `[batch][vocab_size]`, after the tokens that the model has not read yet; an ended text
+    /// has no such tokens.
     fn logits(&mut self) -> Vec<Vec<f64>> {
         let of_text = |text: &mut Text| std::mem::take(&mut text.new);
         let new: Vec<Vec<u32>> = self.texts.iter_mut().map(of_text).collect();
@@ -264,7 +264,7 @@ impl<M: CausalModel> Generation<'_, M> {
 }
 
 /// # Panics
-/// If there are no prompts, or one is empty.
+/// If there are no prompts, or a prompt is empty.
 fn check_prompts(name: &str, prompts: &[impl AsRef<[u32]>]) {
     assert!(
         !prompts.is_empty(),
@@ -288,7 +288,7 @@ fn check_min_tokens(name: &str, min: usize, max: usize) {
 }
 
 /// # Panics
-/// If a repetition penalty is out of its range.
+/// If the repetition penalty is out of its range.
 fn check_repetition(name: &str, penalty: f64) {
     assert!(
         penalty > 0.0 && penalty.is_finite(),
@@ -296,8 +296,8 @@ fn check_repetition(name: &str, penalty: f64) {
     );
 }
 
-/// The logits of the token that follows each text, `[batch, vocab_size]`, and what else `next` returns; `next` runs a
-/// model on the `new` tokens.
+/// The logits of the token after each text, `[batch, vocab_size]`, and the second result of `next`, which runs a model
+/// on the `new` tokens.
 fn next_logits<W>(
     new: &[impl AsRef<[u32]>],
     device: &Device,
@@ -329,8 +329,7 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
     type Item = Vec<Option<u32>>;
 
     /// # Panics
-    /// If the model does, as for a prompt that is longer than its positions, or it gives a text no logit that is a
-    /// number.
+    /// If the model panics, as for a prompt that is longer than its positions, or a text gets only NaN logits.
     fn next(&mut self) -> Option<Self::Item> {
         self.end_at_limit();
         if self.texts().all(|text| text.finish_reason.is_some()) {

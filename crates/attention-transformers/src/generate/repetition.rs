@@ -1,13 +1,13 @@
-//! Tokens that come again.
+//! Repeated tokens.
 
 use std::collections::BTreeSet;
 
-/// How the tokens of a text change the scores of those that may follow.
+/// How the tokens of a text change the scores of possible next tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
-    /// The factor on the score of a token that is in the text, where the score is below 0, and its divisor elsewhere.
+    /// Multiplies the score of a token in the text if the score is below 0, and divides it otherwise.
     pub(super) penalty: f64,
-    /// The size of an n-gram that no text has twice; 0 for none.
+    /// The size of an n-gram that no text has twice; 0 for no limit.
     pub(super) ngram_size: usize,
 }
 
@@ -16,7 +16,7 @@ impl Repetition {
         self.penalty != 1.0 || self.ngram_size > 0
     }
 
-    /// Changes `scores`, logits or log-probabilities of the token after `tokens`; `column` is the place of a token.
+    /// Modifies `scores`, logits or log-probabilities of the token after `tokens`; `column` is the place of a token.
     pub(super) fn apply(
         self,
         tokens: &[u32],

@@ -6,7 +6,7 @@ use burn::config::Config;
 use burn_fused_layers::harness::checks::assert_finite;
 use rand::{Rng, RngExt};
 
-/// The choice of a token from the logits of all.
+/// How a token is chosen from the logits of all tokens.
 ///
 /// ```
 /// use attention_transformers::generate::RandomSamplingConfig;
@@ -21,36 +21,36 @@ use rand::{Rng, RngExt};
 /// ```
 #[derive(Config, Debug, PartialEq)]
 pub enum Sampling {
-    /// The most likely token, the first of several.
+    /// The most likely token; the first of equally likely ones.
     Greedy,
-    /// A random one.
+    /// A random token.
     Random(RandomSamplingConfig),
 }
 
-/// Configuration of [`Sampling::Random`]: a token `t` is drawn by `softmax(logit_t / temperature)` from those that are
-/// left by `top_k`, after it by `top_p`, and by `min_p`: the order of `transformers`.
+/// Configuration of [`Sampling::Random`]: a token `t` is drawn by `softmax(logit_t / temperature)` from the tokens that
+/// remain after `top_k`, then `top_p`, then `min_p`, the order of `transformers`.
 #[derive(Config, Debug, PartialEq)]
 pub struct RandomSamplingConfig {
-    /// Below 1, likely tokens get more likely.
+    /// Below 1, likely tokens become more likely.
     #[config(default = 1.0)]
     pub temperature: f64,
-    /// The number of tokens that are left, the most likely ones, and all that are as likely as the last of them: Fan et
-    /// al. 2018, "Hierarchical Neural Story Generation", section 5.4.
+    /// The number of tokens to keep, the most likely ones and all that are as likely as the last of them: Fan et al.
+    /// 2018, "Hierarchical Neural Story Generation", section 5.4.
     #[config(default = "None")]
     pub top_k: Option<usize>,
-    /// The probability that the tokens that are left, the most likely ones, have at least together (nucleus sampling):
+    /// Keeps the fewest tokens, the most likely ones, whose joint probability is at least this (nucleus sampling):
     /// Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1.
     #[config(default = "None")]
     pub top_p: Option<f64>,
-    /// The least probability of a token that is left, as a part of the greatest one: Nguyen et al. 2024, "Turning Up
-    /// the Heat: Min-p Sampling for Creative and Coherent LLM Outputs", section 3.
+    /// The smallest probability to keep, relative to the largest: Nguyen et al. 2024, "Turning Up the Heat: Min-p
+    /// Sampling for Creative and Coherent LLM Outputs", section 3.
     #[config(default = "None")]
     pub min_p: Option<f64>,
 }
 
 impl Sampling {
-    /// The tokens that may be chosen and their probabilities, the most likely first, and of equals the first. A token
-    /// of the logit `-inf` or NaN is none; it is empty if there is no other.
+    /// The tokens that may be chosen and their probabilities, the most likely first; of equally likely ones, the first
+    /// token first. Tokens with logit `-inf` or NaN are left out, so the result may be empty.
     ///
     /// # Panics
     /// If `temperature` is not a positive number, `top_k` is 0, `top_p` is not in `(0, 1]`, or `min_p` not in `[0, 1]`.
@@ -72,7 +72,7 @@ impl Sampling {
             tokens.truncate(1);
         }
         let largest = tokens.first().map_or(0.0, |(_, logit)| *logit);
-        // Infinite logits are as likely as each other, and all others are not.
+        // Infinite logits share the probability, and all others have none.
         let mut total = 0.0;
         for (_, of) in &mut tokens {
             *of = if *of == largest {
@@ -102,7 +102,7 @@ impl Sampling {
         tokens
     }
 
-    /// A token, drawn by its probability; `None` if there is none.
+    /// A token, drawn by its probability; `None` without tokens.
     pub(super) fn choose(&self, logits: &[f64], random: &mut impl Rng) -> Option<usize> {
         let tokens = self.distribution(logits);
         let mut rest: f64 = match self {
@@ -113,7 +113,7 @@ impl Sampling {
             rest -= probability;
             rest < 0.0
         });
-        // Rounding may leave a rest.
+        // Rounding may leave a remainder.
         let last = tokens.iter().rfind(|(_, probability)| *probability > 0.0);
         drawn.or(last).map(|(token, _)| *token)
     }
@@ -155,9 +155,9 @@ impl Sampling {
     }
 }
 
-/// The more likely first, and of equals the first.
+/// Orders by probability, the most likely first; of equal ones, the first token first.
 fn by_likelihood(a: &(usize, f64), b: &(usize, f64)) -> Ordering {
-    // None is NaN.
+    // No logit is NaN here.
     let by_logit = b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal);
     by_logit.then(a.0.cmp(&b.0))
 }

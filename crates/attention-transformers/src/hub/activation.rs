@@ -1,10 +1,10 @@
-//! Activations by their names.
+//! Activations by name.
 
 use super::fields::Fields;
 use crate::feed_forward::FeedForwardActivation;
 use attention_import::Reason;
 
-/// The activation in the field `name`, of a feed-forward network with a gate or without one.
+/// The activation in the field `name`, for a feed-forward network with or without a gate.
 pub(super) fn activation(
     fields: &Fields,
     name: &str,
@@ -18,7 +18,7 @@ pub(super) fn activation(
     Ok(if is_gated { gated } else { plain })
 }
 
-/// The activation of a name without a gate, and the one with it.
+/// The activations of a name, without a gate and with it.
 pub(super) fn activation_pair(name: &str) -> Option<[FeedForwardActivation; 2]> {
     use FeedForwardActivation::{GeGlu, GeGluTanh, Gelu, GeluTanh, ReGlu, Relu, Silu, SwiGlu};
     Some(match name {

@@ -28,10 +28,10 @@ pub(super) const MODEL_TYPES: [&str; 3] = ["marian", "bart", "mbart"];
 
 const HEAD: &str = "lm_head";
 
-/// The families whose features are made by the decoder in sentence-transformers, which takes Marian's encoder.
+/// The families for which sentence-transformers takes the decoder's features, while for Marian it takes the encoder's.
 pub(super) const HAVE_DECODERS: [&str; 2] = ["bart", "mbart"];
 
-/// The most positions of sines and cosines.
+/// The largest number of positions of sines and cosines.
 const MAX_SINUSOIDS: usize = 10_000;
 
 const LAYOUT: Layout = Layout {
@@ -51,34 +51,33 @@ const LAYOUT: Layout = Layout {
     ..LLAMA
 };
 
-/// Loads a Marian (`model_type` `marian`: the translators OPUS-MT), a BART (`bart`) or an mBART (`mbart`) from a folder
-/// of Hugging Face's: layer normalization, biases everywhere, and a bias of the logits beside the embedding as the
+/// Loads a Marian (`model_type` `marian`: the translators OPUS-MT), a BART (`bart`) or an mBART (`mbart`) from a
+/// Hugging Face folder: layer normalization, biases everywhere, and a bias of the logits, with the embedding as the
 /// head.
 ///
 /// | | positions | normalization |
 /// | --- | --- | --- |
 /// | Marian | sines, then cosines, or the tables of the file | after sublayers |
 /// | BART | learned, from the third row of their table | after the embedding and sublayers |
-/// | mBART | the same | after the embedding, before sublayers, after each stack |
+/// | mBART | as BART's | after the embedding, before sublayers, after each stack |
 ///
-/// - `model.shared.weight`, the embedding of both stacks, or one of the names to which it is tied; of a Marian
-///   without `share_encoder_decoder_embeddings` `model.encoder.embed_tokens.weight` and
-///   `model.decoder.embed_tokens.weight`
+/// - `model.shared.weight`, the embedding of both stacks, or one of the names to which it is tied; for a Marian without
+///   `share_encoder_decoder_embeddings`, `model.encoder.embed_tokens.weight` and `model.decoder.embed_tokens.weight`
 /// - after `model.encoder.` and `model.decoder.`: `embed_positions.weight`, `layernorm_embedding`, `layer_norm`
-/// - of layer `n`, after `model.encoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
+/// - for layer `n`, after `model.encoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
 ///   `self_attn_layer_norm`, `fc1`, `fc2`, `final_layer_norm`, each with `weight` and `bias`
-/// - the same after `model.decoder.layers.n.`, and the names of attention with `encoder_attn` in the place of
+/// - the same after `model.decoder.layers.n.`, and the names of attention again with `encoder_attn` instead of
 ///   `self_attn`
-/// - `final_logits_bias`, zeros if it is absent; `lm_head.weight`, where it has other elements than the embedding
+/// - `final_logits_bias`, zeros if absent; `lm_head.weight`, if its elements differ from the embedding's
 ///
-/// Names may lack `model.`. BART's stacks have positions of their own, so each has the embedding of tokens, which part
-/// in training.
+/// The prefix `model.` may be missing. BART's stacks have different positions, so each has its own embedding of tokens,
+/// which diverge in training.
 ///
-/// Texts to be made begin with `decoder_start_token_id` and end with `eos_token_id`. An mBART begins them with the
+/// Generated texts begin with `decoder_start_token_id` and end with `eos_token_id`. In an mBART they begin with the
 /// language.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
@@ -127,7 +126,7 @@ fn load_with(
     )
 }
 
-/// The encoder of [`load_bart`], also of a file with another head.
+/// The encoder of [`load_bart`], also from a file with another head.
 pub(super) fn load_bart_encoder(
     folder: &Path,
     device: &Device,
@@ -269,7 +268,7 @@ fn base(file: &StateDict) -> &'static str {
     prefix(file, &["model.", ""], "encoder.layers.0.fc1.weight")
 }
 
-/// Whether the stacks, which have one embedding of tokens, have different positions in a file.
+/// Whether the stacks, which share an embedding of tokens, have different positions in a file.
 fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, Reason> {
     let stacks = ["encoder", "decoder"];
     let names = stacks.map(|stack| format!("{}{stack}.embed_positions.weight", base(file)));
@@ -284,8 +283,8 @@ fn has_two_tables(file: &StateDict, of: &TokenEmbedding) -> Result<bool, Reason>
     }
 }
 
-/// The table of positions `name` of a file or, without one, the sines of all frequencies, then their cosines, in the
-/// place of `interleaved` ones, which are less exact.
+/// The table of positions `name` of a file; without one, all sines followed by all cosines, computed more exactly than
+/// the `interleaved` ones.
 fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Tensor<3>, Reason> {
     let shape @ [_, rows, size] = interleaved.dims();
     let name = format!("{name}.weight");

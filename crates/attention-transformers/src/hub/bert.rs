@@ -26,34 +26,33 @@ use crate::residual::NormOrder;
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
-/// The epsilon of normalizations, where a config has none.
+/// The epsilon of normalizations, if a config has none.
 const EPSILON: f64 = 1e-12;
 
-/// The token of padding, where a config has none.
+/// The padding token, if a config has none.
 const PAD_TOKEN: usize = 1;
 
 const EMBEDDING: &str = "embeddings.word_embeddings";
 
 /// Loads a BERT, or a family that differs in names, with the head of its masked language model (`model_type` `bert`;
-/// `roberta`, `xlm-roberta`, `camembert`; `distilbert`; `electra`) from a folder of Hugging Face's: learned positions,
-/// types of tokens but for DistilBERT, layer normalization after the embedding and after the sublayers.
+/// `roberta`, `xlm-roberta`, `camembert`; `distilbert`; `electra`) from a Hugging Face folder: learned positions, types
+/// of tokens except in DistilBERT, layer normalization after the embedding and after the sublayers.
 ///
 /// - after `bert.embeddings.`: `word_embeddings.weight` (also the last layer of the head, unless `tie_word_embeddings`
 ///   is false), `position_embeddings.weight`, `token_type_embeddings.weight`, `LayerNorm`
-/// - of layer `n`, after `bert.encoder.layer.n.`: `attention.self.query`, `key`, `value`, `attention.output.dense`,
+/// - for layer `n`, after `bert.encoder.layer.n.`: `attention.self.query`, `key`, `value`, `attention.output.dense`,
 ///   `attention.output.LayerNorm`, `intermediate.dense`, `output.dense`, `output.LayerNorm`, each with `weight` and
 ///   `bias`
-/// - after `cls.predictions.`: `transform.dense`, `transform.LayerNorm`, `bias`; with a head of its own
+/// - after `cls.predictions.`: `transform.dense`, `transform.LayerNorm`, `bias`; for a head that is not tied,
 ///   `decoder.weight` and `decoder.bias`
 ///
 /// Normalizations of older files have `gamma` and `beta`. The pooler and the head of the other pretraining task are
-/// left alone. The positions of RoBERTa and its kin begin in row `pad_token_id + 1` of their table; the token of
-/// padding is no position within a text, and has the row before.
-/// [`MaskedLanguageModel::forward`] takes Hugging Face's `token_type_ids`, and the number of tokens of each text in the
-/// place of an `attention_mask`.
+/// ignored. The positions of RoBERTa and its relatives begin in row `pad_token_id + 1` of their table; a padding token
+/// within a text does not count as a position, and has the row before. [`MaskedLanguageModel::forward`] takes Hugging
+/// Face's `token_type_ids`, and the number of tokens of each text instead of an `attention_mask`.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
@@ -93,15 +92,15 @@ pub fn load_bert(
     )
 }
 
-/// Loads a BERT, or another family of [`load_bert`], without a head from a folder of Hugging Face's, such as the models
-/// of sentences MiniLM, BGE and E5 are: for [features](TextEncoder::features), and
-/// [embeddings](TextEncoder::embeddings) of texts.
+/// Loads a BERT, or another family of [`load_bert`], without a head from a Hugging Face folder, such as the sentence
+/// models MiniLM, BGE and E5: for [features](TextEncoder::features), and [embeddings](TextEncoder::embeddings) of
+/// texts.
 ///
-/// The names are those of [`load_bert`], with or without the family's prefix (`bert.`). The pooler and heads are left
-/// alone.
+/// The names are those of [`load_bert`], with or without the family's prefix (`bert.`). The pooler and heads are
+/// ignored.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
@@ -126,7 +125,7 @@ pub fn load_bert_encoder(
     load_encoder(folder.as_ref(), device)
 }
 
-/// [`load_bert_encoder`], whatever `modules.json` says.
+/// [`load_bert_encoder`], regardless of `modules.json`.
 pub(super) fn load_encoder(
     folder: &Path,
     device: &Device,
@@ -162,16 +161,16 @@ pub(super) fn load_encoder(
     )
 }
 
-/// Whether a tensor is of the head of BERT's other task, or a buffer of older files.
+/// Whether a tensor belongs to the head of BERT's other task, or is a buffer of older files.
 fn is_of_pretraining(name: &str) -> bool {
     let buffers = [".position_ids", ".token_type_ids"];
     name.starts_with("cls.seq_relationship.") || buffers.iter().any(|end| name.ends_with(end))
 }
 
-/// The fields of a folder.
+/// The configuration found in a folder.
 struct Found {
     family: &'static Family,
-    /// The token that is no position of a text, whose row of the table is the last before the first position.
+    /// The token that does not count as a position, whose row in the table is the last before the first position.
     padding_token: Option<usize>,
     config: MaskedLanguageModelConfig,
 }
@@ -232,7 +231,7 @@ fn found(fields: &Fields) -> Result<Found, Reason> {
 }
 
 impl Found {
-    /// The name of the embedding or, where it has none, of the head to which it is tied.
+    /// The name of the embedding or, if the file does not have it, of the head to which it is tied.
     fn embedding(&self, file: &StateDict, prefix: &str) -> String {
         let embedding = format!("{prefix}{EMBEDDING}");
         let head = self.family.head.own("cls.predictions.decoder.weight");
@@ -268,8 +267,8 @@ fn load_embedding(
     Ok(embedding)
 }
 
-/// The head. Where its weight is the embedding, the file has it once, or twice the same, and so its bias, which has two
-/// names. Otherwise the bias belongs to the own layer, and nothing reads the other name.
+/// Loads the head. If its weight is the embedding, the file has it once, or twice the same; the same holds for its
+/// bias, which has two names. Otherwise the bias belongs to the head's own layer, and the other name is not read.
 fn load_head(
     model: &mut MaskedLanguageModel<DotProductScore>,
     file: &StateDict,
@@ -287,7 +286,7 @@ fn load_head(
     let norm = own("cls.predictions.transform.LayerNorm");
     head.norm = file.norm(head.norm.clone(), &norm)?;
     let embedding = format!("{}.weight", found.embedding(file, family.prefix));
-    // Version 5 of `transformers` keeps a head of its own, whatever `tie_word_embeddings` says.
+    // Version 5 of `transformers` keeps an untied head, whatever `tie_word_embeddings` says.
     let is_called_tied = head.output.is_none();
     if is_called_tied && is_own(file, [&weight, &embedding], &shape)? {
         let own = LinearConfig::new(size, vocab_size).with_bias(false);

@@ -21,7 +21,7 @@ use crate::layer_config::TransformerLayerConfig;
 use crate::norm::{Norm, NormConfig};
 use crate::state_dict::ReadNorm;
 
-/// The sizes of attention, as the fields say them.
+/// The sizes of attention, from the fields.
 pub(super) struct Heads {
     pub(super) num_hiddens: usize,
     pub(super) num_heads: usize,
@@ -35,7 +35,7 @@ impl Heads {
         Self::with_sizes(fields, num_key_value_heads, fields.size("head_dim")?)
     }
 
-    /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has
+    /// Llama's sizes: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has
     /// its own keys.
     pub(super) fn of_llama(fields: &Fields) -> Result<Self, Reason> {
         let num_heads = fields.size("num_attention_heads")?;
@@ -89,7 +89,7 @@ pub(super) fn layer_config(
         .with_attention_dropout(fields.dropout("attention_dropout")?))
 }
 
-/// The configuration of a model of these layers, whose head is the embedding by default if `is_tied` says so.
+/// The configuration of a model with these layers, whose head is by default the embedding if `is_tied`.
 pub(super) fn model_config(
     fields: &Fields,
     layer: TransformerLayerConfig,
@@ -104,8 +104,8 @@ pub(super) fn model_config(
     Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))
 }
 
-/// The names of a decoder without a head, and of the head beside it: in a model with a head, alone, and in a model of
-/// texts and pictures by today's names and the older ones.
+/// The names of a decoder without a head, and of its head: in a model with a head, alone, and in a model of texts and
+/// pictures with today's names and the older ones.
 const PLACES: [[&str; 2]; 7] = [
     ["model.", "lm_head"],
     ["", "lm_head"],
@@ -116,19 +116,19 @@ const PLACES: [[&str; 2]; 7] = [
     ["decoder.", "lm_head"],
 ];
 
-/// The tensors of a family, where they are not Llama's.
+/// The names and layouts of a family's tensors, where they differ from Llama's.
 pub(super) struct Layout {
-    /// Names after the prefix of the decoder or of a layer.
+    /// The names after the prefix of the decoder or of a layer.
     pub(super) names: Names,
-    /// The number that is added to the gains of normalizations.
+    /// The number to add to the gains of normalizations.
     pub(super) offset: f64,
     pub(super) fused: Fused,
     /// Whether weights are `[in, out]`, as in `Conv1D`.
     pub(super) is_transposed: bool,
-    /// The row of the first position, where positions are learned.
+    /// The row of the first position, if positions are learned.
     pub(super) first_position: usize,
-    /// Whether the output layers of feed-forward networks, which have no biases, are f32 in a model of half precision:
-    /// their results may be beyond f16.
+    /// Whether the output layers of feed-forward networks, which have no biases, are f32 in a model of half precision,
+    /// because their results may overflow f16.
     pub(super) has_wide_output: bool,
 }
 
@@ -142,7 +142,7 @@ pub(super) const LLAMA: Layout = Layout {
 };
 
 impl Layout {
-    /// The layers of a stack, each by the beginning of its names.
+    /// Loads the layers of a stack; each has its own prefix.
     fn load_each<L>(
         &self,
         layers: &mut Vec<L>,
@@ -176,7 +176,7 @@ impl Layout {
     }
 }
 
-/// `model` with the parameters of a file; `load_score` fills a score with the tensors that begin with a prefix.
+/// `model` with the parameters of a file; `load_score` loads a score from the tensors with a prefix.
 pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     mut model: LanguageModel<S>,
     file: &StateDict,
@@ -228,7 +228,7 @@ pub(super) fn load_layers<S: ScoringFunction>(
     })
 }
 
-/// Without normalizations of what sublayers add, the second one of a layer is named for its place after attention.
+/// Without normalizations of sublayer outputs, a layer's second one is named for its place after attention.
 fn load_layer<S: ScoringFunction>(
     mut layer: TransformerEncoderLayer<S>,
     file: &StateDict,
@@ -266,7 +266,7 @@ pub(super) fn load_layers_with_memory<S: ScoringFunction>(
     })
 }
 
-/// A layer whose attention to a memory has the names of the other with `cross_attn` in the place of `self_attn`.
+/// A layer whose attention to a memory has the names of its self-attention with `cross_attn` instead of `self_attn`.
 fn load_layer_with_memory<S: ScoringFunction>(
     mut layer: TransformerDecoderLayer<S>,
     file: &StateDict,
@@ -324,7 +324,7 @@ pub(super) fn load_attention<S: ScoringFunction>(
     Ok(attention)
 }
 
-/// The network, whose first layer is `mlp.up_proj` beside a gate, and `mlp.fc1` without one.
+/// Loads the network, whose first layer is `mlp.up_proj` if there is a gate, and `mlp.fc1` otherwise.
 fn load_feed_forward(
     mut network: FeedForward,
     file: &StateDict,

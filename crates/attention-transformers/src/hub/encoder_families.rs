@@ -1,12 +1,12 @@
-//! The families of encoders, as they differ from BERT.
+//! The families of encoders, by their differences from BERT.
 
 use super::decoder::{LLAMA, Layout};
 use super::names::Names;
 
-/// A family, as it differs from BERT.
+/// The differences of a family from BERT.
 pub(super) struct Family {
     pub(super) model_types: &'static [&'static str],
-    /// The beginning of the names of a model that has a head.
+    /// The prefix of the names in a model with a head.
     pub(super) prefix: &'static str,
     pub(super) fields: Names,
     pub(super) layers: Layout,
@@ -16,7 +16,7 @@ pub(super) struct Family {
     pub(super) begins_after_padding: bool,
     /// Whether tokens have types.
     pub(super) has_types: bool,
-    /// Whether the activation of the head is GELU, whatever the layers have.
+    /// Whether the activation of the head is GELU, whatever that of the layers is.
     pub(super) has_gelu_head: bool,
 }
 

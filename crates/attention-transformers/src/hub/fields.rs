@@ -9,14 +9,14 @@ use tensor_files::shown;
 
 use super::names::Names;
 
-/// The largest size, so that products of two do not overflow.
+/// The largest size, for which products of two do not overflow.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
-/// The most layers: a config alone may not take all memory.
+/// The largest number of layers, so that a config cannot exhaust memory.
 const MAX_LAYERS: usize = 10_000;
 
-/// Fields of families that are not here, and the value of each that changes nothing, as null: with the `model_type` of
-/// another family the numbers would be wrong.
+/// Fields of unsupported families, and for each the value that, like null, changes nothing: in a config with the
+/// `model_type` of a supported family, other values would give wrong results.
 const UNREAD: [(&str, f64); 22] = [
     ("alibi", 0.0),
     ("attention_chunk_size", 0.0),
@@ -42,22 +42,22 @@ const UNREAD: [(&str, f64); 22] = [
     ("use_qk_norm", 0.0),
 ];
 
-/// Families with the names of Llama's and no field that says how features are paired, as their classes begin.
+/// Families with the names of Llama's and no field for the layout of feature pairs, by how their classes begin.
 const INTERLEAVED: [&str; 2] = ["Helium", "Ernie4_5"];
 
-/// The fields of an object, which errors name by their path.
+/// The fields of an object; errors name them by their path.
 #[derive(Clone)]
 pub(super) struct Fields {
     /// The path of the object, with a dot after it; empty for the whole file.
     path: String,
     object: Map<String, Value>,
-    /// Names of the family's own, by which errors name fields, too.
+    /// The family's own names, by which errors name fields, too.
     names: Names,
 }
 
 impl Fields {
-    /// Those of the `config.json` at `path`. Without a `model_type` those with types of tokens are BERT's, if no other
-    /// family's class stands in them: the first files have none.
+    /// The fields of the `config.json` at `path`. Fields without a `model_type` but with types of tokens are BERT's,
+    /// unless they name the class of another family: the first files have no `model_type`.
     pub(super) fn read(path: &Path) -> Result<Self, Reason> {
         let fields = Self::of(String::new(), read_object(path)?);
         let classes = fields.texts("architectures")?.unwrap_or_default();
@@ -69,7 +69,7 @@ impl Fields {
         })
     }
 
-    /// Those of an object that errors call `path`, a dot after it.
+    /// The fields of an object that errors call `path`, with a dot after it.
     pub(super) fn of(path: String, object: Map<String, Value>) -> Self {
         Self {
             path,
@@ -78,18 +78,18 @@ impl Fields {
         }
     }
 
-    /// The same, where a family has names of its own.
+    /// These fields, for a family with its own names.
     pub(super) fn named(self, names: Names) -> Self {
         Self { names, ..self }
     }
 
-    /// Those of the object in the field `name`; `None` if it is absent or null.
+    /// The fields of the object in the field `name`; `None` if it is absent or null.
     pub(super) fn object(&self, name: &str) -> Result<Option<Self>, Reason> {
         let object = self.read_as(name, "an object", Value::as_object)?;
         Ok(object.map(|object| Self::of(format!("{}{name}.", self.path), object.clone())))
     }
 
-    /// The name of a field in the file: the family's own, unless only the common one is there.
+    /// The name of a field in the file: the family's own, unless only the common name occurs.
     pub(super) fn own<'a>(&self, name: &'a str) -> &'a str {
         let own = self.names.own(name);
         let is_there = |name: &str| self.object.get(name).is_some_and(|of| !of.is_null());
@@ -97,7 +97,7 @@ impl Fields {
         if is_common { name } else { own }
     }
 
-    /// The same with `value` in the field `name`; `None` removes it.
+    /// These fields with `value` in the field `name`; `None` removes it.
     pub(super) fn with(mut self, name: &str, value: Option<Value>) -> Self {
         match value {
             Some(value) => self.object.insert(name.to_string(), value),
@@ -106,7 +106,7 @@ impl Fields {
         self
     }
 
-    /// The same with `value` in the field `name`, unless it has one.
+    /// These fields with `value` in the field `name`, unless it has a value.
     pub(super) fn or(self, name: &str, value: Value) -> Self {
         if self.value(name).is_some() {
             return self;
@@ -114,7 +114,7 @@ impl Fields {
         self.with(name, Some(value))
     }
 
-    /// The same with the fields of another object in the place of its own.
+    /// These fields, with those of another object replacing or added to them.
     pub(super) fn updated(mut self, other: Self) -> Self {
         self.object.extend(other.object);
         self
@@ -130,7 +130,7 @@ impl Fields {
         value.filter(|value| !value.is_null())
     }
 
-    /// The value of a field, as `read` takes it; `None` if it is absent or null.
+    /// The value of a field, converted by `read`; `None` if it is absent or null.
     fn read_as<'a, T>(
         &'a self,
         name: &str,
@@ -174,7 +174,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If the first of the sizes does not divide the second.
+    /// If the first size does not divide the second.
     pub(super) fn divides(
         &self,
         name: &str,
@@ -189,7 +189,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If the field `name` has another size than rows.
+    /// If the size in the field `name` differs from that of rows.
     pub(super) fn expect_size_of_hiddens(&self, name: &str) -> Result<(), Reason> {
         let num_hiddens = self.size("hidden_size")?;
         let size = self.optional_size(name)?.unwrap_or(num_hiddens);
@@ -200,7 +200,7 @@ impl Fields {
         Err(self.wrong(name, &expected, &size.to_string()))
     }
 
-    /// The size in the field `name`, which a family may have twice, by its own name and the common one.
+    /// The size in the field `name`; a family may have it twice, by its own name and the common one.
     pub(super) fn optional_size(&self, name: &str) -> Result<Option<usize>, Reason> {
         let expected = format!("a size in 1 ..= {MAX_SIZE}");
         let size = self.read_as(name, &expected, |value| {
@@ -228,7 +228,7 @@ impl Fields {
         }
     }
 
-    /// The number above 0 in the field `name`.
+    /// The number in the field `name`, which must be above 0.
     pub(super) fn positive(&self, name: &str) -> Result<f64, Reason> {
         let number = self.optional_positive(name)?;
         number.ok_or_else(|| self.missing(name, "a number above 0"))
@@ -241,7 +241,7 @@ impl Fields {
         })
     }
 
-    /// The number above 0 in a field that must be there and may be null.
+    /// The number in a field that must exist and may be null; it must be above 0.
     pub(super) fn positive_or_null(&self, name: &str) -> Result<Option<f64>, Reason> {
         if !self.has(name) {
             return Err(self.missing(name, "a number above 0 or null"));
@@ -249,7 +249,7 @@ impl Fields {
         self.optional_positive(name)
     }
 
-    /// The probability of dropout in the field `name`; 0 if there is none.
+    /// The probability of dropout in the field `name`; 0 if absent.
     pub(super) fn dropout(&self, name: &str) -> Result<f64, Reason> {
         let probability = self.read_as(name, "a probability in [0, 1)", |value| {
             value.as_f64().filter(|number| (0.0..1.0).contains(number))
@@ -257,7 +257,7 @@ impl Fields {
         Ok(probability.unwrap_or(0.0))
     }
 
-    /// The numbers above 0 in the list `name`, one for each of `len`.
+    /// The numbers in the list `name`, which must be `len` numbers above 0.
     pub(super) fn positives(&self, name: &str, len: usize) -> Result<Vec<f64>, Reason> {
         let expected = format!("a list of {len} numbers above 0");
         let numbers = self.read_as(name, &expected, |value| {
@@ -290,7 +290,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If the text in the field `name` is another one than `expected`.
+    /// If the text in the field `name` is not `expected`.
     pub(super) fn expect_text(&self, name: &str, expected: &str) -> Result<(), Reason> {
         match self.optional_text(name)?.filter(|text| *text != expected) {
             Some(other) => Err(self.unknown(name, &[expected], other)),
@@ -299,7 +299,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If the field `name` has a value, whatever it is.
+    /// If the field `name` has any value.
     pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), Reason> {
         match self.value(name) {
             None => Ok(()),
@@ -308,7 +308,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If a field of [`UNREAD`] has another value than the one that changes nothing.
+    /// If a field of [`UNREAD`] has a value that is not its neutral one.
     pub(super) fn refuse_unread(&self) -> Result<(), Reason> {
         for (name, neutral) in UNREAD {
             let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
@@ -337,7 +337,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If the flag `name` is there and not set.
+    /// If the flag `name` exists and is not set.
     pub(super) fn expect_flag(&self, name: &str, reason: &str) -> Result<(), Reason> {
         if self.flag(name, true)? {
             return Ok(());
@@ -345,14 +345,14 @@ impl Fields {
         Err(self.wrong(name, &format!("true, {reason}"), "false"))
     }
 
-    /// The error of a text that is none of those that are known.
+    /// The error for a text that is not among the known ones.
     pub(super) fn unknown(&self, name: &str, known: &[&str], got: &str) -> Reason {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let got = format!("\"{}\"", shown(got));
         self.wrong(name, &known.join(" or "), &got)
     }
 
-    /// The error of a field that does not fit another.
+    /// The error for a field that does not fit another.
     pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> Reason {
         Reason::Field {
             field: format!("{}{}", self.path, self.own(name)),

@@ -8,10 +8,10 @@ use tensor_files::shown;
 use super::fields::Fields;
 use super::names::today;
 
-/// The file of the sizes.
+/// The file with the sizes.
 pub(super) const CONFIG: &str = "config.json";
 
-/// The files of the parameters, the one that is preferred first.
+/// The files with the parameters, in the order of preference.
 const WEIGHTS: [&str; 4] = [
     "model.safetensors",
     "model.safetensors.index.json",
@@ -19,10 +19,10 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 
-/// The file of an adapter of PEFT.
+/// The file of a PEFT adapter.
 const ADAPTER: &str = "adapter_config.json";
 
-/// Fields of configs of quantized parameters, the second one of older files of compressed-tensors.
+/// Fields in configs of quantized parameters; the second one occurs in older files of compressed-tensors.
 const QUANTIZED: [&str; 2] = ["quantization_config", "compression_config"];
 
 /// Checks the `model_type` in the `config.json` of `folder`, builds the model by `init`, and fills it by `load`; a

@@ -1,4 +1,4 @@
-//! Linear layers that are one tensor in a file.
+//! Linear layers that share one tensor in a file.
 
 use attention_import::{Place, Reason, StateDict};
 use burn::module::Param;
@@ -6,18 +6,18 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::shape;
 
-/// Whether queries, keys and values are one tensor, and so gate and input of the feed-forward network.
+/// How queries, keys and values share one tensor, and gate and input of the feed-forward network another.
 #[derive(PartialEq, Eq)]
 pub(super) enum Fused {
-    /// Each is a tensor of its own.
+    /// Each has a tensor of its own.
     Apart,
-    /// One after the other.
+    /// All parts are in one tensor, one after the other.
     Whole,
-    /// Queries, keys and values of one head after the other; without a gate.
+    /// Queries, keys and values of each head are adjacent, head by head; there is no gate.
     InHeads,
 }
 
-/// Parts of a fused linear layer, by their numbers of outputs in the order of the tensor's rows.
+/// The parts of a fused linear layer, given by their numbers of outputs, in the order of the tensor's rows.
 pub(super) fn fused<const N: usize>(whole: &[Place; 2], outputs: [usize; N]) -> [[Place; 2]; N] {
     let rows = outputs.iter().sum();
     std::array::from_fn(|at| {
@@ -30,7 +30,7 @@ pub(super) fn fused<const N: usize>(whole: &[Place; 2], outputs: [usize; N]) -> 
     })
 }
 
-/// The part `at` of queries, keys and values where each head has its three.
+/// Part `at` (queries, keys or values) of a tensor in which these three are adjacent for each head.
 pub(super) fn load_part(
     linear: Linear,
     file: &StateDict,

@@ -17,33 +17,33 @@ use super::llama::{GEMMA, gemma_config, is_buffer, scale};
 use super::qwen3::load_qk_norm;
 use super::rotary::{Angles, rotary_of};
 
-/// The base of the angles of layers with a window, where a config has none.
+/// The base of the angles in layers with a window, if a config has none.
 const LOCAL_THETA: f64 = 10_000.0;
 
-/// That of the others.
+/// The base of the angles in the other layers.
 const GLOBAL_THETA: f64 = 1_000_000.0;
 
-/// The distance of layers without a window, where a config has none.
+/// The distance between layers without a window, if a config has none.
 const PATTERN: usize = 6;
 
 /// Parts of the names of tensors for pictures.
 const OF_PICTURES: [&str; 2] = ["vision_tower.", "multi_modal_projector."];
 
-/// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`, or `gemma3`, which has it in `text_config` beside a
-/// model of pictures, which is left alone) from a folder of Hugging Face's: as
-/// [`load_gemma2`](super::load_gemma2), with normalized queries and keys in the place of a soft-cap on scores, and
-/// other angles in layers with a window than in those without.
+/// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`, or `gemma3`, which has it in `text_config` together
+/// with a model of pictures that is ignored) from a Hugging Face folder: as [`load_gemma2`](super::load_gemma2), with
+/// normalized queries and keys instead of a soft-cap on scores, and different angles in layers with and without a
+/// window.
 ///
-/// The names are those of [`load_gemma2`](super::load_gemma2), and after `model.layers.n.self_attn.` the gains
+/// The names are those of [`load_gemma2`](super::load_gemma2), and after `model.layers.n.self_attn.` also the gains
 /// `q_norm.weight` and `k_norm.weight`.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_gemma3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<QkNormScore>> {
     load_with(folder.as_ref(), device)
 }
 
-/// [`load_gemma3`], with a head or however the file has it.
+/// [`load_gemma3`], with a head or as the file has it.
 pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
     folder: &Path,
     device: &Device,
@@ -88,8 +88,8 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
     )
 }
 
-/// The fields of the text model. Where it stands beside a model of pictures, files lack those that have the default of
-/// `transformers`.
+/// The fields of the text model. In a file with a model of pictures, fields with the default value of `transformers`
+/// are missing.
 fn of_texts(fields: &Fields) -> Result<Fields, Reason> {
     let Some(of_texts) = fields.object("text_config")? else {
         return Ok(fields.clone());
@@ -108,7 +108,7 @@ fn of_texts(fields: &Fields) -> Result<Fields, Reason> {
     ];
     let defaults = defaults.into_iter();
     let of_texts = defaults.fold(of_texts, |fields, (name, value)| fields.or(name, value));
-    // The head is the whole model's.
+    // The head belongs to the whole model.
     let is_tied = fields.value("tie_word_embeddings").cloned();
     Ok(match is_tied {
         Some(is_tied) => of_texts.with("tie_word_embeddings", Some(is_tied)),
@@ -116,10 +116,10 @@ fn of_texts(fields: &Fields) -> Result<Fields, Reason> {
     })
 }
 
-/// The angles of layers with a window, and of the others.
+/// The angles of layers with a window, and of layers without one.
 ///
-/// Since version 5 of `transformers` each kind has an object in `rope_parameters`. The older `rope_scaling` changes the
-/// fields of layers without a window.
+/// Since version 5 of `transformers` each kind has its object in `rope_parameters`. The older `rope_scaling` changes
+/// the fields of layers without a window.
 fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], Reason> {
     let theta = |name: &str, default: f64| {
         Ok::<_, Reason>(fields.optional_positive(name)?.unwrap_or(default))
@@ -151,7 +151,7 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], Reason> {
             return Err(parameters.missing(FULL, "an object, which `rope_scaling` changes"));
         }
     };
-    // Version 5.24 reads this one beside the kinds, and nowhere else.
+    // Version 5.24 reads this field next to the objects of the kinds, and nowhere else.
     let truncate = parameters.as_ref().and_then(|all| all.value("truncate"));
     let rotary = |of_kind: Option<Fields>, theta| {
         let of_kind = of_kind.map(|own| own.with("truncate", truncate.cloned()));

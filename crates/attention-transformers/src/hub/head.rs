@@ -7,10 +7,10 @@ use burn::nn::{Embedding, Linear, LinearConfig};
 use crate::language_model::LanguageModel;
 use crate::text_encoder::TextEncoder;
 
-/// The reason for which a head is the embedding.
+/// The reason why a head is the embedding.
 pub(super) const IS_TIED: &str = "as `tie_word_embeddings` says";
 
-/// The beginnings of the names of other heads: of classes, choices, spans of answers or values in the place of tokens.
+/// The prefixes of the names of other heads: for classes, choices, spans of answers or values instead of tokens.
 const OTHER_HEADS: [&str; 7] = [
     "score.",
     "classifier.",
@@ -21,17 +21,17 @@ const OTHER_HEADS: [&str; 7] = [
     "pooler.",
 ];
 
-/// Whether a tensor is of a head with classes, choices, spans of answers or values.
+/// Whether a tensor belongs to a head for classes, choices, spans of answers or values.
 pub(super) fn is_of_other_head(name: &str) -> bool {
     OTHER_HEADS.iter().any(|head| name.starts_with(head))
 }
 
-/// A model with its head, or the reason for which a folder has none.
+/// A model with its head, or the reason why loading a folder failed.
 pub(super) type Loaded<S> = Result<LanguageModel<S>, ImportError>;
 
-/// A decoder, as a caller wants it.
+/// A decoder in the form that a caller wants.
 pub(super) trait FromDecoder<S: ScoringFunction>: Sized {
-    /// `model` with the head of a file, which is in the tensor `head`.weight, or else in the tensor `embedding`.
+    /// `model` with the head of a file, which is the tensor `head`.weight, otherwise the tensor `embedding`.
     fn from_decoder(
         model: LanguageModel<S>,
         file: &StateDict,
@@ -39,11 +39,11 @@ pub(super) trait FromDecoder<S: ScoringFunction>: Sized {
         embedding: &str,
     ) -> Result<Self, Reason>;
 
-    /// Whether a tensor is left alone.
+    /// Whether a tensor is ignored.
     fn leaves_alone(name: &str) -> bool;
 }
 
-/// With its head.
+/// A decoder with its head.
 impl<S: ScoringFunction> FromDecoder<S> for LanguageModel<S> {
     fn from_decoder(
         mut model: Self,
@@ -63,7 +63,7 @@ impl<S: ScoringFunction> FromDecoder<S> for LanguageModel<S> {
     }
 }
 
-/// A decoder with a head or without one, as its file has it.
+/// A decoder with or without a head, as its file has it.
 pub(super) enum Decoder<S: ScoringFunction> {
     WithHead(LanguageModel<S>),
     Alone(TextEncoder<S>),
@@ -92,7 +92,7 @@ impl<S: ScoringFunction> FromDecoder<S> for Decoder<S> {
     }
 }
 
-/// The head in the tensor `head`.weight, if it has other elements than the tensor `embedding`: version 5 of
+/// The head in the tensor `head`.weight, if its elements differ from the tensor `embedding`: version 5 of
 /// `transformers` keeps such a head, whatever `tie_word_embeddings` says.
 pub(super) fn own_head(
     file: &StateDict,
@@ -110,7 +110,7 @@ pub(super) fn own_head(
     file.linear(own, place).map(Some)
 }
 
-/// Whether a file has a tensor `copy` whose elements differ from `original`'s.
+/// Whether a file has a tensor `copy` whose elements differ from those of `original`.
 pub(super) fn is_own(
     file: &StateDict,
     [copy, original]: [&str; 2],
@@ -120,7 +120,7 @@ pub(super) fn is_own(
 }
 
 /// # Errors
-/// If one of the layers `names` has another weight than the layer `name`, the embedding of two stacks.
+/// If one of the layers `names` has another weight than the layer `name`, the embedding of both stacks.
 pub(super) fn check_stacks(
     file: &StateDict,
     names: &[&str],
@@ -136,7 +136,7 @@ pub(super) fn check_stacks(
 }
 
 /// # Errors
-/// If there is a tensor `copy` whose elements differ from `original`'s; `reason` says why both are one parameter.
+/// If there is a tensor `copy` with other elements than `original`; `reason` says why both are one parameter.
 pub(super) fn check_copy(
     file: &StateDict,
     [copy, original]: [&str; 2],

@@ -21,13 +21,13 @@ use crate::layer_config::TransformerLayerConfig;
 use crate::norm::NormConfig;
 use crate::position_embedding::PositionEmbeddingConfig;
 
-/// A family whose fields and tensors have names of its own in the place of BERT's and Llama's.
+/// A family whose fields and tensors have its own names instead of BERT's and Llama's.
 pub(super) struct Family<S: ScoringFunction> {
     model_type: &'static str,
     fields: Names,
     init: fn(&Fields, &Device) -> Result<LanguageModel<S>, Reason>,
     layout: Layout,
-    /// Ends of the names of buffers.
+    /// The suffixes of the names of buffers.
     buffers: &'static [&'static str],
 }
 
@@ -91,7 +91,7 @@ pub(super) const OPT: Family<DotProductScore> = Family {
 pub(super) const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
     model_type: "bloom",
     fields: Names(&[
-        // In the files of BigScience.
+        // In the files by BigScience.
         ("hidden_size", "n_embed"),
         ("num_attention_heads", "n_head"),
         ("num_hidden_layers", "n_layer"),
@@ -116,19 +116,19 @@ pub(super) const BLOOM: Family<Biased<DotProductScore, Alibi>> = Family {
     buffers: &[],
 };
 
-/// Loads a GPT-2 (`model_type` `gpt2`) from a folder of Hugging Face's: learned positions, layer normalization before
-/// the sublayers, biases everywhere.
+/// Loads a GPT-2 (`model_type` `gpt2`) from a Hugging Face folder: learned positions, layer normalization before the
+/// sublayers, biases everywhere.
 ///
 /// - `wte.weight` (the embedding, and the head unless `tie_word_embeddings` is false), `wpe.weight`, `ln_f.weight`
 ///   and `.bias`, with or without `transformer.` before them; `lm_head.weight`
-/// - of layer `n`, after `h.n.`: `ln_1`, `ln_2`, `attn.c_attn` (queries, keys and values, side by side), `attn.c_proj`,
-///   `mlp.c_fc`, `mlp.c_proj`, each with `weight` and `bias`
+/// - for layer `n`, after `h.n.`: `ln_1`, `ln_2`, `attn.c_attn` (queries, keys and values, concatenated),
+///   `attn.c_proj`, `mlp.c_fc`, `mlp.c_proj`, each with `weight` and `bias`
 ///
-/// The weights are `[in, out]`, as `Conv1D` and Burn have them. The buffers `attn.bias` and `attn.masked_bias`,
-/// which are masks, are left alone.
+/// The weights are `[in, out]`, as in `Conv1D` and Burn. The buffers `attn.bias` and `attn.masked_bias`, which are
+/// masks, are ignored.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_gpt2(folder: impl AsRef<Path>, device: &Device) -> Loaded<DotProductScore> {
     load_with(folder.as_ref(), device, &GPT2)
 }
@@ -159,19 +159,19 @@ fn init_gpt2(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProduc
     Ok(config.init_with(score, device))
 }
 
-/// Loads an OPT (`model_type` `opt`) from a folder of Hugging Face's: learned positions, layer normalization before the
+/// Loads an OPT (`model_type` `opt`) from a Hugging Face folder: learned positions, layer normalization before the
 /// sublayers, biases everywhere.
 ///
 /// - after `model.decoder.`: `embed_tokens.weight` (also the head, unless `tie_word_embeddings` is false),
-///   `embed_positions.weight`, whose first two rows nothing reads, and `final_layer_norm`
-/// - of layer `n`, after `model.decoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
+///   `embed_positions.weight`, whose first two rows are not used, and `final_layer_norm`
+/// - for layer `n`, after `model.decoder.layers.n.`: `self_attn.q_proj`, `k_proj`, `v_proj`, `out_proj`,
 ///   `self_attn_layer_norm`, `fc1`, `fc2`, `final_layer_norm`, each with `weight` and `bias`
 ///
-/// The models whose embedding has a size of its own or whose normalizations come after the sublayers, as the one of 350
-/// million parameters, are refused.
+/// Models whose embedding has a size of its own or whose normalizations come after the sublayers, such as the one with
+/// 350 million parameters, are refused.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_opt(folder: impl AsRef<Path>, device: &Device) -> Loaded<DotProductScore> {
     load_with(folder.as_ref(), device, &OPT)
 }
@@ -195,19 +195,19 @@ fn opt_config(fields: &Fields) -> Result<LanguageModelConfig, Reason> {
     Ok(config)
 }
 
-/// Loads a BLOOM (`model_type` `bloom`) from a folder of Hugging Face's: ALiBi, layer normalization after the embedding
-/// and before the sublayers, biases everywhere, and the approximation of GELU by `tanh`.
+/// Loads a BLOOM (`model_type` `bloom`) from a Hugging Face folder: ALiBi, layer normalization after the embedding and
+/// before the sublayers, biases everywhere, and the approximation of GELU by `tanh`.
 ///
 /// - `word_embeddings.weight` (the embedding, and the head unless `tie_word_embeddings` is false),
 ///   `word_embeddings_layernorm` and `ln_f`, with or without `transformer.` before them; `lm_head.weight`
-/// - of layer `n`, after `h.n.`: `input_layernorm`, `post_attention_layernorm` (before the feed-forward network),
+/// - for layer `n`, after `h.n.`: `input_layernorm`, `post_attention_layernorm` (before the feed-forward network),
 ///   `self_attention.query_key_value`, `self_attention.dense`, `mlp.dense_h_to_4h`, `mlp.dense_4h_to_h`, each with
 ///   `weight` and `bias`
 ///
-/// `query_key_value` has one head after the other, and of each head the rows of queries, keys and values.
+/// `query_key_value` has the heads one after the other, each with its rows of queries, keys and values.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_bloom(
     folder: impl AsRef<Path>,
     device: &Device,
@@ -239,7 +239,7 @@ fn init_bloom(
     Ok(config.init_with(score, device))
 }
 
-/// The model of a folder of a family, with a head or however the file has it.
+/// The model in a folder of this family, with a head or as the file has it.
 pub(super) fn load_with<S: ScoringFunction, M: FromDecoder<S>>(
     folder: &Path,
     device: &Device,
@@ -264,7 +264,7 @@ fn norm(fields: &Fields) -> Result<NormConfig, Reason> {
     })
 }
 
-/// A layer of the sizes and the dropout that the fields say by BERT's names.
+/// A layer whose sizes and dropout are in the fields by BERT's names.
 pub(super) fn layer_config(
     fields: &Fields,
     feed_forward_size: usize,

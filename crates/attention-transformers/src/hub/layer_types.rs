@@ -1,4 +1,4 @@
-//! Which layers attend to a window.
+//! The layers that attend to a window.
 
 use attention_core::ScoringFunction;
 use attention_import::Reason;
@@ -12,8 +12,8 @@ pub(super) const LAYER_TYPES: [&str; 2] = [SLIDING, FULL];
 pub(super) const SLIDING: &str = "sliding_attention";
 pub(super) const FULL: &str = "full_attention";
 
-/// Whether each layer of `num_layers` attends to a window: as the list `layer_types` says, or else `by_default` of the
-/// index of a layer.
+/// Whether each of `num_layers` layers attends to a window: according to the list `layer_types`, otherwise to
+/// `by_default` of the layer's index.
 pub(super) fn has_window(
     fields: &Fields,
     num_layers: usize,
@@ -34,7 +34,7 @@ pub(super) fn has_window(
     types.into_iter().map(is_sliding).collect()
 }
 
-/// Whether each layer of a Qwen attends to a window: with `use_sliding_window` those from `max_window_layers` on.
+/// Whether each layer of a Qwen attends to a window: with `use_sliding_window`, those from `max_window_layers` on.
 pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, Reason> {
     let first = if fields.flag("use_sliding_window", false)? {
         fields.size_or_0("max_window_layers")?
@@ -44,13 +44,13 @@ pub(super) fn last_windows(fields: &Fields, num_layers: usize) -> Result<Vec<boo
     has_window(fields, num_layers, |at| at >= first)
 }
 
-/// Every layer of a Mistral attends to a window, unless `sliding_window` is null or `layer_types` says other.
+/// Every layer of a Mistral attends to a window, unless `sliding_window` is null or `layer_types` says otherwise.
 pub(super) fn all_windows(fields: &Fields, num_layers: usize) -> Result<Vec<bool>, Reason> {
     let is_there = fields.value("sliding_window").is_some();
     has_window(fields, num_layers, |_| is_there)
 }
 
-/// `model` with a window in the layers that have one: `sliding_window` rows, the row itself included.
+/// `model` with windows in the layers that have one: `sliding_window` rows, including the row itself.
 pub(super) fn with_windows<S: ScoringFunction>(
     mut model: LanguageModel<S>,
     fields: &Fields,

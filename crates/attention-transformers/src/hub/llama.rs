@@ -19,22 +19,22 @@ use crate::feed_forward::FeedForwardActivation;
 use crate::language_model::{LanguageModel, LanguageModelConfig};
 use crate::residual::NormOrder;
 
-/// The base of the angles, where a config has none.
+/// The base of the angles, if a config has none.
 pub(super) const THETA: f64 = 10_000.0;
 
-/// Loads a Llama (1 to 3; `model_type` `llama`) from a folder of Hugging Face's: grouped heads, rotation of halves,
-/// RMS norms before the sublayers, a gated feed-forward network.
+/// Loads a Llama (1 to 3; `model_type` `llama`) from a Hugging Face folder: grouped heads, rotation of halves, RMS
+/// norms before the sublayers, a gated feed-forward network.
 ///
 /// - `model.embed_tokens.weight`, `model.norm.weight`, and `lm_head.weight` unless `tie_word_embeddings`
-/// - of layer `n`, after `model.layers.n.`: `input_layernorm.weight`, `post_attention_layernorm.weight` (before the
+/// - for layer `n`, after `model.layers.n.`: `input_layernorm.weight`, `post_attention_layernorm.weight` (before the
 ///   feed-forward network), `self_attn.q_proj.weight`, `k_proj`, `v_proj`, `o_proj`, and `mlp.gate_proj.weight`,
 ///   `up_proj`, `down_proj`; their biases with `attention_bias` and `mlp_bias`
 ///
-/// The buffers `rotary_emb.inv_freq` of older files are left alone. A `sliding_window` in the config of a Llama or a
-/// Gemma 1 changes nothing, as `transformers` 5.24 ignores it: all layers attend to all tokens before.
+/// The buffers `rotary_emb.inv_freq` of older files are ignored. A `sliding_window` in the config of a Llama or a Gemma
+/// 1 changes nothing, as in `transformers` 5.24: all layers attend to all earlier tokens.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 ///
 /// ```no_run
 /// use attention_transformers::hub::load_llama;
@@ -52,70 +52,70 @@ pub fn load_llama(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<Do
     load_with(folder.as_ref(), device, &["llama"])
 }
 
-/// Loads a Mistral (`model_type` `mistral` or `ministral`: Mistral, Nemo, Ministral) from a folder of Hugging Face's: a
-/// [Llama](load_llama) whose layers attend to a window of `sliding_window` tokens, unless it is null: all of them, or
-/// those that `layer_types` says.
+/// Loads a Mistral (`model_type` `mistral` or `ministral`: Mistral, Nemo, Ministral) from a Hugging Face folder: a
+/// [Llama](load_llama) whose layers (all, or those in `layer_types`) attend to a window of `sliding_window` tokens,
+/// unless that is null.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_mistral(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["mistral", "ministral"])
 }
 
-/// Loads a dense Qwen 2 or 2.5 (`model_type` `qwen2`) from a folder of Hugging Face's: a [Llama](load_llama) whose
-/// queries, keys and values have a bias, and whose last layers may attend to a window (`use_sliding_window`).
+/// Loads a dense Qwen 2 or 2.5 (`model_type` `qwen2`) from a Hugging Face folder: a [Llama](load_llama) whose queries,
+/// keys and values have a bias, and whose last layers may attend to a window (`use_sliding_window`).
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_qwen2(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["qwen2"])
 }
 
-/// Loads a Phi-3 or Phi-4 (`model_type` `phi3`) from a folder of Hugging Face's: a [Llama](load_llama) whose queries,
-/// keys and values are one tensor, `self_attn.qkv_proj.weight`, and so gate and input of the feed-forward network,
-/// `mlp.gate_up_proj.weight`. Layers may attend to a window, as in a [Mistral](load_mistral), and heads may turn in
-/// part.
+/// Loads a Phi-3 or Phi-4 (`model_type` `phi3`) from a Hugging Face folder: a [Llama](load_llama) whose queries, keys
+/// and values are one tensor, `self_attn.qkv_proj.weight`, and whose gate and input of the feed-forward network are
+/// another, `mlp.gate_up_proj.weight`. Layers may attend to a window, as in a [Mistral](load_mistral), and only part of
+/// a head may be rotated.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_phi3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["phi3"])
 }
 
-/// Loads a Gemma 1 (`model_type` `gemma`) from a folder of Hugging Face's: a [Llama](load_llama) with an embedding that
-/// is multiplied by `sqrt(hidden_size)` and, unless `tie_word_embeddings` is false, is the head. Files have a gain less
-/// 1; the models here have the gain.
+/// Loads a Gemma 1 (`model_type` `gemma`) from a Hugging Face folder: a [Llama](load_llama) whose embedding is
+/// multiplied by `sqrt(hidden_size)` and, unless `tie_word_embeddings` is false, is also the head. Files have gains
+/// less 1; the models here have the gains.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_gemma(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["gemma"])
 }
 
-/// Loads a Gemma 2 (`model_type` `gemma2`) from a folder of Hugging Face's: a [Gemma](load_gemma) with soft-caps on
-/// scores and logits, a window in every other layer, a scale of scores of its own (`query_pre_attn_scalar`), and
-/// normalizations before and after each sublayer: `input_layernorm`, `post_attention_layernorm` (of what attention
-/// adds), `pre_feedforward_layernorm` and `post_feedforward_layernorm`.
+/// Loads a Gemma 2 (`model_type` `gemma2`) from a Hugging Face folder: a [Gemma](load_gemma) with soft-caps on scores
+/// and logits, a window in every other layer, its own scale of scores (`query_pre_attn_scalar`), and normalizations
+/// before and after each sublayer: `input_layernorm`, `post_attention_layernorm` (of attention's output),
+/// `pre_feedforward_layernorm` and `post_feedforward_layernorm`.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_gemma2(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<DotProductScore>> {
     load_with(folder.as_ref(), device, &["gemma2"])
 }
 
-/// The families, as they differ from Llama.
+/// The differences of a family from Llama.
 struct Family {
     model_types: &'static [&'static str],
     layout: Layout,
     heads: fn(&Fields) -> Result<Heads, Reason>,
     config: fn(&Fields, &Heads) -> Result<LanguageModelConfig, Reason>,
-    /// Whether queries, keys and values have a bias that the output projection has not; else `attention_bias` says.
+    /// Whether queries, keys and values have a bias and the output projection has none; else `attention_bias` decides.
     has_input_bias: bool,
     /// The factor on scores, if it is not `1 / sqrt(head_size)`.
     scale: fn(&Fields) -> Result<Option<f64>, Reason>,
-    /// Which layers have a window, from the fields and the number of layers.
+    /// The layers with a window, from the fields and the number of layers.
     windows: fn(&Fields, usize) -> Result<Vec<bool>, Reason>,
-    /// A field and the value that it has where it is absent, rather than null.
+    /// A field with its default when absent, as opposed to null.
     default: Option<(&'static str, usize)>,
 }
 
@@ -153,7 +153,7 @@ const FAMILIES: [Family; 6] = [
             fused: Fused::Whole,
             ..LLAMA
         },
-        // It has no `layer_types`.
+        // This family has no `layer_types`.
         windows: |fields, num_layers| {
             Ok(vec![fields.value("sliding_window").is_some(); num_layers])
         },
@@ -165,7 +165,7 @@ const FAMILIES: [Family; 6] = [
         layout: GEMMA,
         config: |fields, heads| {
             let mut layer = layer_config(fields, heads, "hidden_act")?;
-            // The first releases say `gelu` and mean its approximation.
+            // The first releases say `gelu` but mean its approximation.
             if layer.activation == FeedForwardActivation::GeGlu {
                 layer.activation = FeedForwardActivation::GeGluTanh;
             }
@@ -195,7 +195,7 @@ pub(super) fn model_types() -> Vec<&'static str> {
     FAMILIES.map(|family| family.model_types).concat()
 }
 
-/// The model of a folder that is one of `model_types`, with a head or however the file has it.
+/// The model in a folder whose type is one of `model_types`, with a head or as the file has it.
 pub(super) fn load_with<M: FromDecoder<Rotary<DotProductScore>>>(
     folder: &Path,
     device: &Device,
@@ -244,18 +244,18 @@ fn init(
     with_windows(model, fields, &has_window)
 }
 
-/// The angles, which older files have in each layer, and other heads than the one that is wanted.
+/// Whether a tensor is one of the angles, which older files have in each layer, or of a head that is not wanted.
 pub(super) fn is_buffer<S: ScoringFunction, M: FromDecoder<S>>(name: &str) -> bool {
     name.ends_with("rotary_emb.inv_freq") || M::leaves_alone(name)
 }
 
-/// Files have the gains of normalizations less 1.
+/// The layout of files with the gains of normalizations less 1.
 pub(super) const GEMMA: Layout = Layout {
     offset: 1.0,
     ..LLAMA
 };
 
-/// Layers with normalizations before and after their sublayers, below a scaled embedding that is the head, too.
+/// Layers with normalizations before and after their sublayers, and a scaled embedding that is also the head.
 pub(super) fn gemma_config(fields: &Fields, heads: &Heads) -> Result<LanguageModelConfig, Reason> {
     let reason = "rows attend to those up to themselves";
     fields.refuse_flag("use_bidirectional_attention", reason)?;

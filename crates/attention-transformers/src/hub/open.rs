@@ -1,4 +1,4 @@
-//! A model by its folder alone.
+//! A model from its folder alone.
 
 use std::path::Path;
 
@@ -21,30 +21,29 @@ use crate::language_model::LanguageModel;
 use crate::position_embedding::PositionLimit;
 use crate::text_encoder::{Pooling, TextEncoder, pooled};
 
-/// A model that [`open`] has loaded, by its kind of positions. A decoder whose file has no head, since it was saved
-/// alone or for classes, is a [`TextEncoder`]. For texts that come one by one, [`TextEncoder::pack`] packs its weights
-/// once.
+/// A model loaded by [`open`], by its kind of positions. A decoder whose file has no head, because it was saved alone
+/// or with a head for classes, is a [`TextEncoder`]. For single texts, [`TextEncoder::pack`] packs the weights once.
 #[derive(Module, Debug)]
 pub enum OpenModel {
     /// Llama, Mistral, Qwen 2, Phi-3, Gemma and Gemma 2.
     Rotary(LanguageModel<Rotary<DotProductScore>>),
-    /// The same without a head.
+    /// These without a head.
     RotaryEncoder(TextEncoder<Rotary<DotProductScore>>),
     /// Qwen 3 and Gemma 3, whose queries and keys are normalized.
     NormalizedRotary(LanguageModel<Rotary<QkNormScore>>),
-    /// The same without a head.
+    /// These without a head.
     NormalizedRotaryEncoder(TextEncoder<Rotary<QkNormScore>>),
     /// BLOOM.
     Alibi(LanguageModel<Biased<DotProductScore, Alibi>>),
-    /// The same without a head.
+    /// BLOOM without a head.
     AlibiEncoder(TextEncoder<Biased<DotProductScore, Alibi>>),
     /// GPT-2 and OPT.
     Learned(LanguageModel<DotProductScore>),
-    /// BERT and its kin, and the encoder of T5 or BART, without a head; GPT-2 and OPT without a head.
+    /// BERT and its relatives, and the encoder of T5 or BART, without a head; GPT-2 and OPT without a head.
     Encoder(TextEncoder<DotProductScore>),
 }
 
-/// An expression for whichever model an [`OpenModel`] is, with a head or alone.
+/// An expression evaluated for any variant of [`OpenModel`], with or without a head.
 macro_rules! on_each {
     ($self:expr, $with_head:ident => $of_head:expr, $alone:ident => $of_alone:expr) => {
         match $self {
@@ -67,7 +66,7 @@ impl OpenModel {
     /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
     ///
     /// # Panics
-    /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
+    /// If a token does not exist, a text is longer than the model's positions, or `rows` do not fit.
     pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
         on_each!(self,
             with_head => with_head.features(tokens, rows),
@@ -75,18 +74,18 @@ impl OpenModel {
         )
     }
 
-    /// One vector of length 1 for each text, as [`TextEncoder::embeddings`].
+    /// A vector of length 1 for each text, as in [`TextEncoder::embeddings`].
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, num_hiddens]`
     ///
     /// # Panics
-    /// As [`features`](Self::features), or if a text has no token.
+    /// As [`features`](Self::features), or if a text has no tokens.
     pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows, pooling: Pooling) -> Tensor<2> {
         pooled(self.features(tokens, rows), rows, pooling)
     }
 
-    /// The number of positions of a text, if it is limited.
+    /// The number of positions of a text, if limited.
     pub fn position_limit(&self) -> Option<PositionLimit> {
         self.embedding().position_limit()
     }
@@ -97,7 +96,7 @@ impl OpenModel {
     }
 }
 
-/// The kinds of a decoder with its head and without one, by its score.
+/// The kinds of a decoder with and without its head, by its score.
 macro_rules! kinds {
     ($($score:ty: $with_head:ident, $alone:ident;)*) => {$(
         impl From<Decoder<$score>> for OpenModel {
@@ -126,7 +125,7 @@ macro_rules! families {
     };
 }
 
-/// The families, by their `model_type`s.
+/// The families, with their `model_type`s.
 fn families() -> [(Vec<&'static str>, Load); 9] {
     families! {
         llama::model_types() => |folder, device| llama::load_with(folder, device, &llama::model_types()), Decoder::into;
@@ -141,14 +140,14 @@ fn families() -> [(Vec<&'static str>, Load); 9] {
     }
 }
 
-/// Loads the model of a folder of Hugging Face's, whichever of the [families](super) it is, with its head or without
-/// one: heads for classes, choices, spans of answers or values are left alone. T5 and BART, which read one text and
-/// write another, are the encoder alone; the whole is [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
+/// Loads the model in a Hugging Face folder, of any of the [families](super), with or without its head; heads for
+/// classes, choices, spans of answers or values are ignored. For T5 and BART, which read one text and write another, it
+/// loads only the encoder; for the whole model use [`load_t5`](super::load_t5) or [`load_bart`](super::load_bart).
 ///
 /// # Errors
-/// As [`hub`](super) says. For another `model_type` all that there are are named. A folder of sentence-transformers
-/// whose vectors are more than features, pooled and normalized, is refused:
-/// [`open_sentences`](super::open_sentences) opens it.
+/// As [`hub`](super) describes. For an unknown `model_type` the error names all known ones. A sentence-transformers
+/// folder whose vectors are more than features, pooled and normalized, is refused: open it by
+/// [`open_sentences`](super::open_sentences).
 ///
 /// ```
 /// use attention_core::NewRows;
@@ -167,7 +166,7 @@ pub fn open(folder: impl AsRef<Path>, device: &Device) -> Result<OpenModel, Impo
     open_alone(folder.as_ref(), device)
 }
 
-/// [`open`], whatever `modules.json` says.
+/// [`open`], regardless of `modules.json`.
 pub(super) fn open_alone(folder: &Path, device: &Device) -> Result<OpenModel, ImportError> {
     let config = folder.join(CONFIG);
     let load = Fields::read(&config).and_then(|fields| {

@@ -14,19 +14,19 @@ use super::layer_types::{last_windows, with_windows};
 use super::llama::{THETA, is_buffer};
 use super::rotary::{Angles, rotary};
 
-/// Loads a dense Qwen 3 (`model_type` `qwen3`) from a folder of Hugging Face's: a Llama whose queries and keys are
-/// normalized in each head before they turn, and whose last layers may attend to a window (`use_sliding_window`).
+/// Loads a dense Qwen 3 (`model_type` `qwen3`) from a Hugging Face folder: a Llama whose queries and keys are
+/// normalized in each head before rotation, and whose last layers may attend to a window (`use_sliding_window`).
 ///
-/// The names are those of [`load_llama`](super::load_llama), and after `model.layers.n.self_attn.` the gains
-/// `q_norm.weight` and `k_norm.weight`, of the size of a head.
+/// The names are those of [`load_llama`](super::load_llama), and after `model.layers.n.self_attn.` also the gains
+/// `q_norm.weight` and `k_norm.weight`, with the size of a head.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_qwen3(folder: impl AsRef<Path>, device: &Device) -> Loaded<Rotary<QkNormScore>> {
     load_with(folder.as_ref(), device)
 }
 
-/// [`load_qwen3`], with a head or however the file has it.
+/// [`load_qwen3`], with a head or as the file has it.
 pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
     folder: &Path,
     device: &Device,
@@ -57,7 +57,7 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
     )
 }
 
-/// `rotary` with the gains `q_norm.weight` and `k_norm.weight` after `prefix`, to which `offset` is added.
+/// `rotary` with the gains `q_norm.weight` and `k_norm.weight` after `prefix`, plus `offset`.
 pub(super) fn load_qk_norm(
     mut rotary: Rotary<QkNormScore>,
     file: &StateDict,

@@ -1,4 +1,4 @@
-//! Rotary position embedding, as the fields of a config say it.
+//! Rotary position embedding, from the fields of a config.
 
 use attention_core::position::{
     Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, YarnScalingConfig,
@@ -9,26 +9,26 @@ use super::fields::Fields;
 use super::layer_types::LAYER_TYPES;
 use crate::position_embedding::PositionLimit;
 
-/// The kinds of angles that are known, by their `rope_type`.
+/// The supported kinds of angles, by their `rope_type`.
 const KINDS: [&str; 6] = ["default", "linear", "yarn", "llama3", "dynamic", "longrope"];
 
-/// The families whose heads may turn in part.
+/// The families that may rotate only part of a head.
 const PARTIAL: [&str; 1] = ["phi3"];
 
-/// The angles of the longest text at least, whatever the config says: sines of 512 MiB. Tables grow with the texts.
+/// The smallest limit of positions, whatever the config says: sines of 512 MiB. Tables grow with the texts.
 const MIN_ANGLES: usize = 1 << 27;
 
-/// The length of texts in training, where it is another one than `max_position_embeddings`.
+/// The length of texts in training, if it is not `max_position_embeddings`.
 pub(super) const ORIGINAL: &str = "original_max_position_embeddings";
 
-/// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
+/// The object with the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
 fn parameters(fields: &Fields) -> Result<Option<Fields>, Reason> {
     let scaling = fields.object("rope_scaling")?;
     let parameters = match scaling.filter(|scaling| !scaling.is_empty()) {
         Some(parameters) => Some(parameters),
         None => fields.object("rope_parameters")?,
     };
-    // Beside the object it comes before the one within.
+    // A length next to the object takes precedence over the one inside.
     let original = fields.optional_size(ORIGINAL)?;
     Ok(parameters.map(|parameters| match original {
         Some(original) => parameters.with(ORIGINAL, Some(original.into())),
@@ -39,14 +39,14 @@ fn parameters(fields: &Fields) -> Result<Option<Fields>, Reason> {
 /// The angles of rotary embedding.
 pub(super) struct Angles {
     pub(super) rotary: RotaryConfig,
-    /// The length up to which they are known, where longer texts change the angles of all tokens.
+    /// The length up to which they are known, if longer texts would change the angles of all tokens.
     pub(super) limit: Option<PositionLimit>,
 }
 
-/// The rotation of heads of `head_size`: halves of a head are pairs, and it comes after a normalization of queries and
-/// keys. Texts may be longer than `max_position_embeddings`, as there.
+/// The rotation of heads of `head_size`: pairs are made of the halves of a head, and rotation follows a normalization
+/// of queries and keys. As in `transformers`, texts may be longer than `max_position_embeddings`.
 ///
-/// `theta` is the base where the fields name none.
+/// `theta` is the base if the fields have none.
 pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<Angles, Reason> {
     let parameters = parameters(fields)?;
     for kind in LAYER_TYPES {
@@ -58,7 +58,7 @@ pub(super) fn rotary(fields: &Fields, head_size: usize, theta: f64) -> Result<An
     rotary_of(fields, parameters.as_ref(), head_size, theta)
 }
 
-/// [`rotary`] with the angles of these `parameters`, if there are some.
+/// [`rotary`] with the angles of `parameters`, if there are any.
 pub(super) fn rotary_of(
     fields: &Fields,
     parameters: Option<&Fields>,
@@ -96,8 +96,8 @@ pub(super) fn rotary_of(
     Ok(Angles { rotary, limit })
 }
 
-/// The number of features of a head that turn by the factor `of` some fields; for one that does not fit, the error says
-/// which would.
+/// The number of features of a head that are rotated, given by the `factor` in the fields `of`; for an invalid factor,
+/// the error names a valid one.
 fn partial(fields: &Fields, of: &Fields, head_size: usize, factor: f64) -> Result<usize, Reason> {
     let wrong = |expected: &str| of.wrong("partial_rotary_factor", expected, &factor.to_string());
     if !PARTIAL.contains(&fields.text("model_type")?) {
@@ -164,7 +164,7 @@ fn scaling(
     Ok((scaling, None))
 }
 
-/// The angles of texts within the original length.
+/// The angles for texts within the original length.
 fn longrope(
     parameters: &Fields,
     lengths: [usize; 2],
@@ -193,7 +193,7 @@ fn longrope(
     })
 }
 
-/// How many times longer texts are than the original ones.
+/// The ratio of the length of texts to the original length.
 fn growth([original, max_positions]: [usize; 2]) -> f64 {
     max_positions as f64 / original as f64
 }
@@ -212,7 +212,7 @@ fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScal
         parameters.optional_positive("mscale")?,
         parameters.optional_positive("mscale_all_dim")?,
     ];
-    // One without the other is ignored there, too.
+    // As in `transformers`, either one without the other is ignored.
     let both = mscale.zip(mscale_all_dim);
     let factor = match parameters.optional_positive("factor")? {
         None if parameters.has("factor") => growth(lengths),

@@ -1,4 +1,4 @@
-//! Models of sentence-transformers: a model without a head, and the modules that make one vector of its features.
+//! Models of sentence-transformers: a model without a head, and modules that turn its features into one vector.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -23,13 +23,13 @@ use crate::text_encoder::{Pooling, normalized, vectors};
 /// The file that lists the modules.
 const MODULES: &str = "modules.json";
 
-/// The names within `sentence_.._config.json`, the file of the first module: today's, and the names of older versions.
+/// The name parts in `sentence_.._config.json`, the first module's file: the current one, and those of older versions.
 const TEXTS: &str = "bert roberta distilbert camembert albert xlm-roberta xlnet";
 
 /// The kinds of modules, by the last part of their `type`.
 const KINDS: [&str; 4] = ["Transformer", "Pooling", "Dense", "Normalize"];
 
-/// Poolings by their names, which are parts of the flags of older files, in the order of their vectors there.
+/// Poolings by name (in older files part of the names of flags), in the order in which their vectors are concatenated.
 const POOLINGS: [(&str, Pooling); 6] = [
     ("cls", Pooling::First),
     ("max", Pooling::Max),
@@ -54,20 +54,20 @@ const ACTIVATIONS: [(&str, Activate); 6] = [
 /// A model of sentence-transformers: LaBSE, GTR, sentence-T5, MiniLM, BGE, .. Made by [`open_sentences`].
 #[derive(Module, Debug)]
 pub struct SentenceEncoder {
-    /// The features of tokens.
+    /// The model that computes the features of tokens.
     pub encoder: OpenModel,
     /// The poolings of the features, whose vectors are concatenated.
     #[module(skip)]
     pub poolings: Vec<Pooling>,
     /// The layers that follow, the first one first.
     pub dense: Vec<SentenceDense>,
-    /// The numbers of layers after which vectors are divided by their lengths.
+    /// The numbers of layers after which vectors are divided by their norms.
     #[module(skip)]
     pub normalized_after: Vec<usize>,
-    /// The number of tokens to which a text is cut, those that the tokenizer adds included.
+    /// The number of tokens to which a text is cut, including those that the tokenizer adds.
     #[module(skip)]
     pub max_tokens: Option<usize>,
-    /// The text that stands before each text, unless the caller has another one.
+    /// The text that precedes each text, unless the caller gives another.
     #[module(skip)]
     pub prompt: Option<String>,
     /// Whether texts are lowercased before the tokenizer reads them.
@@ -85,13 +85,13 @@ pub struct SentenceDense {
 }
 
 impl SentenceEncoder {
-    /// The vector of each text, as `SentenceTransformer.encode` makes it of the same tokens.
+    /// The vector of each text, as `SentenceTransformer.encode` computes it from the same tokens.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, size]`
     ///
     /// # Panics
-    /// As [`OpenModel::features`], or if a text has no token.
+    /// As [`OpenModel::features`], or if a text has no tokens.
     pub fn embeddings(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2> {
         let features = self.encoder.features(tokens, rows);
         let poolings = self.poolings.iter();
@@ -111,18 +111,18 @@ impl SentenceEncoder {
 }
 
 /// Loads a model of sentence-transformers (6.2) from its folder: `modules.json` lists the modules, which are a
-/// `Transformer` (any model of [`open`](super::open) but BART and mBART), a `Pooling`, and `Dense` and `Normalize` in
-/// any order.
+/// `Transformer` (any model of [`open`](super::open) except BART and mBART), a `Pooling`, and any number of `Dense` and
+/// `Normalize` in any order.
 ///
 /// - `Pooling`: `pooling_mode`, or the six flags of older versions
 /// - `Dense`: `linear.weight` and `linear.bias` in the folder of the module, and an activation: the identity, `Tanh`,
 ///   `Sigmoid`, `ReLU`, `GELU` or `SiLU`
-/// - [`max_tokens`](SentenceEncoder::max_tokens): `max_seq_length` in `sentence_bert_config.json`, or else
-///   `model_max_length` in `tokenizer_config.json` (since version 6.2), and no more than the model has positions
+/// - [`max_tokens`](SentenceEncoder::max_tokens): `max_seq_length` in `sentence_bert_config.json`, otherwise
+///   `model_max_length` in `tokenizer_config.json` (since version 6.2), but at most the number of the model's positions
 /// - [`prompt`](SentenceEncoder::prompt): the prompt `default_prompt_name` of `config_sentence_transformers.json`
 ///
 /// # Errors
-/// As [`hub`](super) says; a module of another kind, or one that reads or writes other features, is refused.
+/// As [`hub`](super) describes; a module of another kind, or one that reads or writes other features, is refused.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
@@ -189,7 +189,7 @@ pub fn open_sentences(
 }
 
 /// # Errors
-/// If `modules.json` of a folder, where there is one, has a module that pooled and normalized features lack.
+/// If the folder has a `modules.json` with a module beyond pooling and normalization.
 pub(super) fn refuse_dense(folder: &Path) -> Result<(), ImportError> {
     if !folder.join(MODULES).exists() {
         return Ok(());
@@ -208,10 +208,10 @@ pub(super) fn refuse_dense(folder: &Path) -> Result<(), ImportError> {
 
 /// An entry of `modules.json`.
 struct SentenceModule {
-    /// The file of the modules.
+    /// The file that lists the module.
     file: PathBuf,
     class: String,
-    /// The last part of the class, if it is of sentence-transformers.
+    /// The last part of the class name, if the class is one of sentence-transformers.
     kind: String,
     folder: PathBuf,
 }
@@ -274,7 +274,7 @@ impl SentenceModule {
         })
     }
 
-    /// The layer that takes vectors of `size` elements; `size` then becomes the number of its outputs.
+    /// The layer for vectors of `size` elements; `size` then becomes the number of its outputs.
     fn dense(&self, size: &mut usize, device: &Device) -> Result<SentenceDense, ImportError> {
         self.expect_vectors()?;
         let config = self.folder.join(CONFIG);
@@ -356,7 +356,7 @@ fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), Im
         let own = fields.optional_size("max_seq_length")?;
         Ok((own, fields.flag("do_lower_case", false)?))
     })?;
-    // A tokenizer without a limit has one of 1e30.
+    // A tokenizer without a limit has a limit of 1e30.
     let of_file = |name: &str, field: &str| {
         let len = read(&folder.join(name), |fields| fields.optional_positive(field))?;
         Ok(len.map(|len| len as usize).filter(|_| own.is_none()))
@@ -371,7 +371,7 @@ fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), Im
     Ok((least.filter(|len| *len < usize::MAX), lower_case))
 }
 
-/// The prompt of texts whose caller names none.
+/// The prompt for texts, unless the caller names another.
 fn prompt(folder: &Path) -> Result<Option<String>, ImportError> {
     read(
         &folder.join("config_sentence_transformers.json"),
@@ -387,7 +387,7 @@ fn prompt(folder: &Path) -> Result<Option<String>, ImportError> {
     )
 }
 
-/// The result of `take` for the fields of a file; older folders lack some files, which have no fields.
+/// The result of `take` for the fields of a file; a file that older folders lack counts as having no fields.
 fn read<T>(path: &Path, take: impl FnOnce(&Fields) -> Result<T, Reason>) -> Result<T, ImportError> {
     let fields = if path.exists() {
         Fields::read(path)

@@ -25,20 +25,20 @@ use crate::norm::{Norm, NormConfig};
 use crate::state_dict::ReadNorm;
 use crate::text_encoder::TextEncoder;
 
-/// The embedding, and its names within each stack, which older files have beside the first.
+/// The name of the embedding, and its names within each stack, which older files have in addition.
 const EMBEDDINGS: [&str; 3] = ["shared", "encoder.embed_tokens", "decoder.embed_tokens"];
 
 const HEAD: &str = "lm_head";
 
-/// The prefix of a model beside a head with classes.
+/// The prefix of a model with a head for classes.
 const WITH_CLASSES: &str = "transformer.";
 
 pub(super) const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
 
-/// The most elements of a table of biases: a config alone may not take all memory.
+/// The largest number of elements of a table of biases, so that a config cannot exhaust memory.
 const MAX_BIASES: usize = 1 << 24;
 
-/// A bias that the first files have and nothing reads.
+/// A bias in the first files that is not used.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
 /// The names of a layer whose feed-forward network is sublayer `at`.
@@ -84,31 +84,31 @@ macro_rules! layout {
 const ENCODER: Layout = layout!(1);
 const DECODER: Layout = layout!(2);
 
-/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a folder of Hugging Face's: RMS norms
+/// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a Hugging Face folder: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
 ///
 /// - `shared.weight`, the embedding of both stacks, or one of the names to which it is tied
 /// - `encoder.final_layer_norm.weight` and `decoder.final_layer_norm.weight`
-/// - of layer `n`, after `encoder.block.n.layer.`: `0.SelfAttention.q.weight`, `k`, `v`, `o`, `1.DenseReluDense`, and
+/// - for layer `n`, after `encoder.block.n.layer.`: `0.SelfAttention.q.weight`, `k`, `v`, `o`, `1.DenseReluDense`, and
 ///   `0.layer_norm.weight`, `1.layer_norm.weight`
-/// - the same after `decoder.block.n.layer.`, with `1.EncDecAttention` between the others
-/// - of `DenseReluDense`: `wi.weight`, with a gate `wi_0.weight` (which is activated) and `wi_1.weight`; `wo.weight`
-/// - `lm_head.weight`, if the head is its own: if it is there with other elements than `shared.weight`, whatever
-///   `tie_word_embeddings` says, as by `transformers`
-/// - `relative_attention_bias.weight` in the self-attention of layer 0 of each stack: the position bias of all of its
-///   layers, [one parameter](crate::TransformerEncoder::position_bias)
+/// - the same after `decoder.block.n.layer.`, with `1.EncDecAttention` between the other two
+/// - after `DenseReluDense.`: `wi.weight`, with a gate `wi_0.weight` (activated) and `wi_1.weight`; `wo.weight`
+/// - `lm_head.weight`, if the head is not tied: if its elements differ from `shared.weight`, whatever
+///   `tie_word_embeddings` says, as in `transformers`
+/// - `relative_attention_bias.weight` in the self-attention of layer 0 of each stack: the position bias of all layers
+///   of the stack, [one parameter](crate::TransformerEncoder::position_bias)
 ///
-/// The features are multiplied by `1 / sqrt(d_model)` before the head if `scale_decoder_outputs`, or without this field
-/// unless `tie_word_embeddings` is false; of an mT5 never.
+/// The features are multiplied by `1 / sqrt(d_model)` before the head if `scale_decoder_outputs` is true or, without
+/// this field, unless `tie_word_embeddings` is false; never in an mT5.
 ///
-/// Texts to be made begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. Of dropout there is none
-/// after the last normalizations.
+/// Generated texts begin with `decoder_start_token_id`, 0, and end with `eos_token_id`, 1. There is no dropout after
+/// the last normalizations.
 ///
 /// On a device of half precision `wo` stays in f32, and so do the rows that its results are added to, up to the next
-/// normalization, as in `transformers`: its results may be beyond f16.
+/// normalization, as in `transformers`: its results may overflow f16.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 ///
 /// ```no_run
 /// use attention_core::NewRows;
@@ -143,14 +143,14 @@ pub fn load_t5(
     )
 }
 
-/// Loads the encoder of a T5 or mT5 from a folder of Hugging Face's: of a whole model, whose decoder is left alone, or
-/// of a `T5EncoderModel`, as embeddings of sentences and the models of pictures have.
+/// Loads the encoder of a T5 or mT5 from a Hugging Face folder: from a whole model, whose decoder is ignored, or from a
+/// `T5EncoderModel`, as used for sentence embeddings and models of pictures.
 ///
 /// The names are those of [`load_t5`], with or without `transformer.` before them; the embedding may be
-/// `encoder.embed_tokens.weight` alone. Heads with classes or spans of answers are left alone.
+/// `encoder.embed_tokens.weight` alone. Heads for classes or spans of answers are ignored.
 ///
 /// # Errors
-/// As [`hub`](super) says.
+/// As [`hub`](super) describes.
 pub fn load_t5_encoder(
     folder: impl AsRef<Path>,
     device: &Device,
@@ -159,7 +159,7 @@ pub fn load_t5_encoder(
     load_encoder(folder.as_ref(), device)
 }
 
-/// [`load_t5_encoder`], whatever `modules.json` says.
+/// [`load_t5_encoder`], regardless of `modules.json`.
 pub(super) fn load_encoder(
     folder: &Path,
     device: &Device,
@@ -191,7 +191,7 @@ pub(super) fn load_encoder(
     )
 }
 
-/// The dot products without a scale.
+/// Dot products without a scale.
 fn score(_: usize) -> DotProductScore {
     DotProductScoreConfig::new().with_scale(Some(1.0)).init()
 }
@@ -236,7 +236,7 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
     }))
 }
 
-/// The activation, with a gate if `gated-` stands before it. That of `gated-gelu` is the approximation.
+/// The activation, gated if its name begins with `gated-`. `gated-gelu` means the approximation by `tanh`.
 fn activation(fields: &Fields) -> Result<FeedForwardActivation, Reason> {
     const FIELD: &str = "feed_forward_proj";
     let name = fields.optional_text(FIELD)?.unwrap_or("relu");
@@ -254,7 +254,7 @@ fn activation(fields: &Fields) -> Result<FeedForwardActivation, Reason> {
     }
 }
 
-/// The bias of the encoder, whose buckets are for two directions.
+/// The bias of the encoder, with buckets for two directions.
 fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBiasConfig, Reason> {
     const BUCKETS: &str = "relative_attention_num_buckets";
     const DISTANCE: &str = "relative_attention_max_distance";
@@ -271,7 +271,7 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
     let distance = fields
         .optional_size(DISTANCE)?
         .unwrap_or(config.max_distance);
-    // Half of those of the decoder, which are for one direction, have one distance each.
+    // Half the buckets of the decoder, which are for one direction, have a single distance each.
     if distance <= buckets / 2 {
         let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);
         return Err(fields.wrong(DISTANCE, &expected, &distance.to_string()));
@@ -299,7 +299,7 @@ fn load(
     Ok(model)
 }
 
-/// The encoder after the prefix `base`.
+/// The encoder with the prefix `base`.
 fn load_stack(
     encoder: &mut TransformerEncoder<DotProductScore>,
     file: &StateDict,
@@ -315,7 +315,7 @@ fn load_stack(
     load_ends(ends, file, &format!("{base}encoder"))
 }
 
-/// The last normalization and the position bias of a stack.
+/// The final normalization and the position bias of a stack.
 fn load_ends(
     (norm, bias): (&mut Option<Norm>, &mut Option<RelativePositionBias>),
     file: &StateDict,

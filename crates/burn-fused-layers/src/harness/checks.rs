@@ -5,10 +5,10 @@ use burn::tensor::{DType, Device, Tensor};
 
 use super::wide::wide;
 
-/// The first check of a configuration.
+/// Checks the sizes of a configuration.
 ///
 /// # Panics
-/// If a size is 0; `config` is what asks for it.
+/// If a size is 0; `config` is the configuration that has it.
 pub fn assert_positive(config: &str, sizes: &[(&str, usize)]) {
     for (name, size) in sizes {
         assert!(*size > 0, "{config}: {name} expected at least 1, got 0");
@@ -24,16 +24,16 @@ pub fn assert_finite(config: &str, name: &str, number: f64) {
     );
 }
 
-/// An argument of an operation, as messages name it.
+/// An argument of an operation, with its name for messages.
 pub struct Argument<'a> {
     name: &'a str,
     device: Device,
-    /// None where only the device counts.
+    /// `None` if only the device counts.
     dtype: Option<DType>,
 }
 
 impl<'a> Argument<'a> {
-    /// A tensor of floats, whose device and type are to match others.
+    /// A tensor of floats, whose device and type must match those of other arguments.
     pub fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
         Self {
             dtype: Some(tensor.dtype()),
@@ -41,7 +41,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// [`floats`](Self::floats), which count as of the type of `like` if they are f32 and that is half precision.
+    /// [`floats`](Self::floats), which also accepts f32 where `like` is in half precision.
     pub fn floats_or_wide<const D: usize, const E: usize>(
         name: &'a str,
         tensor: &Tensor<D>,
@@ -54,12 +54,12 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A tensor of any type, whose device is to match others: indices, flags.
+    /// A tensor of any type, whose device must match that of other arguments: indices, flags.
     pub fn on_device<const D: usize, K: Basic>(name: &'a str, tensor: &Tensor<D, K>) -> Self {
         Self::of_device(name, tensor.device())
     }
 
-    /// Something on `device`, which is to match others.
+    /// Anything on `device`, which must match that of other arguments.
     pub fn of_device(name: &'a str, device: Device) -> Self {
         Self {
             name,
@@ -69,11 +69,11 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// The first check of an operation: its arguments are on one device (autodiff is not compared), and its floats of one
-/// type. Burn would find out later, in words that name neither.
+/// The first check of an operation: its arguments are on one device (autodiff is not compared), and its floats have one
+/// type. Burn would notice later, in a message that names neither.
 ///
 /// # Panics
-/// If that is not so.
+/// If they are not.
 pub fn assert_together<'a>(
     operation: &str,
     first: Argument,

@@ -1,46 +1,46 @@
 //! Gradients of keys, values and weights that the steps of a decoder share.
 //!
-//! All steps read the same keys, and the same weights. Burn adds up the gradients of a tensor with many readers by an
-//! addition of the whole tensor for each of them. Here a step may leave something much smaller instead, as a row of
-//! score gradients and its query, and the gradient of all steps is made of these at once.
+//! All steps read the same keys, and the same weights. Burn sums the gradients of a tensor with many readers by adding
+//! a whole tensor for each of them. Here a step may deposit something much smaller instead, such as a row of score
+//! gradients and its query, and the gradient of all steps is computed from the deposits at once.
 //!
 //! # The invariant
 //!
-//! A [`GradientSlot`] belongs to one tensor, the source. Each reader gets a node of its own, whose only parent is the
-//! source, and **during a backward pass, what that pass has deposited in the slot is exactly what is missing from the
-//! source's gradient**; between passes the slot is empty. It holds since
+//! A [`GradientSlot`] belongs to one tensor, the source. Each reader gets its own node, whose only parent is the
+//! source, and **during a backward pass, the deposits of that pass in the slot are exactly what is missing from the
+//! source's gradient**; between passes the slot is empty. This invariant holds because of
 //!
 //! 1. *Who opens*: [`LayerOps::read_shared`](crate::backend::LayerOps::read_shared), once for each node that it makes.
 //! 2. *Who deposits*: the backward pass of an operation whose parent is such a node (it compares ids, see
-//!    [`Deferral`]). It registers no gradient there, but a [marker](Deposit::marker), a single 0: the node has a
-//!    gradient then, and Burn calls its backward pass. An operation that does not find its own parent in the slot
+//!    [`Deferral`]). Instead of a gradient it registers a [marker](Deposit::marker) there, a single 0: then the node
+//!    has a gradient, and Burn calls its backward pass. An operation that does not find its own parent in the slot
 //!    registers whole gradients.
-//! 3. *Who takes*: of the nodes that take part, the one whose backward pass is first, all at once, for the source. The
-//!    others find nothing, and pass on what was registered with them but for the marker.
+//! 3. *Who takes*: the participating node whose backward pass runs first takes all deposits, for the source. The other
+//!    nodes find none, and pass on the gradients registered with them, except the marker.
 //! 4. *When*: Burn runs a backward pass in the order of decreasing depth. All nodes of a slot are one deeper than the
-//!    source, and a reader is deeper than its node, so all readers that take part have deposited before a node takes.
+//!    source, and a reader is deeper than its node, so all participating readers have deposited before a node takes.
 //!    Every participating reader has its shared node as an ancestor, so the node runs too, and no deposit is left over.
-//!    Readers of one leaf may be in several graphs, whose passes run at once, on one thread even: where a pass waits
-//!    for work that it shared, its thread may take up another. So each has its own deposits, see [`Pass`].
+//!    Readers of one leaf may be in several graphs, whose passes may run at once, on one thread even: while a pass
+//!    waits for work that it shared, its thread may start another. So each has its own deposits, see [`Pass`].
 //!
-//! Only the source outlives a pass: if that is a leaf, there may be any number of passes, as for any leaf.
+//! Only the source outlives a pass: a leaf supports any number of passes, as usual.
 //!
-//! The slot of a recurrent layer's [`States`](crate::recurrent::States), one for each call, is the other way round:
-//! the layer's own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the
-//! layer's node.
+//! The slot of a recurrent layer's [`States`](crate::recurrent::States), one for each call, works in reverse: the
+//! layer's own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the layer's
+//! node.
 //!
-//! A pass that panics takes nothing; nobody takes its deposits later, since no later pass has its number.
+//! A pass that panics takes nothing, and nobody takes its deposits later, because no later pass has its number.
 //!
-//! Of a source in half precision, the gradients that are passed on are added in f32 by the slot, since Burn's sum of
-//! many would stand still: a node passes on by how much its own part changes the sum, rounded.
+//! If the source is in half precision, the slot sums the gradients in f32, because Burn's sum of many would stagnate: a
+//! node passes on the change that its part makes in the rounded sum.
 //!
-//! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
-//! panic that names both, as is a node that takes from a slot which is not its own.
+//! Depositing a type that the slot was not opened for (another backend's), or for a node that does not belong to the
+//! slot, panics and names both; so does taking from a slot by a node of another.
 //!
 //! # The gain
 //!
-//! Time of a training step without it by time with it, at batch 128, on dates and with 30,000 words: 1.36, 1.14 and
-//! 1.20; its peak at batch 128 is 91.6 MiB, and 358 MiB without (`cargo bench -p attention-benches --bench bets`).
+//! Relative time of a training step without it, at batch 128, on dates and with 30,000 words: 1.36, 1.14 and 1.20; its
+//! peak at batch 128 is 91.6 MiB, and 358 MiB without (`cargo bench -p attention-benches --bench bets`).
 
 use std::any::{Any, type_name};
 use std::collections::{HashMap, HashSet};
@@ -54,35 +54,35 @@ use burn::tensor::Shape;
 
 use crate::paths;
 
-/// Where the readers of one tensor deposit what its gradient is made of.
+/// The place where readers of one tensor deposit the parts of its gradient.
 #[derive(Clone, Debug, Default)]
 pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 
 #[derive(Debug)]
 struct Deposits {
-    /// The ids of the nodes that it is open for, which have not yet taken.
+    /// The ids of the nodes for which it is open, and which have not taken yet.
     nodes: HashSet<u64>,
     /// The deposits of each pass, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
     /// The name of that type.
     entry: &'static str,
-    /// The sum of what the nodes of the latest pass have passed on so far, a tensor.
+    /// The sum of what the nodes of the latest pass have passed on so far, as a tensor.
     sum: Option<(Pass, Box<dyn Any + Send>)>,
 }
 
-/// A backward pass, by a number that no other pass has, before it or after; see
+/// A backward pass, by a number that no other pass has, earlier or later; see
 /// [`pass_of`](super::differentiate::pass_of).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass(usize);
 
 impl Pass {
-    /// One that has not been yet.
+    /// A new pass.
     pub(super) fn next() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The one of this number.
+    /// The pass with this number.
     pub(super) fn of_number(number: usize) -> Self {
         Self(number)
     }
@@ -95,10 +95,10 @@ impl Pass {
 type Entries<E> = HashMap<Pass, Vec<E>>;
 
 impl GradientSlot {
-    /// Opens it for `node`, too; deposits are of type `E`.
+    /// Opens the slot for `node`, in addition to others; deposits have the type `E`.
     ///
     /// # Panics
-    /// If the slot is for another type.
+    /// If the slot has another type.
     pub fn open<E: Any + Send>(&self, node: u64) {
         let mut deposits = self.lock();
         let deposits = deposits.get_or_insert_with(|| Deposits {
@@ -111,7 +111,7 @@ impl GradientSlot {
         deposits.nodes.insert(node);
     }
 
-    /// Whether it is open for `node`.
+    /// Whether the slot is open for `node`.
     pub fn is_of(&self, node: u64) -> bool {
         let deposits = self.lock();
         deposits
@@ -124,10 +124,10 @@ impl GradientSlot {
         self.lock().as_ref().is_some_and(|of| !of.nodes.is_empty())
     }
 
-    /// Deposits what `node` was to receive.
+    /// Deposits a part of the gradient that `node` was to receive.
     ///
     /// # Panics
-    /// If it is not a node of this slot, or the slot is for another type.
+    /// If it is not a node of this slot, or the slot has another type.
     pub fn deposit<E: Any + Send>(&self, pass: Pass, node: u64, entry: E) {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
@@ -138,7 +138,7 @@ impl GradientSlot {
     /// Takes all deposits of a pass, in their order, and closes the slot for `node`.
     ///
     /// # Panics
-    /// If it is not a node of this slot, or the slot is for another type.
+    /// If it is not a node of this slot, or the slot has another type.
     pub fn take<E: Any + Send>(&self, pass: Pass, node: u64) -> Vec<E> {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
@@ -147,8 +147,8 @@ impl GradientSlot {
         entries.unwrap_or_default()
     }
 
-    /// Adds what a node passes on to the sum of those before it in a pass, by `add`: the sum before, if there is one,
-    /// and now. Where passes run at once, a sum may begin anew.
+    /// Adds what a node passes on to the sum of the earlier nodes in a pass, by `add`: returns the sum before, if there
+    /// is one, and after. If passes run at the same time, a sum may start anew.
     pub fn accumulate<T: Any + Clone + Send>(
         &self,
         pass: Pass,
@@ -198,14 +198,14 @@ impl Deposits {
 /// Whether an operation may defer gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deferral {
-    /// Each tracked tensor with a slot is a node of that slot.
+    /// Every tracked tensor with a slot is a node of that slot.
     Allowed,
-    /// Whole gradients are needed.
+    /// Whole gradients are required.
     Forbidden,
 }
 
 impl Deferral {
-    /// For tensors with these slots, and these nodes where they are tracked.
+    /// The deferral for tensors with these slots and, if tracked, these nodes.
     pub fn of<const N: usize>(slots: &[Option<GradientSlot>; N], nodes: [Option<u64>; N]) -> Self {
         let fits = |(slot, node): (&Option<GradientSlot>, Option<u64>)| match (slot, node) {
             (Some(slot), Some(node)) => slot.is_of(node),
@@ -220,13 +220,12 @@ impl Deferral {
     }
 }
 
-/// The part that one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of
-/// one type.
+/// A step's deposit for the gradient of a tensor that it shares with other steps. All deposits of a slot have one type.
 pub trait Deposit<B: Backend>: Any + Debug + Send {
-    /// The tensor that is registered in the place of the gradient: a single 0, with the same number of axes.
+    /// The tensor to register instead of the gradient: a single 0, with the same number of axes.
     fn marker(&self) -> FloatTensor<B>;
 
-    /// The gradient of `shared` from this deposit and `others`, those before it.
+    /// The gradient of `shared` from this deposit and the earlier ones, `others`.
     fn sum(
         self: Box<Self>,
         others: Vec<Box<dyn Deposit<B>>>,
@@ -234,16 +233,16 @@ pub trait Deposit<B: Backend>: Any + Debug + Send {
     ) -> FloatTensor<B>;
 }
 
-/// A single 0, in the place of a gradient like `like`.
+/// A single 0, to register instead of a gradient like `like`.
 pub fn marker<B: Backend, const D: usize>(like: &FloatTensor<B>) -> FloatTensor<B> {
     let shape = Shape::from([1; D]);
     B::float_zeros(shape, &like.device(), like.dtype().into())
 }
 
-/// The deposits as what they are.
+/// The deposits in their own type.
 ///
 /// # Panics
-/// If one is of another type.
+/// If a deposit has another type.
 pub fn downcast<B: Backend, D: Deposit<B>>(deposits: Vec<Box<dyn Deposit<B>>>) -> Vec<D> {
     let one = |deposit: Box<dyn Deposit<B>>| {
         let deposit: Box<dyn Any> = deposit;

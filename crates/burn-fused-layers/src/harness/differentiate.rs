@@ -1,4 +1,4 @@
-//! A kernel as one node of the graph of Burn's autodiff.
+//! A kernel as a single node of the graph of Burn's autodiff.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use super::kernel::{self, Asked, Gradient, Kernel};
 use super::tracked::TrackedInputs;
 use super::wide::wide;
 
-/// The inputs, taken off the graph: of an operation without a gradient.
+/// The inputs, taken off the graph, for an operation without a gradient.
 pub fn off_graph<B, C, I, const N: usize>(inputs: I) -> I::On<B>
 where
     B: Backend,
@@ -30,7 +30,7 @@ where
     take_off(inputs).0
 }
 
-/// The inputs, taken off the graph, the node of each of their tensors, and whether a backward pass will want its
+/// The inputs, taken off the graph, the node of each of their tensors, and whether a backward pass will request its
 /// gradient.
 fn take_off<B, C, I, const N: usize>(inputs: I) -> (I::On<B>, [NodeGuard; N], [bool; N])
 where
@@ -54,14 +54,14 @@ where
                 Some(tensor)
             }
             None => {
-                // An untracked leaf in its place: it has no gradient.
+                // An untracked leaf as placeholder, which has no gradient.
                 let like = like.clone().expect("an optional tensor is not the first");
                 guards.push(constant::<B, C>(like).node());
                 None
             }
         }
     });
-    // The kernel may write in a tensor's place if nothing else has it.
+    // The kernel may overwrite a tensor if nothing else holds it.
     drop(like);
     let as_many = "inputs map as many tensors as they say";
     let guards = guards.try_into().expect(as_many);
@@ -75,8 +75,8 @@ pub fn constant<B: Backend, C: CheckpointStrategy>(
     <Autodiff<B, C> as AutodiffBackend>::from_inner(tensor)
 }
 
-/// The kernel as a node of the graph, and a result without a gradient: `parts` tells them apart. Where no gradient is
-/// wanted, it infers.
+/// The kernel as a node of the graph, with a result that may include a part without a gradient: `parts` separates them.
+/// If no gradient is requested, it runs inference.
 pub fn differentiate<B, C, I, O, S, R, const N: usize>(
     kernel: Kernel<B, I::On<B>, O, S, N>,
     inputs: I,
@@ -113,8 +113,8 @@ where
     }
 }
 
-/// The pass that hands `gradients` on. Its number is kept among them, as the shape `[0, number]` of a gradient that is
-/// no tensor's: Burn 0.22.1 gives a pass no name, and an address may be another's later.
+/// The pass that propagates `gradients`. Its number is stored among them, in the shape `[0, number]` of a gradient that
+/// belongs to no tensor: Burn 0.22.1 has no name for a pass, and an address may be reused later.
 pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> Pass {
     let (device, dtype) = (like.device(), like.dtype().into());
     let key = key_of_pass(|| B::float_empty([0].into(), &device, dtype));
@@ -127,7 +127,7 @@ pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> 
     pass
 }
 
-/// The tensor whose gradient is the number of a pass; `empty` is what it is made of, once for each backend.
+/// The tensor whose gradient stores the number of a pass; `empty` creates it, once for each backend.
 fn key_of_pass<B: Backend>(empty: impl FnOnce() -> FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
     static KEYS: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> =
         LazyLock::new(Mutex::default);
@@ -139,7 +139,7 @@ fn key_of_pass<B: Backend>(empty: impl FnOnce() -> FloatTensor<B>) -> FloatTenso
     };
     let key = known(&lock());
     key.unwrap_or_else(|| {
-        // Without the lock: to make a tensor may be to wait for the device's thread, whose trial may ask for a key.
+        // Without holding the lock: creating a tensor may wait for the device's thread, whose trial may request a key.
         let made = Autodiff::<B>::from_inner(empty());
         let mut keys = lock();
         known(&keys).unwrap_or_else(|| {
@@ -200,7 +200,7 @@ where
     }
 }
 
-/// `rows` for one reader of several, whose gradient goes to `source`; see
+/// `rows` for one of several readers, whose gradient goes to `source`; see
 /// [`LayerOps::read_shared`](crate::backend::LayerOps::read_shared).
 pub fn read_shared<B: Backend, C: CheckpointStrategy>(
     source: FloatTensor<Autodiff<B, C>>,

@@ -1,5 +1,5 @@
-//! Kernels behind Burn's fusion. A call of a kernel is an operation of its own in fusion's queue, which fusion runs in
-//! its place and does not look into: the tensors are there by then.
+//! Kernels with Burn's fusion. A call of a kernel is an operation of its own in fusion's queue, which fusion runs in
+//! order, without fusing it: by then its tensors exist.
 
 use burn::backend::TensorMetadata;
 use burn::backend::fusion::custom::{
@@ -8,7 +8,7 @@ use burn::backend::fusion::custom::{
 use burn::backend::fusion::{Fusion, FusionBackend};
 use burn::backend::tensor::FloatTensor;
 
-/// Queues `run` as one operation, of `inputs` and `tensors`; its results are as `specs` says.
+/// Queues `run` as one operation with `inputs` and `tensors`; `specs` describes its results.
 pub fn queue<B, A>(
     name: &str,
     inputs: A::Fused,
@@ -56,7 +56,7 @@ where
     client.register(StreamId::current(), operation, run)
 }
 
-/// Shape and type of a tensor, as a result like it has them.
+/// Shape and type of a tensor, for a result like it.
 pub fn spec_of<B: FusionBackend>(tensor: &FloatTensor<Fusion<B>>) -> TensorSpec {
     TensorSpec::new(tensor.shape(), tensor.dtype())
 }

@@ -1,24 +1,24 @@
-//! The shape of a kernel: a forward pass, what it saves, and a backward pass.
+//! The structure of a kernel: a forward pass, what it saves, and a backward pass.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
 
 use super::deferred_gradients::{Deferral, Deposit, Pass};
 
-/// An operation by a kernel: from inputs `I` to results `O`, and where a backward pass is to come also to what it
-/// saves, `S`, for the gradients of `N` of the inputs' tensors.
+/// An operation computed by a kernel: from inputs `I` to results `O` and, in training, to the saved state `S`, for the
+/// gradients of `N` of the inputs' tensors.
 pub struct Kernel<B: Backend, I, O, S, const N: usize> {
-    /// The results alone.
+    /// Computes only the results.
     pub infer: fn(I) -> O,
-    /// The results, and what the backward pass needs for the gradients that are wanted.
+    /// Computes the results, and what the backward pass needs for the requested gradients.
     pub train: fn(I, [bool; N]) -> (O, S),
-    /// The gradients that are wanted, in the order in which the inputs name their tensors.
+    /// Computes the requested gradients, in the order in which the inputs name their tensors.
     pub backward: Backward<B, S, N>,
 }
 
-/// The [`Kernel`] of a module, which has the functions `forward` and `backward`, or, where inference does less,
-/// `infer`, `train` and `backward`: `kernel!(linear::cpu)`, `kernel!(trained attention::cpu)`. In a `Some`, as tables
-/// have it.
+/// The [`Kernel`] of a module, which has the functions `forward` and `backward`, or, if inference does less, `infer`,
+/// `train` and `backward`: `kernel!(linear::cpu)`, `kernel!(trained attention::cpu)`. The macro wraps it in `Some`, for
+/// tables.
 #[macro_export]
 macro_rules! kernel {
     (trained $module:ident :: $file:ident) => {
@@ -42,26 +42,26 @@ pub use crate::kernel;
 /// The gradients, from what was saved and the gradient of the result.
 pub type Backward<B, S, const N: usize> = fn(S, FloatTensor<B>, Asked<N>) -> [Gradient<B>; N];
 
-/// The gradients that a backward pass asks for.
+/// The gradients requested from a backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<const N: usize> {
-    /// Whether someone wants each of them; one that nobody wants may be left out.
+    /// Whether each is requested; others may be left out.
     pub wanted: [bool; N],
     /// Whether they may be deposited.
     pub deferral: Deferral,
-    /// Who takes what readers of the result may have deposited: the pass, and the operation's own node.
+    /// Takes what readers of the result may have deposited: the pass, and the operation's own node.
     pub taker: Option<(Pass, u64)>,
 }
 
 impl<const N: usize> Asked<N> {
-    /// All, whole.
+    /// All gradients, whole.
     pub const ALL: Self = Self {
         wanted: [true; N],
         deferral: Deferral::Forbidden,
         taker: None,
     };
 
-    /// The wanted gradients, whole.
+    /// The requested gradients, whole.
     pub fn whole(wanted: [bool; N]) -> Self {
         Self {
             wanted,
@@ -73,10 +73,10 @@ impl<const N: usize> Asked<N> {
 /// The gradient of one tensor.
 #[derive(Debug)]
 pub enum Gradient<B: Backend> {
-    /// The tensor is absent, or nobody wants its gradient.
+    /// The tensor is absent, or its gradient was not requested.
     Absent,
     /// The gradient itself.
     Whole(FloatTensor<B>),
-    /// A part of what it will be made of, for the tensor's [`GradientSlot`](super::deferred_gradients::GradientSlot).
+    /// A part of the gradient, for the tensor's [`GradientSlot`](super::deferred_gradients::GradientSlot).
     Deferred(Box<dyn Deposit<B>>),
 }

@@ -1,24 +1,24 @@
 //! One declaration for each operation.
 
-/// Declares the operations of a crate. From the list follow
+/// Declares the operations of a crate. The list defines
 ///
 /// - the trait of operations, a [backend extension](burn::backend::backend_extension): each method runs the kernel of
-///   the backend, or else the definition;
-/// - the table of kernels, with a field for each operation that may have one, and `NONE` of them;
-/// - the trait for `Autodiff`, where a kernel is one node of the graph;
+///   the backend, if there is one, or else the definition;
+/// - the table of kernels, with a field for each operation that may have one, and `NONE` without any;
+/// - the trait for `Autodiff`, where a kernel is a single node of the graph;
 /// - the names in `ATTENTION_KERNELS`, see [`paths`](crate::paths);
-/// - the tables for the CPU and for GPUs, of the modules that each operation names.
+/// - the tables for the CPU and for GPUs, from the modules named for each operation.
 ///
 /// | section | operations |
 /// | --- | --- |
-/// | `kernels` | with a kernel that has gradients: `saves` gives the saved state and the number of tensors |
+/// | `kernels` | with a kernel that has gradients: `saves` names the saved state and the number of tensors |
 /// | `constants` | with a kernel whose result has no gradient |
-/// | `definitions` | without a kernel, composed from Burn's operations and differentiated with them |
-/// | `others` | without an inputs struct, by a body, and another one for `Autodiff<B, C>` |
+/// | `definitions` | without a kernel, composed of Burn's operations and differentiated with them |
+/// | `others` | without an inputs struct, with a body and another one for `Autodiff<B, C>` |
 ///
-/// A `definition` is a function from the inputs to the results, differentiated operation by operation; a `node` is one
-/// that makes a [`Kernel`](super::kernel::Kernel), by whose gradient it is one node of the graph, too. The name of an
-/// operation is the method's, unless `paths` lists others and a function that chooses one by the inputs.
+/// A `definition` is a function from the inputs to the results, differentiated operation by operation; a `node` returns
+/// a [`Kernel`](super::kernel::Kernel), with whose gradient it is also a single node of the graph. The name of an
+/// operation is that of the method, unless `paths` lists others and a function that chooses one by the inputs.
 #[macro_export]
 macro_rules! operations {
     (
@@ -58,9 +58,9 @@ macro_rules! operations {
             $crate::operations!(@below $($below)?),
         );
 
-        /// The kernels of a backend, a line for each operation that may have one.
+        /// The kernels of a backend, one line per operation that may have one.
         pub struct $table<B: ::burn::backend::Backend> {
-            /// Whether an operation's kernel runs on a device, with tensors of a type; else the definition does.
+            /// Whether an operation's kernel runs on a device, with tensors of a type; otherwise the definition does.
             pub(crate) runs_on: fn(
                 &::burn::backend::tensor::Device<B>,
                 ::burn::tensor::DType,
@@ -75,7 +75,7 @@ macro_rules! operations {
         }
 
         impl<B: ::burn::backend::Backend> $table<B> {
-            /// No kernel: every operation is composed.
+            /// No kernels: every operation is composed.
             pub(crate) const NONE: Self = Self {
                 runs_on: |_, _, _| false,
                 $($name: None,)*

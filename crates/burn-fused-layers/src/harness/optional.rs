@@ -3,21 +3,21 @@
 use burn::backend::{Backend, Dispatch, ExtensionType, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
-/// A tensor, or none.
+/// A tensor, or no tensor.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub enum OptionalTensor<B: Backend> {
-    /// None.
+    /// No tensor.
     Absent,
-    /// One.
+    /// A tensor.
     Present {
-        /// The tensor, of the shape that the operation says.
+        /// The tensor, with the shape that the operation requires.
         tensor: FloatTensor<B>,
     },
 }
 
 impl<B: Backend> OptionalTensor<B> {
-    /// The tensor, if there is one.
+    /// The tensor, if present.
     pub fn as_option(&self) -> Option<&FloatTensor<B>> {
         match self {
             Self::Absent => None,
@@ -25,7 +25,7 @@ impl<B: Backend> OptionalTensor<B> {
         }
     }
 
-    /// The tensor, if there is one.
+    /// The tensor, if present.
     pub fn into_option(self) -> Option<FloatTensor<B>> {
         match self {
             Self::Absent => None,
@@ -44,7 +44,7 @@ impl<B: Backend> From<Option<FloatTensor<B>>> for OptionalTensor<B> {
 }
 
 impl OptionalTensor<Dispatch> {
-    /// A user's tensor, or none.
+    /// A user's tensor, or no tensor.
     pub fn of<const D: usize>(tensor: Option<Tensor<D>>) -> Self {
         tensor.map(Tensor::into_dispatch).into()
     }

@@ -1,8 +1,8 @@
-//! Parameters, as modules read them.
+//! Reading the parameters of modules.
 //!
 //! Burn's quantisation (`Module::quantize_weights`) turns any parameter of a module into a quantised tensor. Layers
-//! compute with floats, so one rule serves all modules: a quantised parameter is dequantised where it is read, to the
-//! float type of its device. What was quantised is not trained.
+//! compute with floats, so one rule serves all modules: a quantised parameter is dequantised when it is read, to the
+//! float type of its device. Quantised parameters are not trained.
 
 use std::any::Any;
 
@@ -10,12 +10,12 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::Linear;
 use burn::tensor::{DType, Tensor};
 
-/// The parameter, dequantised if need be.
+/// The parameter, dequantised if necessary.
 pub fn value<const D: usize>(parameter: &Param<Tensor<D>>) -> Tensor<D> {
     dequantized(parameter.val())
 }
 
-/// The tensor, dequantised if need be.
+/// The tensor, dequantised if necessary.
 pub fn dequantized<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     match tensor.dtype() {
         DType::QFloat(_) => tensor.dequantize(),
@@ -28,24 +28,24 @@ pub fn of_linear(layer: &Linear) -> (Tensor<2>, Option<Tensor<1>>) {
     (value(&layer.weight), layer.bias.as_ref().map(value))
 }
 
-/// The shape of the parameter's value, which is not computed: `[in, out]` of any linear layer.
+/// The shape of the parameter's value, without computing the value: `[in, out]` for any linear layer.
 ///
-/// A `load_mapper` gets zeros, in the shape of a record and `[1; D]`.
+/// A `load_mapper` gets zeros, in the shape used in records and `[1; D]`.
 pub fn shape<const D: usize>(parameter: &Param<Tensor<D>>) -> [usize; D] {
     let shape = parameter.lazy_shape();
     if parameter.is_initialized() {
         return shape.dims();
     }
-    // Before the initialization Burn (0.22.1) has the shape in records, `[out, in]` of `LinearLayout::Col`.
+    // Before initialization Burn (0.22.1) has the shape used in records, `[out, in]` for `LinearLayout::Col`.
     let record = Tensor::<D>::zeros([1; D], &parameter.lazy_device()).expand(shape);
     let (_, _, mapper) = with_zeros(parameter).consume();
     mapper.on_load(record).dims()
 }
 
-/// The parameter with another value. What it was initialized with, or would be, is not computed. All else stays:
-/// whether it requires gradients, the layout in records, a reparameterization such as LoRA, whose base the value is.
+/// The parameter with another value. Its previous or initial value is not computed. Everything else stays: whether it
+/// requires gradients, the layout in records, a reparameterization such as LoRA, whose base gets the value.
 ///
-/// The value is on the parameter's device. A `load_mapper` gets zeros of shape `[1; D]`.
+/// The value must be on the parameter's device. A `load_mapper` gets zeros of shape `[1; D]`.
 pub fn with_value<const D: usize>(
     parameter: Param<Tensor<D>>,
     value: Tensor<D>,
@@ -54,7 +54,7 @@ pub fn with_value<const D: usize>(
     Module::map(parameter, &mut Replace(Some(Box::new(value))))
 }
 
-/// Replaces the value of the first parameter, which is a base; the parameters of its reparameterization follow.
+/// Replaces the value of the first parameter, the base; the parameters of its reparameterization follow.
 struct Replace(Option<Box<dyn Any>>);
 
 impl ModuleMapper for Replace {
@@ -70,14 +70,14 @@ impl ModuleMapper for Replace {
     }
 }
 
-/// The parameter with a value of zeros: Burn (0.22.1) gives the mapper and the requirement of gradients with a value
-/// alone, and the parameter's own may not be initialized.
+/// The parameter with a value of zeros: Burn (0.22.1) returns the mapper and the requirement of gradients only together
+/// with a value, and the parameter's own may not be initialized.
 fn with_zeros<const D: usize>(parameter: &Param<Tensor<D>>) -> Param<Tensor<D>> {
     let zeros = Tensor::zeros([1; D], &parameter.lazy_device());
     parameter.clone().transform_for_load(zeros, parameter.id)
 }
 
-/// Whether a parameter of the module is reparameterized, as by LoRA.
+/// Whether a parameter of the module is reparameterized, for example by LoRA.
 pub fn is_reparameterized(module: &impl Module) -> bool {
     struct Finder(bool);
     impl ModuleVisitor for Finder {

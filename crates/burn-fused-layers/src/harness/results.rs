@@ -1,5 +1,5 @@
-//! Results of a kernel that runs later, in the queue of Burn's fusion: their shapes and types are told before they are
-//! there.
+//! Results of a kernel that runs later, in the queue of Burn's fusion: their shapes and types are known before the
+//! results exist.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
@@ -7,7 +7,7 @@ use burn::backend::tensor::FloatTensor;
 use super::kernel::Gradient;
 use super::tracked::TrackedInputs;
 
-/// The gradient of each of the inputs' tensors, as `spec` tells it of the tensor; `None` of those that are absent.
+/// The spec of each input tensor's gradient, made by `spec` from the tensor; `None` for absent ones.
 pub fn gradient_specs<B, I, S, const N: usize>(
     inputs: &I,
     spec: fn(&FloatTensor<B>) -> S,
@@ -29,7 +29,7 @@ where
     specs.unwrap_or_else(|_| unreachable!("inputs map as many tensors as they say"))
 }
 
-/// The gradients that there are, in their order, of a backward pass that was asked for whole ones.
+/// The existing gradients, in order, of a backward pass that computes whole ones.
 pub fn whole<B: Backend, const N: usize>(gradients: [Gradient<B>; N]) -> Vec<FloatTensor<B>> {
     let whole = |gradient| match gradient {
         Gradient::Whole(gradient) => Some(gradient),
@@ -39,7 +39,7 @@ pub fn whole<B: Backend, const N: usize>(gradients: [Gradient<B>; N]) -> Vec<Flo
     gradients.into_iter().filter_map(whole).collect()
 }
 
-/// Results as gradients, in the places where `specs` has one.
+/// Results as gradients, at the places where `specs` has one.
 pub fn as_gradients<B: Backend, S, const N: usize>(
     specs: [Option<S>; N],
     results: Vec<FloatTensor<B>>,

@@ -1,6 +1,6 @@
 //! Seeds of kernels, from the generator of a backend.
 
-/// The seed of four random elements in `[0, 1)`: sixteen bits of each. An `f32` below 1 has at least sixteen.
+/// The seed from four random elements in `[0, 1)`: sixteen bits of each. An `f32` below 1 has at least that many.
 ///
 /// ```
 /// use burn_fused_layers::harness::seed::seed_of_uniform;

@@ -1,7 +1,7 @@
-//! Weights that many calls of one pass read, as the steps of a decoder do.
+//! Weights that many calls of one pass read, such as the steps of a decoder.
 //!
-//! Each call would pack the weight, and leave a dense gradient of it to be added to the others. Instead the first call
-//! packs it for all, and the calls deposit what the gradient is made of, see
+//! Each call would pack the weight, and produce a dense gradient of it to be added to the others. Instead the first
+//! call packs it for all, and the calls deposit the factors of the gradient, see
 //! [`deferred_gradients`](super::deferred_gradients).
 
 use std::any::Any;
@@ -12,21 +12,21 @@ use cpu_kernels::Packing;
 use super::deferred_gradients::GradientSlot;
 use super::host::CpuReal;
 
-/// The part that calls which read a weight share beside it.
+/// State, besides the weight, that the calls that read it share.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWeight {
     slot: GradientSlot,
-    /// A `[Packing<E>; 2]`, of the weight and of its transpose.
+    /// A `[Packing<E>; 2]`, for the weight and its transpose.
     packings: Arc<OnceLock<Box<dyn Any + Send + Sync>>>,
 }
 
 impl SharedWeight {
-    /// Where its gradients are deposited.
+    /// The place to deposit its gradients.
     pub fn slot(&self) -> GradientSlot {
         self.slot.clone()
     }
 
-    /// The slot, if calls share something.
+    /// The slot, if calls share a weight.
     pub fn slot_of(shared: &Option<Self>) -> Option<GradientSlot> {
         shared.as_ref().map(Self::slot)
     }

@@ -1,4 +1,4 @@
-//! Inputs of operations, taken from one backend to another.
+//! Inputs of operations, converted from one backend to another.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, BackendTypes};
@@ -6,12 +6,12 @@ use burn::backend::{Backend, BackendTypes};
 use super::deferred_gradients::GradientSlot;
 use super::optional::OptionalTensor;
 
-/// Opens a slot for the node of a result.
+/// A function that opens a slot for the node of a result.
 pub type OpenSlot = fn(&GradientSlot, u64);
 
 /// Inputs with `N` tensors that may have gradients, in a fixed order.
 pub trait TrackedInputs<B: Backend, const N: usize>: Sized {
-    /// The same inputs of another backend.
+    /// The inputs on another backend.
     type On<A: WithIndicesOf<B>>;
 
     /// Replaces each tensor.
@@ -20,22 +20,22 @@ pub trait TrackedInputs<B: Backend, const N: usize>: Sized {
     /// The first of these tensors.
     fn first(&self) -> &FloatTensor<B>;
 
-    /// Where the gradient of each tensor may be deferred to.
+    /// The slots to which the gradient of each tensor may be deferred.
     fn slots(&self) -> [Option<GradientSlot>; N] {
         [const { None }; N]
     }
 
-    /// Where readers of the result deposit their gradients, and what opens it for the node of the result, on the
-    /// backend `A` below autodiff.
+    /// The slot where readers of the result deposit their gradients, and the function that opens it for the node of the
+    /// result, on the backend `A` below autodiff.
     fn readers<A: WithIndicesOf<B>>(&self) -> Option<(GradientSlot, OpenSlot)> {
         None
     }
 }
 
-/// A replacement of tensors: any function from a tensor, or from its absence, and whether it may have a gradient. It is
-/// called for each of those that may, in their order.
+/// A conversion of tensors: any function from a tensor (or its absence) and whether it may have a gradient. It is
+/// called for each tensor that may have a gradient, in order.
 pub trait TensorMap<B: Backend, A: Backend> {
-    /// The replacement.
+    /// The converted tensor.
     fn replace(&mut self, tensor: Option<FloatTensor<B>>, tracked: bool) -> Option<FloatTensor<A>>;
 
     /// A tensor that may have a gradient.
@@ -43,7 +43,7 @@ pub trait TensorMap<B: Backend, A: Backend> {
         self.replace(Some(tensor), true).expect(STAYS)
     }
 
-    /// A tensor that may have a gradient, or takes its place in the order though it is absent.
+    /// A tensor that may have a gradient and may be absent; it keeps its place in the order.
     fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A> {
         self.replace(tensor.into_option(), true).into()
     }
@@ -53,7 +53,7 @@ pub trait TensorMap<B: Backend, A: Backend> {
         self.replace(tensor.into_option(), false).into()
     }
 
-    /// A tensor that is always there and has no gradient.
+    /// A tensor that is always present and has no gradient.
     fn fixed(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A> {
         self.replace(Some(tensor), false).expect(STAYS)
     }
@@ -93,16 +93,16 @@ where
 {
 }
 
-/// Declares the inputs of an operation, a struct that changes backends: the number of its tensors that may have
-/// gradients, each field after the way by which it goes to another backend, the first of them `tracked`; then, if
-/// gradients are deferred, the slots of these tensors, and the deposits of readers with the field of their slot.
+/// Declares the inputs of an operation, a struct that can be converted between backends: the number of its tensors that
+/// may have gradients; each field after the way it is converted, the first of them `tracked`; then, if gradients are
+/// deferred, the slots of these tensors, and the deposits of readers with the field of their slot.
 ///
 /// | way | field |
 /// | --- | --- |
-/// | `tracked`, `tracked_option`, `constant`, `fixed` | by the method of [`TensorMap`] of this name |
-/// | `on` | by a method `on` of its own |
-/// | `map` | by a method `map` of its own, which takes the [`TensorMap`] to its tensors |
-/// | `same` | as it is |
+/// | `tracked`, `tracked_option`, `constant`, `fixed` | by the [`TensorMap`] method of this name |
+/// | `on` | by its own method `on` |
+/// | `map` | by its own method `map`, which applies the [`TensorMap`] to its tensors |
+/// | `same` | unchanged |
 #[macro_export]
 macro_rules! inputs {
     (

@@ -1,10 +1,10 @@
-//! Flags that are made on the host.
+//! Flags made on the host.
 
 use burn::backend::tensor::{BoolTensor, Device};
 use burn::backend::{Backend, get_device_settings};
 use burn::tensor::{Shape, TensorData};
 
-/// A tensor of flags, of the type that `device` has for them.
+/// A tensor of flags, in the type that `device` uses for them.
 pub fn upload<B: Backend>(
     flags: Vec<bool>,
     shape: impl Into<Shape>,

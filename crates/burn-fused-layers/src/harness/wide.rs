@@ -1,4 +1,4 @@
-//! The types that operations compute in.
+//! The types in which operations compute.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
@@ -6,7 +6,7 @@ use burn::tensor::{DType, Tensor};
 
 use super::tracked::TrackedInputs;
 
-/// The type in which half precision is computed, f32; other types are themselves.
+/// The type in which a type is computed: f32 for half precision, otherwise the type itself.
 pub fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -14,14 +14,14 @@ pub fn wide(dtype: DType) -> DType {
     }
 }
 
-/// Half precision as f32; other types as they are, without an operation.
+/// Half precision as f32; other types unchanged, without an operation.
 pub fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     let dtype = wide(tensor.dtype());
     tensor.cast(dtype)
 }
 
-/// The result of `compute` for the tensor [`widened`], rounded to the tensor's own type: sums and squares of half
-/// precision are more than it holds.
+/// The result of `compute` for the [`widened`] tensor, rounded to the tensor's own type: sums and squares may exceed
+/// half precision.
 pub fn in_wide<const D: usize, const E: usize>(
     tensor: Tensor<D>,
     compute: impl FnOnce(Tensor<D>) -> Tensor<E>,
@@ -49,7 +49,7 @@ pub fn define_in_wide<B: Backend, I: TrackedInputs<B, N>, const N: usize>(
     cast(define(inputs), dtype)
 }
 
-/// A parameter that many calls read, [`widened`] where it may get gradients: they are added in f32, and rounded once.
+/// A parameter that many calls read, [`widened`] if it may get gradients: they are summed in f32, and rounded once.
 pub fn widened_in_training<const D: usize>(parameter: Tensor<D>) -> Tensor<D> {
     match parameter.device().is_autodiff() {
         true => widened(parameter),

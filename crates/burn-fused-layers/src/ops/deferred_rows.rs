@@ -9,17 +9,17 @@ use super::select_rows;
 use crate::harness::deferred_gradients::{Deposit, downcast, marker};
 use crate::harness::host::{CpuBackend, CpuReal, matrix, tensor, with_real, zeros};
 
-/// The part that one call leaves for the gradient of a weight that it shares with others.
+/// A call's deposit for the gradient of a weight that it shares with other calls.
 #[derive(Clone, Debug)]
 pub(super) enum DeferredRows<B: Backend> {
-    /// A weight's: `input^T gradient`.
+    /// For a weight: `input^T gradient`.
     Product {
         /// The left operand of the weight, `[rows, in]`.
         input: FloatTensor<B>,
-        /// Gradient of the result, `[rows, out]`.
+        /// The gradient of the result, `[rows, out]`.
         gradient: FloatTensor<B>,
     },
-    /// A table's: to the row of each index is added one of the gradient.
+    /// For a table: adds each row of the gradient to the table's row of that index.
     Selected {
         /// `[selected]`
         indices: IntTensor<B>,
@@ -57,7 +57,7 @@ impl<B: CpuBackend> Deposit<B> for DeferredRows<B> {
     }
 }
 
-/// Adds the gradient of a weight, from what it was multiplied with and the gradients of the results.
+/// Adds the gradient of a weight, from the inputs that it multiplied and the gradients of the results.
 fn add_products<B: CpuBackend, E: CpuReal>(rows: Vec<[FloatTensor<B>; 2]>, sum: &mut [E]) {
     if rows.is_empty() {
         return;

@@ -15,14 +15,14 @@ inputs! {
     /// Inputs of [`LayerOps::dropout_factors`](super::LayerOps::dropout_factors).
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct DropoutFactorsInputs[1] {
-        /// A tensor of the factors' shape and type.
+        /// A tensor with the shape and type of the factors.
         tracked like: FloatTensor<B>,
         /// The probability of a 0, in `[0, 1)`.
         same probability: f64,
     }
 }
 
-/// The definition: the backend draws each.
+/// The definition: the backend draws each factor.
 pub(super) fn composed<B: Backend>(inputs: DropoutFactorsInputs<B>) -> FloatTensor<B> {
     let DropoutFactorsInputs { like, probability } = inputs;
     let keep = 1.0 - probability;
@@ -31,10 +31,10 @@ pub(super) fn composed<B: Backend>(inputs: DropoutFactorsInputs<B>) -> FloatTens
     B::float_mul_scalar(kept, (1.0 / keep).into())
 }
 
-/// The elements that are drawn as one task, from a stream of random numbers of their own.
+/// The number of elements drawn as one task, from its own stream of random numbers.
 const CHUNK: usize = 1 << 14;
 
-/// By the threads of the current rayon pool. The backend's generator draws the seed; factors are f32.
+/// Runs on the threads of the current rayon pool. The backend's generator draws the seed; factors are f32.
 pub(super) fn cpu<B: CpuBackend>(inputs: DropoutFactorsInputs<B>) -> FloatTensor<B> {
     let DropoutFactorsInputs { like, probability } = inputs;
     let uniform = Distribution::Uniform(0.0, 1.0);
@@ -46,9 +46,9 @@ pub(super) fn cpu<B: CpuBackend>(inputs: DropoutFactorsInputs<B>) -> FloatTensor
     tensor::<B, f32>(factors, like.shape(), like.dtype(), &like)
 }
 
-/// Writes the factors of elements that are 0.
+/// Writes the factors into elements that are 0.
 fn draw(probability: f64, seed: u64, factors: &mut [f32]) {
-    // A word is below the threshold with the probability to drop, to within 2^-32.
+    // A word is below the threshold with the probability to drop an element, to within 2^-32.
     let threshold = probability * 4_294_967_296.0;
     let scale = (1.0 / (1.0 - probability)) as f32;
     let chunks = factors.chunks_mut(CHUNK).zip(0..).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The list of operations, a Burn backend extension, and a backend with its table of kernels.
+//! The operations, as a Burn backend extension, and backends with their tables of kernels.
 #![allow(
     unused_parens,
     reason = "in `operations!` a result alone is as one of several"
@@ -31,7 +31,7 @@ pub(crate) mod inputs {
 }
 use inputs::*;
 
-/// A backend, and the kernels of layers that it has. One without kernels says `impl LayerBackend for .. {}`.
+/// A backend with its kernels for layers; one without kernels has an empty implementation.
 pub trait LayerBackend: Backend {
     #[doc(hidden)]
     const LAYERS: LayerKernels<Self> = LayerKernels::NONE;
@@ -68,12 +68,12 @@ operations! {
             saves [ActivateLinearInputs<B>; 4], definition activate_linear::composed::forward;
             cpu [activate_linear::cpu]
 
-        /// `(input - mean) / sqrt(variance + epsilon) * gain + bias` of each row, or by its root mean square.
+        /// `(input - mean) / sqrt(variance + epsilon) * gain + bias` for each row, or by its root mean square.
         fn normalize(NormalizeInputs) -> FloatTensor
             saves [normalize::Normalized<B>; 3], node normalize::composed::kernel;
             cpu [normalize::cpu]
 
-        /// A linear layer to classes with its cross-entropy: the loss, `[1]`, and the greatest class of each row,
+        /// A linear layer to classes with its cross-entropy: the loss, `[1]`, and the most likely class of each row,
         /// `[rows]`, which has no gradient.
         fn linear_cross_entropy(LinearCrossEntropyInputs) -> FloatTensor and IntTensor
             saves [linear_cross_entropy::cpu::Unscaled<B>; 3], definition linear_cross_entropy::composed::forward;
@@ -94,8 +94,8 @@ operations! {
     definitions {}
 
     others {
-        /// One of the states that [`recurrent`](Self::recurrent) made, `[1, batch, steps, hidden_size]`, after each
-        /// step or after the last alone. In training its gradient may be deposited in `slot`.
+        /// One of the states that [`recurrent`](Self::recurrent) returned, `[1, batch, steps, hidden_size]`, after each
+        /// step or only after the last. In training its gradient may be deposited in `slot`.
         fn read_state(states: FloatTensor<Self>, index: usize, steps: StepsRead, slot: GradientSlot) {
             drop(slot);
             recurrent::states::read::<Self>(states, index, steps)
@@ -103,8 +103,8 @@ operations! {
             recurrent::states::read_trained::<B, C>(states, index, steps, slot)
         }
 
-        /// `rows` for one reader of several. In training its gradient goes to `source`: `rows` is a view of it in
-        /// another shape, or a copy with padding cleared. The gradient may be made from readers' deposits in `slot`.
+        /// `rows` for one of several readers. In training its gradient goes to `source`, of which `rows` is a view, or
+        /// a copy with padding cleared. The gradient may be computed from the readers' deposits in `slot`.
         fn read_shared(source: FloatTensor<Self>, rows: FloatTensor<Self>, slot: GradientSlot) {
             drop((source, slot));
             rows

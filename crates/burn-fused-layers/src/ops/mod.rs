@@ -1,6 +1,6 @@
-//! The operations of layers, and what runs them on each backend.
+//! The operations of layers, and the kernels that run them on each backend.
 //!
-//! Above them stand functions and modules on `Tensor`s, which check shapes and dispatch; below them the
+//! Functions and modules on `Tensor`s above them check shapes and dispatch; below them is the
 //! [`harness`](crate::harness). An operation is a folder: the inputs struct, `composed`, the definition in Burn's own
 //! operations, and `cpu`, a kernel of `cpu-kernels`.
 

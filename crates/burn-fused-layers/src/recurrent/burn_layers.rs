@@ -1,4 +1,4 @@
-//! The parameters of Burn's recurrent layers: copies, which require gradients where Burn's do.
+//! The parameters of Burn's recurrent layers, copied; copies require gradients if Burn's do.
 
 use burn::module::{Param, ParamId};
 use burn::nn::activation::Activation;
@@ -11,7 +11,7 @@ use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
 use crate::harness::parameter::{dequantized, is_reparameterized};
 
-/// A layer of Burn that computes what no [`RecurrentLayer`] does.
+/// A layer of Burn that computes something no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("Burn's {layer} expected {expected}")]
 pub struct UnsupportedLayer {
@@ -19,7 +19,7 @@ pub struct UnsupportedLayer {
     expected: &'static str,
 }
 
-/// The conditions on a layer, each with its words.
+/// Checks conditions on a layer, each with a text for the error.
 fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(), UnsupportedLayer> {
     match conditions.iter().find(|(holds, _)| !holds) {
         Some(&(_, expected)) => Err(UnsupportedLayer { layer, expected }),
@@ -27,7 +27,7 @@ fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(),
     }
 }
 
-/// A GRU of Burn with sigmoid and tanh, without `clip` and without LoRA, whatever its `reset_after` is.
+/// Converts a GRU of Burn with sigmoid and tanh, without `clip` and without LoRA, with any `reset_after`.
 impl TryFrom<&Gru> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -46,8 +46,8 @@ impl TryFrom<&Gru> for RecurrentLayer {
     }
 }
 
-/// An LSTM of Burn with gates of their own, sigmoid and tanh and without LoRA, that reads forward and does not `clip`.
-/// Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
+/// Converts an LSTM of Burn with separate gates, sigmoid and tanh, that reads forward, without `clip` and without LoRA.
+/// Inputs are `[batch, steps, ..]`, even if its `batch_first` is false.
 impl TryFrom<&Lstm> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -57,7 +57,7 @@ impl TryFrom<&Lstm> for RecurrentLayer {
     }
 }
 
-/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
+/// As for a single direction. Inputs are `[batch, steps, ..]`, even if its `batch_first` is false.
 impl TryFrom<&BiGru> for Recurrent {
     type Error = UnsupportedLayer;
 
@@ -70,7 +70,7 @@ impl TryFrom<&BiGru> for Recurrent {
     }
 }
 
-/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
+/// As for a single direction. Inputs are `[batch, steps, ..]`, even if its `batch_first` is false.
 impl TryFrom<&BiLstm> for Recurrent {
     type Error = UnsupportedLayer;
 
@@ -113,7 +113,7 @@ fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
     of_gates("Lstm", CellKind::Lstm, &gates)
 }
 
-/// The layer of these gates, in the order of their concatenation.
+/// The layer with these gates, concatenated in this order.
 fn of_gates(
     name: &'static str,
     kind: CellKind,
@@ -143,7 +143,7 @@ fn of_gates(
     })
 }
 
-/// The parameters of the gates as one, which requires gradients if they do.
+/// The parameters of the gates, concatenated, requiring gradients if they do.
 fn joined<const D: usize>(
     name: &'static str,
     parameters: &[&Param<Tensor<D>>],
@@ -158,11 +158,11 @@ fn joined<const D: usize>(
     let values = parameters
         .iter()
         .map(|parameter| dequantized(parameter.val()));
-    // Cut off after the concatenation: of a tensor that requires gradients, Burn's `detach` (0.22.1) is one that does,
-    // and what is made of it no leaf.
+    // Detached only after the concatenation: in Burn 0.22.1, `detach` of a tensor that requires gradients still
+    // requires them, and the result of an operation on it is no leaf.
     let value = Tensor::cat(values.collect(), axis).detach();
-    // The mapper alone knows on any device whether the parameter is to be trained; how Burn's is loaded and saved is no
-    // matter of ours.
+    // Only the mapper knows on every device whether the parameter is trained; how Burn loads and saves it does not
+    // matter here.
     let (_, _, mapper) = Param::clone(first).consume();
     let value = value.set_require_grad(requires_grad);
     let joined = Param::from_mapped_value(ParamId::new(), value, mapper);

@@ -1,4 +1,4 @@
-//! A recurrent layer for one step after the other.
+//! A recurrent layer that is run step by step.
 
 use burn::tensor::{DType, Tensor};
 
@@ -7,9 +7,9 @@ use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
 use crate::harness::parameter::value;
 use crate::harness::wide::widened;
 
-/// A [`RecurrentLayer`] for one step after the other, where a step's input depends on the step before, as in a decoder.
+/// A [`RecurrentLayer`] that is run step by step, if a step's input depends on the previous step, as in a decoder.
 ///
-/// On the CPU, in `f32` and `f64`, the weight is packed once for all steps, and its gradient is one product of all.
+/// On the CPU, in `f32` and `f64`, the weight is packed once for all steps, and its gradient is a single product.
 ///
 /// ```
 /// use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState};
@@ -30,7 +30,7 @@ pub struct RecurrentCell {
     kind: CellKind,
     /// The type of gates and outputs.
     dtype: DType,
-    /// Not in half precision.
+    /// The hidden projection, not in half precision.
     hidden: Hidden,
 }
 
@@ -43,13 +43,13 @@ impl RecurrentCell {
         }
     }
 
-    /// The state after a step, from the input's share of the [`gates`](RecurrentLayer::gates) and the state before.
+    /// The state after a step, from the input projection of the [`gates`](RecurrentLayer::gates) and the state before.
     ///
     /// # Shapes
     /// - gates `[batch, gates * hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, or the state is of another kind of cell.
+    /// If the shapes do not fit together, or the state belongs to another kind of cell.
     pub fn forward(&self, gates: Tensor<2>, state: RecurrentState) -> RecurrentState {
         if state.hidden.dims()[0] == 0 {
             return state; // No examples. Burn's views take an axis of 0 for another one's.

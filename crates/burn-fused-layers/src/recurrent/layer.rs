@@ -14,8 +14,8 @@ use crate::linear::{assert_layer, linear};
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
-/// The gates are concatenated, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
-/// `weight_hh_l0` of PyTorch (which are `[out, in]`; Burn's are `[in, out]`).
+/// The gates are concatenated, for a GRU in the order r, z, n and for an LSTM in the order i, f, g, o, as in PyTorch's
+/// `weight_ih_l0` and `weight_hh_l0` (which are `[out, in]`; Burn's are `[in, out]`).
 #[derive(Module, Debug)]
 pub struct RecurrentLayer {
     /// `W_i`, `[input_size, gates * hidden_size]`, with bias.
@@ -37,28 +37,28 @@ pub struct RecurrentLayer {
 pub struct RecurrentState {
     /// The output h, `[batch, hidden_size]`.
     pub hidden: Tensor<2>,
-    /// The cell c of an LSTM, `[batch, hidden_size]`; none of a GRU. Beside an h in half precision it may be f32, as a
-    /// [`RecurrentCell`] leaves it: c is a sum over steps.
+    /// The cell c of an LSTM, `[batch, hidden_size]`; `None` for a GRU. For an h in half precision it may be f32, as a
+    /// [`RecurrentCell`] returns it, because c is a sum over steps.
     pub cell: Option<Tensor<2>>,
 }
 
 impl RecurrentState {
-    /// The state whose only part is the output.
+    /// A state that consists of the output only.
     pub fn of_hidden(hidden: Tensor<2>) -> Self {
         Self { hidden, cell: None }
     }
 
-    /// The state of these parts, h before c.
+    /// The state from its parts, h before c.
     pub(super) fn of_parts(mut parts: impl Iterator<Item = Tensor<2>>) -> Self {
         let hidden = parts.next().expect("a state has at least one part");
         let cell = parts.next();
         Self { hidden, cell }
     }
 
-    /// Its parts, h before c.
+    /// The parts of the state, h before c.
     ///
     /// # Panics
-    /// If a layer of this kind has another number of them.
+    /// If a layer of this kind has another number of parts.
     pub(super) fn parts(self, kind: CellKind) -> Vec<Tensor<2>> {
         let expects_cell = kind == CellKind::Lstm;
         assert!(
@@ -79,7 +79,7 @@ impl RecurrentState {
 }
 
 impl RecurrentLayer {
-    /// A layer with new random parameters, of input and hidden size.
+    /// A layer with new random parameters, for an input size and a hidden size.
     pub(super) fn init(kind: CellKind, sizes: [usize; 2], device: &Device) -> Self {
         let [_, hidden_size] = sizes;
         let initializer = initializer(hidden_size);
@@ -97,7 +97,7 @@ impl RecurrentLayer {
         }
     }
 
-    /// Its cell, with the linear layer of the hidden state.
+    /// The cell, with the linear layer of the hidden state.
     pub(super) fn read_hidden(&self) -> Hidden {
         let variant = match self.kind {
             CellKind::Gru => (!self.reset_after).then_some(Variant::ResetBefore),
@@ -108,15 +108,15 @@ impl RecurrentLayer {
         Hidden::once(self.kind, variant, &self.hidden)
     }
 
-    /// The outputs after each step, and the last state; from `initial`, or 0.
+    /// The outputs after each step, and the final state; started from `initial`, or 0.
     ///
-    /// After the steps of an example its state stays what it is, and no gradient depends on what the input holds there.
+    /// After the last step of an example its state does not change, and no gradient depends on the input there.
     ///
     /// # Shapes
     /// - input `[batch, steps, input_size]`, result `[batch, steps, hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, a length is beyond the steps, or the state is of another kind of cell.
+    /// If the shapes do not fit together, a length is beyond the steps, or the state belongs to another kind of cell.
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -127,13 +127,13 @@ impl RecurrentLayer {
         self.forward_gates(self.gates(input), initial, steps)
     }
 
-    /// The input's share of the gates, `W_i x + b_i`.
+    /// The input projection of the gates, `W_i x + b_i`.
     ///
     /// # Shapes
     /// - input `[batch, steps, input_size]`, result `[batch, steps, gates * hidden_size]`
     ///
     /// # Panics
-    /// If size or type of the input differ from the layer's.
+    /// If size or type of the input differ from those of the layer.
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = of_linear(&self.input);
         let (weight, bias) = (dequantized(weight), bias.map(dequantized));
@@ -141,8 +141,8 @@ impl RecurrentLayer {
         linear(input, weight, bias)
     }
 
-    /// [`forward`](Self::forward) from the input's share of the [`gates`](Self::gates). Their gradient is 0 after the
-    /// steps of an example.
+    /// [`forward`](Self::forward) from the input projection of the [`gates`](Self::gates). Its gradient is 0 after the
+    /// last step of an example.
     ///
     /// # Panics
     /// As [`forward`](Self::forward).
@@ -157,7 +157,7 @@ impl RecurrentLayer {
         let [size, _] = self.hidden.weight.dims();
         let options = (&gates.device(), gates.dtype());
         if batch == 0 {
-            // Burn's views take an axis of 0 for another one's.
+            // Burn's views mistake an axis of size 0 for a placeholder.
             let ends = (0..self.kind.states()).map(|_| Tensor::zeros([0, size], options));
             let end = RecurrentState::of_parts(ends);
             return (Tensor::zeros([0, count, size], options), end);
@@ -165,7 +165,7 @@ impl RecurrentLayer {
         let hidden = self.read_hidden();
         let states = hidden.run(gates, initial.clone().map(joined), steps);
         let ends = (0..self.kind.states()).map(|index| match (count, &initial) {
-            // Without a step the state is what it was.
+            // Without steps the state does not change.
             (0, Some(initial)) => initial[index].clone(),
             (0, None) => Tensor::zeros([batch, size], options),
             _ => states.last(index),
@@ -174,7 +174,7 @@ impl RecurrentLayer {
         (states.of_steps(0), end)
     }
 
-    /// The layer for one step after the other.
+    /// The layer, to be run step by step.
     pub fn cell(&self) -> RecurrentCell {
         RecurrentCell::new(self)
     }

@@ -1,9 +1,9 @@
 //! Recurrent layers that train as one operation: GRU and LSTM, of several layers, in one direction or both.
 //!
-//! On the CPU a layer runs in kernels of `cpu-kernels`, all steps in one call: examples are shared among
-//! threads, and the gradients of the weights are one product over all steps. Elsewhere it is composed of a step's
-//! operations, with the same gradient. A GRU that resets before its product and an LSTM with peepholes, see
-//! [`CellKind`], have no kernels: these are composed on every device, and differentiated operation by operation.
+//! On the CPU a layer runs in kernels of `cpu-kernels`, all steps in one call: examples are divided among threads, and
+//! the gradients of the weights are one product over all steps. Elsewhere it is composed of operations step by step,
+//! with the same gradient. A GRU that resets before its product and an LSTM with peepholes, see [`CellKind`], have no
+//! kernels: they are composed on every device, and differentiated operation by operation.
 //!
 //! ```
 //! use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};

@@ -4,7 +4,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use super::Steps;
 
-/// Where the steps of `[batch, steps, 1]` are padding; `None` if nowhere.
+/// True where steps `[batch, steps, 1]` are padding; `None` if nowhere.
 pub(super) fn padding(
     steps: &Steps,
     [batch, count]: [usize; 2],
@@ -21,7 +21,7 @@ pub(super) fn padding(
     Some(Tensor::from_data(flags, device))
 }
 
-/// The input with zeros at padding: whatever is there, no gradient must read it.
+/// The input with zeros at padding, whose content no gradient may read.
 pub(super) fn without_padding(input: Tensor<3>, steps: &Steps) -> Tensor<3> {
     let dims @ [batch, count, _] = input.dims();
     match padding(steps, [batch, count], &input.device()) {

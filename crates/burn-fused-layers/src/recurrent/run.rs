@@ -11,7 +11,7 @@ use crate::harness::wide::{wide, widened};
 use crate::ops::{CellKind, Steps};
 use crate::read_shared::read_weight;
 
-/// The cell and the linear layer of its hidden state, as calls read it.
+/// The cell and the linear layer of its hidden state, as calls use them.
 #[derive(Clone, Debug)]
 pub(super) struct Hidden {
     cell: CellKind,
@@ -20,12 +20,12 @@ pub(super) struct Hidden {
     weight: Tensor<2>,
     /// `[gates * hidden_size]`
     bias: Option<Tensor<1>>,
-    /// The part that many calls share.
+    /// State that many calls share.
     shared: Option<SharedWeight>,
 }
 
 impl Hidden {
-    /// For one call.
+    /// For a single call.
     pub(super) fn once(cell: CellKind, variant: Option<Variant>, layer: &Linear) -> Self {
         let (weight, bias) = of_linear(layer);
         Self {
@@ -37,7 +37,7 @@ impl Hidden {
         }
     }
 
-    /// The same, half precision as f32: the gradients of many calls are added in f32.
+    /// The same, with half precision as f32: the gradients of many calls are summed in f32.
     pub(super) fn widened(self) -> Self {
         let dtype = wide(self.weight.dtype());
         Self {
@@ -73,7 +73,7 @@ impl Hidden {
     }
 }
 
-/// The parts of a state together, `[states, batch, hidden_size]`; f32 if one is f32 beside half precision.
+/// The parts of a state, concatenated, `[states, batch, hidden_size]`; f32 if one is f32 and another half precision.
 pub(super) fn joined(parts: Vec<Tensor<2>>) -> Tensor<3> {
     match parts.as_slice() {
         [part] => part.clone().unsqueeze_dim(0),

@@ -37,7 +37,7 @@ pub struct RecurrentConfig {
     /// Whether each layer reads in both directions.
     #[config(default = false)]
     pub bidirectional: bool,
-    /// The probability to drop an output of a layer below another while training.
+    /// The probability to drop, while training, an output of a layer that feeds another layer.
     #[config(default = 0.0)]
     pub dropout: f64,
     /// Whether the reset gate of a GRU multiplies after the product, as in PyTorch, or before; see [`CellKind::Gru`].
@@ -52,8 +52,8 @@ impl RecurrentConfig {
     /// Layers with new random parameters, uniform in `±1 / sqrt(hidden_size)` as in PyTorch.
     ///
     /// # Panics
-    /// If a size is 0, `dropout` is not in `[0, 1)`, `reset_after` is false but for a GRU, or `peepholes` is true but
-    /// for an LSTM.
+    /// If a size is 0, `dropout` is not in `[0, 1)`, `reset_after` is false except for a GRU, or `peepholes` is true
+    /// except for an LSTM.
     pub fn init(&self, device: &Device) -> Recurrent {
         let sizes = [
             ("input_size", self.input_size),
@@ -107,25 +107,25 @@ impl RecurrentConfig {
 pub struct Recurrent {
     /// The layers that read from the first step to the last.
     pub layers: Vec<RecurrentLayer>,
-    /// The layers that read from the last step to the first; none if there is one direction.
+    /// The layers that read from the last step to the first; empty for a single direction.
     pub reversed: Vec<RecurrentLayer>,
     /// Dropout between the layers.
     pub dropout: Dropout,
 }
 
 impl Recurrent {
-    /// The outputs of the top layer after each step, and the last state of each layer; from `initial`, or 0.
+    /// The outputs of the top layer after each step, and the final state of each layer; started from `initial`, or 0.
     ///
-    /// After the steps of an example its state stays what it is, and no gradient depends on what the input holds there.
-    /// Outputs after the steps of an example are arbitrary. States come in PyTorch's order: first layer, first layer
-    /// reversed, second layer, ... With [reversed](Steps::reversed) steps each direction reads the other way.
+    /// After the last step of an example its state does not change, and no gradient depends on the input there. Outputs
+    /// after it are arbitrary. States come in PyTorch's order: first layer, first layer reversed, second layer, ...
+    /// With [reversed](Steps::reversed) steps each direction reads the other way.
     ///
     /// # Shapes
     /// - input `[batch, steps, input_size]`, result `[batch, steps, directions * hidden_size]`
     ///
     /// # Panics
-    /// If the shapes do not fit together, a length is beyond the steps, a state is of another kind of cell, or there is
-    /// not one initial state for each layer and direction.
+    /// If the shapes do not fit together, a length is beyond the steps, a state belongs to another kind of cell, or the
+    /// number of initial states is not one per layer and direction.
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -136,8 +136,8 @@ impl Recurrent {
         self.forward_gates(|layer| layer.gates(input.clone()), initial, steps)
     }
 
-    /// [`forward`](Self::forward) from the input's share of the [`gates`](RecurrentLayer::gates) of the first layer, in
-    /// each direction, which a caller may have at less cost: for a few tokens, from a table of their products.
+    /// [`forward`](Self::forward) from the input projections of the first layer's [`gates`](RecurrentLayer::gates), in
+    /// each direction, which a caller may get more cheaply: for a small vocabulary, from a table of projections.
     ///
     /// # Panics
     /// As [`forward`](Self::forward).

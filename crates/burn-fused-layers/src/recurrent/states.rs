@@ -1,8 +1,8 @@
 //! Recurrent layers over whole sequences, and the states that they leave.
 //!
-//! Each state is read for itself, of all steps or of the last. Burn's gradient of a view is a tensor of the whole with
-//! zeros around, for each reader, and an addition of all of it. Here a reader deposits the gradient of what it read,
-//! and the layer's backward pass takes these; see [`deferred_gradients`](crate::harness::deferred_gradients).
+//! Each state is read separately, for all steps or for the last. In Burn, each reader's gradient of a view is a tensor
+//! of the whole, padded with zeros, which is then added in full. Here a reader deposits the gradient of what it read,
+//! and the layer's backward pass takes the deposits; see [`deferred_gradients`](crate::harness::deferred_gradients).
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::ops::OPERATIONS;
 use crate::ops::{CellKind, LayerOps, RecurrentInputs, Steps, StepsRead};
 use crate::paths;
 
-/// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
-/// `f32`. What is shared belongs to the hidden weight.
+/// The states after each step; after the last step of an example they do not change. Half precision is computed in
+/// `f32`. `shared` belongs to the hidden weight.
 ///
 /// # Shapes
 /// - gates `[batch, steps, gates * hidden_size]`
@@ -38,7 +38,7 @@ pub fn recurrent(
     of_cell((cell, None), gates, hidden, shared, initial, steps)
 }
 
-/// [`recurrent`], of a variant of the cell if there is one.
+/// [`recurrent`] with a variant of the cell, if there is one.
 ///
 /// # Panics
 /// As [`recurrent`].
@@ -161,12 +161,12 @@ pub struct States {
 }
 
 impl States {
-    /// All of them, `[states, batch, steps, hidden_size]`.
+    /// All states, `[states, batch, steps, hidden_size]`.
     pub fn all(self) -> Tensor<4> {
         self.all
     }
 
-    /// One of them after each step, `[batch, steps, hidden_size]`: 0 is h, and 1 the cell c of an LSTM.
+    /// One of the states after each step, `[batch, steps, hidden_size]`: 0 is h, and 1 the cell c of an LSTM.
     ///
     /// # Panics
     /// If there is no such state.
@@ -175,10 +175,10 @@ impl States {
         self.read(index, StepsRead::All, [batch, count, size])
     }
 
-    /// One of them after the last step, `[batch, hidden_size]`. Padding holds it.
+    /// One of the states after the last step, `[batch, hidden_size]`. Padding repeats it.
     ///
     /// # Panics
-    /// If there is no such state, or no step.
+    /// If there is no such state, or there are no steps.
     pub fn last(&self, index: usize) -> Tensor<2> {
         let [_, batch, count, size] = self.all.dims();
         assert!(
@@ -196,11 +196,11 @@ impl States {
             "states: expected an index below {states}, got {index}"
         );
         if shape.contains(&0) {
-            // Burn's views take an axis of 0 for another one's.
+            // Burn's views mistake an axis of size 0 for a placeholder.
             return Tensor::zeros(shape, (&self.all.device(), self.all.dtype()));
         }
         if states * count == 1 {
-            // Nothing but what is read: Burn's own view costs nothing.
+            // This is all there is, so Burn's own view costs nothing.
             return self.all.clone().reshape(shape);
         }
         let (all, slot) = (self.all.clone().into_dispatch(), self.slot.clone());

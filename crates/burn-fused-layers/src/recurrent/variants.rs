@@ -1,5 +1,5 @@
 //! Cells without kernels: a GRU that resets before its product, and an LSTM with peepholes. Both are composed of tensor
-//! operations on every device, and Burn differentiates these.
+//! operations on every device, and differentiated by Burn.
 
 use std::array::from_fn;
 
@@ -28,8 +28,8 @@ impl Variant {
         }
     }
 
-    /// The states after each step, `[states, batch, steps, hidden_size]`, from the inputs of
-    /// [`recurrent`](super::recurrent), none of them empty.
+    /// The states after each step, `[states, batch, steps, hidden_size]`, from the nonempty inputs of
+    /// [`recurrent`](super::recurrent).
     pub(super) fn states(
         &self,
         gates: Tensor<3>,
@@ -44,7 +44,7 @@ impl Variant {
             let padding = padding.clone()?.narrow(1, step, 1).squeeze_dim::<2>(1);
             Some(padding.expand([batch, size]))
         };
-        // The products of a step, by how many gates take part.
+        // The products of a step, by the number of gates in each.
         let products: &[usize] = match self {
             Self::ResetBefore => &[2, 1],
             Self::Peepholes(_) => &[4],
@@ -81,7 +81,7 @@ impl Variant {
                 let [reset, update] = [reset + of_reset, update + of_update].map(sigmoid);
                 let of_new = (reset * output.clone()).matmul(weights[1].clone());
                 let new = (new + of_new).tanh();
-                // In this form a state that is kept is not rounded beside n.
+                // In this form a kept state is not rounded beside n.
                 vec![update.clone() * output - (update - 1.0) * new]
             }
             Self::Peepholes(peepholes) => {
@@ -101,8 +101,8 @@ impl Variant {
 
 /// The gates of each step.
 ///
-/// The gradient of a slice is a tensor of the whole: slices of one tensor would make one for each step, halves of
-/// halves make `log2(steps)`.
+/// The gradient of a slice is a tensor of the whole: slicing one tensor would make one for each step, halving halves
+/// makes `log2(steps)`.
 fn each_step(gates: Tensor<3>) -> Vec<Tensor<2>> {
     let [_, count, _] = gates.dims();
     if count == 1 {

@@ -1,11 +1,11 @@
-//! Elements that begin with a cache line.
+//! Elements aligned to a cache line.
 
 use std::ops::Deref;
 
 use crate::tiles::CACHE_LINE;
 use crate::{Buffer, Real};
 
-/// Elements that begin with a cache line.
+/// Elements aligned to a cache line.
 #[derive(Debug)]
 pub(crate) struct Aligned<E> {
     elements: Buffer<E>,
@@ -24,11 +24,11 @@ impl<E> Default for Aligned<E> {
 }
 
 impl<E: Real> Aligned<E> {
-    /// So many elements to write, whatever they are.
+    /// `len` elements to be overwritten, with any content.
     pub(crate) fn of_len(&mut self, len: usize) -> &mut [E] {
         let spare = CACHE_LINE / size_of::<E>();
         self.elements.of_len(len + spare);
-        // Where the address is not known, it does not matter.
+        // If the alignment is unknown, it does not matter.
         self.first = self.elements.as_ptr().align_offset(CACHE_LINE).min(spare);
         self.len = len;
         &mut self.elements[self.first..self.first + len]

@@ -1,7 +1,7 @@
-//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or the
-//! steps that the copy of the left operand has.
+//! Products with few rows: each task packs its columns of the right operand itself, and processes all steps, or those
+//! in the copy of the left operand.
 //!
-//! So it is with the gradients of weights: a row for each input of a layer, a step for each token.
+//! Gradients of weights are such products: a row for each input of a layer, a step for each token.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::tiles::{
 };
 use crate::{Buffer, Real};
 
-/// As [`compute`](super::compute()), where the operands fit together and have some steps; the same bits.
+/// As [`compute`](super::compute()), with the same bits, for operands that fit together and have at least one step.
 pub(super) fn compute<E: Real>(
     level: Level,
     left: &[Matrix<E>],
@@ -60,8 +60,8 @@ pub(super) fn compute<E: Real>(
     }
 }
 
-/// The rows and columns of a task: some tasks for each thread, if there are enough panels, or enough rows to pack each
-/// panel more than once. Tiles share no sum, so that this changes no bit.
+/// The rows and columns of a task: several tasks for each thread, if there are enough panels, or enough rows to pack
+/// each panel more than once. Tiles share no sums, so the division changes no bit.
 fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
     let panels = columns.div_ceil(PRODUCT_PANEL);
     let of_columns = (panels / (3 * threads)).clamp(1, OWN_PANELS);
@@ -75,17 +75,17 @@ fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
 struct Task<'a, E> {
     /// The steps.
     left: Left<'a, E>,
-    /// The first of the left operand's rows.
+    /// The first of the task's rows in the left operand.
     first_row: usize,
     right: &'a [Matrix<'a, E>],
-    /// Rows of the right operand.
+    /// The rows of the right operand.
     steps: Range<usize>,
-    /// The first of the right operand's columns.
+    /// The first of the task's columns in the right operand.
     first_column: usize,
-    /// The summand of the first steps; a row is for all columns.
+    /// The addend of the first steps; a row covers all columns.
     start: ProductStart<'a, E>,
     out: Block<'a, E>,
-    /// For what is packed.
+    /// Space for packing.
     buffer: &'a mut Aligned<E>,
 }
 

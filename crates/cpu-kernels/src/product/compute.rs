@@ -1,4 +1,4 @@
-//! Products whose right operand is packed for all tasks.
+//! Products whose right operand is packed once for all tasks.
 
 use super::aligned::Aligned;
 use super::columns;
@@ -18,7 +18,7 @@ use crate::tiles::{
 };
 use crate::{Buffer, Real};
 
-/// The product of one left and one right operand or more, see [`product_sum`](super::product_sum); a packing is of one.
+/// The product of one or more left and right operands, see [`product_sum`](super::product_sum); a packing is of one.
 pub(crate) fn compute<E: Real>(
     level: Level,
     left: &[Matrix<E>],
@@ -92,7 +92,7 @@ pub(crate) fn compute<E: Real>(
     }
 }
 
-/// The rows and columns of a task. All of its rows multiply each panel of its columns.
+/// The rows and columns of a task. All its rows multiply each panel of its columns.
 fn tile_sizes(rows: usize, columns: usize) -> [usize; 2] {
     let of_rows = rows.div_ceil(rows.div_ceil(PRODUCT_TASK_ROWS));
     let of_rows = of_rows.next_multiple_of(PRODUCT_ROWS);

@@ -1,4 +1,4 @@
-//! The left operand of a product, as the products read it.
+//! The left operand of a product, in the form in which products read it.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use crate::threads::for_each;
 use crate::tiles::{CACHE_LINE, TRANSPOSED_ROWS};
 use crate::{Buffer, Real};
 
-/// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A
-/// register block then reads of each row one cache line after the other, and not at each step another.
+/// Some steps of some rows, each row contiguous: in place, or a copy if it is a transpose or there are several
+/// operands. A register block then reads each row cache line by cache line, instead of a different line in each step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left<'a, E> {
     data: &'a [E],
-    /// From one row to the next.
+    /// The distance from one row to the next.
     stride: usize,
 }
 
 impl<'a, E: Real> Left<'a, E> {
-    /// Whether these operands are copied: they are several, or the transpose of what lies there.
+    /// Whether these operands are copied: there are several, or a transpose.
     pub(super) fn is_copied(operands: &[Matrix<E>]) -> bool {
         match operands {
             [matrix] => matrix.lines().2,
@@ -28,7 +28,7 @@ impl<'a, E: Real> Left<'a, E> {
         }
     }
 
-    /// Some rows and steps of concatenated operands; `buffer` is for the copy.
+    /// Some rows and steps of concatenated operands; `buffer` is for a copy.
     pub(super) fn new(
         level: Level,
         operands: &[Matrix<'a, E>],
@@ -60,7 +60,7 @@ impl<'a, E: Real> Left<'a, E> {
         }
     }
 
-    /// The steps from one on.
+    /// The steps from `step` on.
     #[inline(always)]
     pub(super) fn steps_from(self, step: usize) -> Self {
         Self {
@@ -69,15 +69,15 @@ impl<'a, E: Real> Left<'a, E> {
         }
     }
 
-    /// The elements from a row on, and how far apart they lie from row to row and from step to step.
+    /// The elements from a row on, and their distances from row to row and from step to step.
     #[inline(always)]
     pub(super) fn rows_from(&self, row: usize) -> (&'a [E], [usize; 2]) {
         (&self.data[row * self.stride..], [self.stride, 1])
     }
 }
 
-/// From one row of a copy to the next: an odd number of cache lines. Were it a power of two, the rows of a block would
-/// push each other out of the few places that a cache has for their addresses.
+/// The distance of rows in a copy: an odd number of cache lines. If it were a power of two, the rows of a block would
+/// evict each other from the few cache sets for their addresses.
 fn row_stride<E>(count: usize) -> usize {
     let line = CACHE_LINE / size_of::<E>();
     (count.div_ceil(line) | 1) * line
@@ -88,9 +88,9 @@ struct CopyRows<'a, E> {
     operands: &'a [Matrix<'a, E>],
     first_row: usize,
     steps: Range<usize>,
-    /// From one row of the copy to the next.
+    /// The distance from one row of the copy to the next.
     stride: usize,
-    /// `[rows, stride]`, of each row the steps are written.
+    /// `[rows, stride]`, of which only the steps of each row are written.
     to: &'a mut [E],
 }
 

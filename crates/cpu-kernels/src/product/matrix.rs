@@ -8,15 +8,15 @@ use crate::Real;
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, E> {
     data: &'a [E],
-    /// Sizes of the matrix whose rows are contiguous.
+    /// The sizes of the matrix as stored, with contiguous rows.
     sizes: [usize; 2],
-    /// From one of its rows to the next.
+    /// The distance from one of its rows to the next.
     stride: usize,
     is_transposed: bool,
 }
 
 impl<'a, E: Real> Matrix<'a, E> {
-    /// A contiguous matrix, of rows and columns.
+    /// A contiguous matrix with this number of rows and columns.
     ///
     /// # Panics
     /// If `data` does not fit `sizes`.
@@ -30,10 +30,10 @@ impl<'a, E: Real> Matrix<'a, E> {
         Self::strided(data, sizes, columns)
     }
 
-    /// A matrix of rows and columns, whose element `[r, c]` is `data[r * stride + c]`.
+    /// A matrix with this number of rows and columns, whose element `[r, c]` is `data[r * stride + c]`.
     ///
     /// # Panics
-    /// If an element lies outside of `data`.
+    /// If an element lies outside `data`.
     pub fn strided(data: &'a [E], sizes: [usize; 2], stride: usize) -> Self {
         let [rows, columns] = sizes;
         let reach = rows.saturating_sub(1).saturating_mul(stride);
@@ -51,7 +51,7 @@ impl<'a, E: Real> Matrix<'a, E> {
         }
     }
 
-    /// The transpose, of the same elements.
+    /// The transpose, sharing the elements.
     pub fn transposed(self) -> Self {
         Self {
             is_transposed: !self.is_transposed,
@@ -96,7 +96,7 @@ impl<'a, E: Real> Matrix<'a, E> {
         }
     }
 
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     pub fn sizes(&self) -> [usize; 2] {
         let [rows, columns] = self.sizes;
         if self.is_transposed {
@@ -121,7 +121,7 @@ impl<'a, E: Real> Matrix<'a, E> {
         }
     }
 
-    /// The rows that are contiguous, and whether they are this matrix's columns.
+    /// The stored lines, their distance, and whether they are this matrix's columns.
     #[inline(always)]
     pub(crate) fn lines(&self) -> (&'a [E], usize, bool) {
         (self.data, self.stride, self.is_transposed)

@@ -1,13 +1,13 @@
 //! Products of matrices larger than a cache: linear layers and their gradients.
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`](crate::tiles::PRODUCT_STEPS) rows and
-//! [`PRODUCT_COLUMNS`](crate::tiles::PRODUCT_COLUMNS) columns at a time, and tasks multiply some of its columns with
-//! some rows of the left one each, which is copied if it is a transpose, or one of several. If there are not many rows,
-//! each task packs its columns itself (`columns`). Each sum is taken in the order of the blocks' steps, so that the
+//! [`PRODUCT_COLUMNS`](crate::tiles::PRODUCT_COLUMNS) columns at a time. Each task multiplies some rows of the left
+//! operand by some of its columns; the left operand is copied if it is a transpose, or one of several. If there are few
+//! rows, each task packs its columns itself (`columns`). Each sum follows the order of the blocks' steps, so that the
 //! number of threads changes no bit.
 //!
-//! Time with the crate `gemm` by time with these, for a training step of 128 examples, of dates, of 30,000 words and a
-//! decoding step: 1.14, 1.17, 1.12, 1.13 (`cargo bench -p attention-benches --bench bets`).
+//! Time with the crate `gemm`, relative to the time with these, for a training step of 128 examples, of dates, of
+//! 30,000 words and a decoding step: 1.14, 1.17, 1.12, 1.13 (`cargo bench -p attention-benches --bench bets`).
 
 mod aligned;
 mod columns;
@@ -34,9 +34,9 @@ use parts::OPERATION;
 use crate::LayerReal;
 use crate::simd::Level;
 
-/// `out = left right`, added to what `start` says. The number of threads changes no bit.
+/// `out = left right`, plus `start`. The number of threads changes no bit.
 ///
-/// PyTorch: `torch.mm`, `torch.addmm`.
+/// PyTorch equivalent: `torch.mm`, `torch.addmm`.
 ///
 /// # Shapes
 /// - left `[rows, steps]`, right `[steps, columns]`
@@ -54,11 +54,11 @@ pub fn product<E: LayerReal>(
     E::product(level, &[left], &[right], None, start, out);
 }
 
-/// [`product`] with a right operand of many products: the first packs it into `packing`, and the others find it there.
-/// The results equal [`product`]'s, bit for bit.
+/// [`product`] with a right operand that many products share: the first packs it into `packing`, and the others use it
+/// from there. The results equal [`product`]'s, bit for bit.
 ///
 /// # Panics
-/// If the shapes do not fit together, or `packing` is of another shape or of the transpose.
+/// If the shapes do not fit together, or `packing` is for another shape or for the transpose.
 pub fn product_packed<E: LayerReal>(
     level: Level,
     left: Matrix<E>,
@@ -69,16 +69,15 @@ pub fn product_packed<E: LayerReal>(
     E::product(level, &[left], &[right], Some(packing), start, out);
 }
 
-/// `out = sum_n left[n] right[n]`, added to what `start` says: the gradient of a weight that several products had. The
-/// result equals one [`product`] of the operands concatenated along the steps, bit for bit; they are not copied
-/// together first.
+/// `out = sum_n left[n] right[n]`, plus `start`: the gradient of a weight that several products share. The result
+/// equals one [`product`] of the operands concatenated along the steps, bit for bit, without concatenating them first.
 ///
 /// # Shapes
 /// - left `[rows, steps_n]`, right `[steps_n, columns]`
 /// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
 ///
 /// # Panics
-/// If the shapes do not fit together, or there are no operands, or more of one side.
+/// If the shapes do not fit together, or there are no operands, or not as many left as right ones.
 pub fn product_sum<E: LayerReal>(
     level: Level,
     left: &[Matrix<E>],
@@ -99,7 +98,7 @@ pub fn product_sum<E: LayerReal>(
 /// bias.
 ///
 /// # Panics
-/// If the elements are not whole rows.
+/// If the elements do not make whole rows.
 pub fn column_sums<E: LayerReal>(matrix: &[E], sums: &mut [E]) {
     E::column_sums(matrix, sums);
 }

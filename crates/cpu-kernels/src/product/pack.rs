@@ -1,4 +1,4 @@
-//! The right operand of a product, in the order in which the products read it, and the transposition of either.
+//! The right operand of a product, in the order in which products read it, and the transposition of either operand.
 
 use std::ops::Range;
 
@@ -11,22 +11,21 @@ use crate::simd::{Block, Job, Level, MAX_LANES, Simd, prefetch};
 use crate::threads::for_each;
 use crate::tiles::{CACHE_LINE, PACKED_AHEAD, PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
 
-/// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or, of one
-/// matrix that few rows are multiplied with, in place. What the last one lacks in columns is 0 up to a whole number of
-/// vectors.
+/// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed or, for a single
+/// matrix multiplied by few rows, in place. Missing columns of the last panel are 0, up to a whole number of vectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panels<'a, E> {
     data: &'a [E],
-    /// From one panel to the next.
+    /// The distance from one panel to the next.
     panel: usize,
-    /// From one step to the next.
+    /// The distance from one step to the next.
     stride: usize,
     steps: usize,
     columns: usize,
 }
 
 impl<'a, E: Real> Panels<'a, E> {
-    /// A block of matrices one below the other, to be multiplied with `rows` rows; packed into `buffer`, if at all.
+    /// A block of matrices stacked vertically, to be multiplied by `rows` rows; packed into `buffer`, if at all.
     pub(crate) fn new(
         level: Level,
         matrices: &[Matrix<'a, E>],
@@ -63,7 +62,7 @@ impl<'a, E: Real> Panels<'a, E> {
         }
     }
 
-    /// `out = left matrix`, or added to what `start` says; for few rows. The operands' rows are strided, by the second
+    /// `out = left matrix`, plus `start`; for few rows. The rows of `left` and `out` are strided, by the second element
     /// of each pair. Columns of `out` up to the next multiple of the lanes are written too.
     #[inline(always)]
     pub(crate) fn multiply<S: Simd<E>>(
@@ -96,7 +95,7 @@ impl<'a, E: Real> Panels<'a, E> {
         }
     }
 
-    /// A panel from a step on, and the elements from one step to the next.
+    /// A panel from a step on, and the distance from one step to the next.
     #[inline(always)]
     pub(super) fn panel(&self, index: usize, first_step: usize) -> (&'a [E], usize) {
         (
@@ -106,7 +105,7 @@ impl<'a, E: Real> Panels<'a, E> {
     }
 }
 
-/// Packs a block of matrices one below the other into `buffer`, panel by panel.
+/// Packs a block of matrices stacked vertically into `buffer`, panel by panel.
 pub(super) fn pack<E: Real>(
     level: Level,
     matrices: &[Matrix<E>],
@@ -131,12 +130,12 @@ pub(super) fn pack<E: Real>(
     });
 }
 
-/// Some panels of matrices one below the other.
+/// Some panels of matrices stacked vertically.
 pub(super) struct PackPanels<'a, E> {
     pub(super) matrices: &'a [Matrix<'a, E>],
     pub(super) steps: Range<usize>,
     pub(super) columns: Range<usize>,
-    /// `[panels, steps, PRODUCT_PANEL]`; written.
+    /// `[panels, steps, PRODUCT_PANEL]`, to write to.
     pub(super) to: &'a mut [E],
 }
 
@@ -195,7 +194,7 @@ impl<E: Real> Job<E> for PackPanels<'_, E> {
     }
 }
 
-/// `to[c, r] = from[r, c]`, for `r` and `c` below these sizes; both with the elements from one row to the next.
+/// `to[c, r] = from[r, c]`, for `r` and `c` below these sizes; each slice comes with the distance of its rows.
 #[inline(always)]
 pub(super) fn transpose<E: Real, S: Simd<E>>(
     simd: S,

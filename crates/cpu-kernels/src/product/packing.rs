@@ -10,14 +10,14 @@ use super::parts::blocks;
 use crate::checks::check_shape;
 use crate::{Level, Real};
 
-/// A packed matrix, for all products with that matrix: empty at first, filled by the first of them.
-/// The transpose needs another.
+/// A packed matrix for all products with that matrix: empty at first, filled by the first product. The transpose needs
+/// a packing of its own.
 #[derive(Debug)]
 pub struct Packing<E>(OnceLock<Packed<E>>);
 
 #[derive(Debug)]
 struct Packed<E> {
-    /// Sizes of the matrix.
+    /// The sizes of the matrix.
     sizes: [usize; 2],
     is_transposed: bool,
     /// The steps and columns of each block.
@@ -38,10 +38,10 @@ impl<E: Real> Packing<E> {
         self.of_blocks(level, matrix, blocks(steps, columns))
     }
 
-    /// These blocks, each of steps and columns.
+    /// These blocks, each given by its steps and columns.
     ///
     /// # Panics
-    /// If the packing is of another shape, of the transpose, or in other blocks.
+    /// If the packing is for another shape, for the transpose, or for other blocks.
     pub(crate) fn of_blocks(
         &self,
         level: Level,
@@ -62,7 +62,7 @@ impl<E: Real> Packing<E> {
                 blocks: blocks.collect(),
                 ranges,
             };
-            // Packed before, and not inside: it waits for other threads, which may want this packing, too.
+            // Packed outside the closure, because packing waits for other threads, which may request this packing.
             self.0.get_or_init(|| packed)
         });
         check_shape("packing", "matrix", packed.sizes, matrix.sizes());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::tiles::{PRODUCT_COLUMNS, PRODUCT_STEPS};
 
-/// How messages call a product.
+/// The name of a product in messages.
 pub(super) const OPERATION: &str = "product";
 
 /// The steps and columns of the right operand's blocks, which are multiplied one after the other.
@@ -17,8 +17,8 @@ pub(super) fn blocks(
     })
 }
 
-/// The parts of matrices, one after the other and of `counts` steps, that lie within `steps`: the index of the matrix,
-/// which of its own steps, and where in `steps` they begin.
+/// The parts of consecutive matrices, with `counts` steps each, that lie within `steps`: the index of the matrix, the
+/// range of its own steps, and where in `steps` they begin.
 #[inline(always)]
 pub(super) fn within(
     counts: impl Iterator<Item = usize>,

@@ -1,20 +1,20 @@
-//! The start of a product's sums.
+//! The initial value of a product's sums.
 
 use crate::simd::gemm::Start;
 
-/// The summand that a product is added to.
+/// The addend of a product.
 #[derive(Clone, Copy, Debug)]
 pub enum ProductStart<'a, E> {
     /// Nothing.
     Zero,
-    /// A row, the same for all rows of the result: the bias of a linear layer.
+    /// A row, added to all rows of the result: the bias of a linear layer.
     Row(&'a [E]),
-    /// The elements that the result holds.
+    /// The elements already in the result.
     Sum,
 }
 
 impl<'a, E> ProductStart<'a, E> {
-    /// The start of a block of the product that begins at `first_step` and `first_column`.
+    /// The start for a block of the product that begins at `first_step` and `first_column`.
     #[inline(always)]
     pub(super) fn of_block(self, first_step: usize, first_column: usize) -> Start<'a, E> {
         match self {

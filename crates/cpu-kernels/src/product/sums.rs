@@ -20,8 +20,7 @@ pub(crate) fn sum_columns<E: Real>(matrix: &[E], sums: &mut [E]) {
         matrix.len(),
     );
     sums.fill(E::ZERO);
-    // In parts, so that what is added is not small beside the sum; and of long pieces of rows, which are read as they
-    // lie.
+    // In parts, so that the addends are not small beside the sum; and by long pieces of rows, which are contiguous.
     let rows = matrix.chunks(columns * SUMMED_ROWS);
     let mut partial = PartialSums::new(sums, rows.len());
     let tasks = partial.split(1).into_iter().zip(rows);

@@ -1,4 +1,4 @@
-//! A tile of a product, by panels.
+//! A tile of a product, computed panel by panel.
 
 use super::left::Left;
 use super::pack::Panels;
@@ -12,13 +12,13 @@ use crate::tiles::{PRODUCT_DEPTH, PRODUCT_PANEL};
 pub(super) struct Tile<'a, E> {
     /// The steps of the packed block.
     pub(super) left: Left<'a, E>,
-    /// The first of the left operand's rows.
+    /// The first of the tile's rows in the left operand.
     pub(super) first_row: usize,
     pub(super) steps: usize,
     pub(super) panels: Panels<'a, E>,
-    /// The first of the packed block's columns: one where a panel begins.
+    /// The first of the tile's columns in the packed block, at the beginning of a panel.
     pub(super) first_column: usize,
-    /// The summand that the product is added to; a row is for all columns of the block.
+    /// The addend of the product; a row covers all columns of the block.
     pub(super) start: Start<'a, E>,
     pub(super) out: Block<'a, E>,
 }
@@ -59,7 +59,7 @@ impl<E: Real> Job<E> for Tile<'_, E> {
                 if rest.is_empty() {
                     continue;
                 }
-                // Less than a vector: by way of one.
+                // Less than a vector, so by way of a buffer.
                 edge.clear();
                 edge.resize(row_count * S::LANES, E::ZERO);
                 Product {

@@ -1,4 +1,4 @@
-//! The backward pass: some examples through all steps, from the last.
+//! The backward pass: some examples through all steps, beginning with the last.
 
 use std::marker::PhantomData;
 
@@ -10,10 +10,10 @@ use crate::simd::gemm::Start;
 use crate::simd::{Job, Simd, prefetch};
 use crate::{Buffer, Real};
 
-/// Some examples through all steps, from the last.
+/// Some examples through all steps, beginning with the last.
 pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub layer: &'a Layer<'a, E, G>,
-    /// The steps of each example; all if absent.
+    /// The number of steps of each example; all if absent.
     pub lens: Option<&'a [usize]>,
     /// `[examples, hidden_size]` each
     pub initial: [&'a [E]; N],
@@ -24,13 +24,13 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     /// Gradients of the states, in their shape, or empty.
     pub gradient: [&'a [E]; N],
     /// Gradients of the states after the step that is computed last, `[examples, hidden_size]` each, or empty. They are
-    /// added to the `gradient` of this step.
+    /// added to the `gradient` of that step.
     pub last_gradient: [&'a [E]; N],
-    /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of their input projection.
+    /// The gates, `[examples, steps, G, hidden_size]`; replaced by the gradient of their input projection.
     pub gates: &'a mut [E],
-    /// The gradient of the hidden projection of the gates, as `gates`; written. Empty if it is not wanted.
+    /// The gradient of the hidden projection of the gates, like `gates`; to write to. Empty if not requested.
     pub hidden: &'a mut [E],
-    /// Gradients of the initial states, `[examples, hidden_size]` each; written, if they are wanted.
+    /// Gradients of the initial states, `[examples, hidden_size]` each, to write to, if requested.
     pub initial_gradient: Option<[&'a mut [E]; N]>,
     pub cell: PhantomData<C>,
 }
@@ -43,12 +43,12 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
         let layer = self.layer;
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
-        // The gradient of the state after the step, and then of the state before it.
+        // First the gradient of the state after the step, then that of the state before it.
         let mut carried = self.last_gradient.map(|last| match last.is_empty() {
             true => Buffer::zeroed(examples * stride),
             false => {
                 let mut carried = layer.padded(last);
-                // No -0, which would stay with a gradient of -0: whether a product then adds 0 to it depends on the
+                // Avoids -0, which a gradient of -0 would leave: whether a product then adds 0 to it depends on the
                 // examples of the task.
                 carried.iter_mut().for_each(|last| *last = E::ZERO + *last);
                 carried
@@ -66,7 +66,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     Some(step) => &self.states[n][(example * steps + step) * size..][..size],
                     None => &self.initial[n][example * size..][..size],
                 });
-                // Examples are far from each other, and each row is read once: it is fetched a row ahead.
+                // Examples are far apart in memory, and each row is read once: it is prefetched a row ahead.
                 let [next, next_step] = following([example, step], examples, layer.before(step));
                 let before_next = layer.before(next_step).unwrap_or(next_step);
                 let [next, before_next] = [next_step, before_next].map(|step| next * steps + step);
@@ -93,7 +93,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     for gradient in self.gradient.iter().filter(|gradient| !gradient.is_empty()) {
                         prefetch(gradient.as_ptr().wrapping_add(next * size + first));
                     }
-                    // A cell's backward pass reads the last of its states alone.
+                    // The backward pass of a cell only reads the last of its states.
                     let states = self.states[N - 1].as_ptr();
                     prefetch(states.wrapping_add(next * size + first));
                     prefetch(states.wrapping_add(before_next * size + first));
@@ -124,7 +124,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     }
                 }
             }
-            // Before the first step is the initial state alone.
+            // Before the first step there is only the initial state.
             let is_carried = layer.before(step).is_some() || self.initial_gradient.is_some();
             if is_carried && (0..examples).any(is_active) {
                 for (gate, panels) in layer.weights.iter().enumerate() {

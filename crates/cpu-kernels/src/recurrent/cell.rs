@@ -1,17 +1,17 @@
-//! A step, for a vector of hidden units: all that differs between recurrent layers.
+//! A step, for a vector of hidden units: the only part in which recurrent layers differ.
 
 use crate::Real;
 use crate::simd::{Sigmoid, Simd};
 
-/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden projection of n in a GRU,
-/// i, f, g and o in an LSTM.
+/// The number of values per unit and step that the backward pass needs: r, z, n and the hidden projection of n in a
+/// GRU, i, f, g and o in an LSTM.
 pub(super) const VALUES: usize = 4;
 
-/// A recurrent cell with `G` gates, whose state is `N` vectors, the first of them its output.
+/// A recurrent cell with `G` gates, whose state has `N` vectors, the first of which is its output.
 ///
-/// The gates are made of two summands that the cell is handed apart, the input projection and the hidden projection.
+/// The gates have two addends, which the cell gets separately: the input projection and the hidden projection.
 pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
-    /// The next state, and what [`backward`](Self::backward) needs.
+    /// The next state, and the values for [`backward`](Self::backward).
     fn forward<E: Real, S: Simd<E>>(
         simd: S,
         inputs: [S::V; G],
@@ -19,7 +19,7 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
         state: [S::V; N],
     ) -> ([S::V; N], [S::V; VALUES]);
 
-    /// The gradients of a step, from the gradient of the state after it; `states` are the states before and after.
+    /// The gradients of a step, from the gradient of the state after it; `states` are the states before and after it.
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
         saved: [S::V; VALUES],
@@ -34,7 +34,7 @@ pub(crate) struct StepGradients<V, const G: usize, const N: usize> {
     pub inputs: [V; G],
     /// The gradients of the hidden projection of the gates.
     pub hidden: [V; G],
-    /// The gradients of the state before, but for what goes through the gates.
+    /// The gradients of the previous state, except the part through the gates.
     pub state: [V; N],
 }
 
@@ -121,14 +121,14 @@ impl Cell<4, 2> for Lstm {
     }
 }
 
-/// `1 - y^2`, the slope of tanh where it is `y`.
+/// `1 - y^2`, the slope of tanh where its value is `y`.
 #[inline(always)]
 fn tanh_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
     simd.neg_mul_add(y, y, simd.splat(E::ONE))
 }
 
-/// `y (1 - y)`, the slope of the sigmoid where it is `y`. Near 1 the difference is exact, which `y - y^2` is only where
-/// an instruction set fuses it.
+/// `y (1 - y)`, the slope of the sigmoid where its value is `y`. Near 1 the difference is exact, while `y - y^2` is
+/// only so if an instruction set fuses it.
 #[inline(always)]
 fn sigmoid_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
     simd.mul(y, simd.sub(simd.splat(E::ONE), y))

@@ -10,12 +10,12 @@ use crate::simd::gemm::Start;
 use crate::simd::{Job, Simd, prefetch};
 use crate::{Buffer, Real};
 
-/// Some examples through all steps: they share nothing with the others but the weights.
+/// Some examples through all steps; they share only the weights with the others.
 pub(super) struct Forward<'a, E, C, const G: usize, const N: usize> {
     pub layer: &'a Layer<'a, E, G>,
-    /// With `VALUES - G` saved values of each unit.
+    /// The gates, with `VALUES - G` saved values per unit.
     pub gates: Gates<'a, E>,
-    /// The steps of each example; all if absent.
+    /// The number of steps of each example; all if absent.
     pub lens: Option<&'a [usize]>,
     /// `[examples, hidden_size]` each
     pub initial: [&'a [E]; N],
@@ -56,7 +56,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     let of_gates = row * G * size..(row + 1) * G * size;
                     let of_saved = row * (VALUES - G) * size..(row + 1) * (VALUES - G) * size;
                     let sums = &sums[example * G * stride..][..G * stride];
-                    // Examples are far from each other, and each row is read once: it is fetched a row ahead.
+                    // Examples are far apart in memory, and each row is read once: it is prefetched a row ahead.
                     let [next, next_step] = following([example, step], examples, layer.after(step));
                     let next = next * steps + next_step;
                     let next_gates = self.gates.elements().as_ptr().wrapping_add(next * G * size);
@@ -85,7 +85,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                         }
                         let (after, values) = C::forward(simd, inputs, hidden, before);
                         for (state, after) in state.iter_mut().zip(after) {
-                            // No weight multiplies the results of the zeros after a row.
+                            // No weight multiplies the results for the zeros after a row.
                             simd.store(after, &mut state[at.clone()]);
                         }
                         if let Gates::Replaced { gates, saved } = &mut self.gates {

@@ -1,12 +1,12 @@
-//! The gates of a forward pass, to read or in whose place values come.
+//! The gates of a forward pass, to be read or replaced by their values.
 
 /// The input projection of the gates, `[examples, steps, G, hidden_size]`.
 #[derive(Debug)]
 pub(crate) enum Gates<'a, E> {
-    /// To read.
+    /// To be read only.
     Read(&'a [E]),
-    /// For the backward pass, the gates come in its place; other values that it needs, `[examples, steps, values,
-    /// hidden_size]`, are saved.
+    /// For the backward pass, replaced by the values of the gates; other values that it needs, `[examples, steps,
+    /// values, hidden_size]`, are saved.
     Replaced {
         gates: &'a mut [E],
         saved: &'a mut [E],
@@ -22,7 +22,7 @@ impl<'a, E> Gates<'a, E> {
         }
     }
 
-    /// Where the values come that are saved; empty if none are.
+    /// The space for saved values; empty if there are none.
     #[inline(always)]
     pub(super) fn saved(&self) -> &[E] {
         match self {

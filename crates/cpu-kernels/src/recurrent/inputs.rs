@@ -10,7 +10,7 @@ pub(super) const OPERATION: &str = "recurrent layer";
 
 /// A recurrent layer in one direction, whose cell has `G` gates and a state of `N` vectors.
 ///
-/// The input projection of the gates, `W_i x + b_i`, is computed before, for all steps at once.
+/// The input projection of the gates, `W_i x + b_i`, is computed beforehand, for all steps at once.
 ///
 /// # Shapes
 /// - hidden_weight `[hidden_size, G * hidden_size]`, hidden_bias `[G * hidden_size]`
@@ -19,17 +19,17 @@ pub(super) const OPERATION: &str = "recurrent layer";
 /// All are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
-    /// The weight of the previous output in the gates.
+    /// The weight of the hidden projection of the gates.
     pub hidden_weight: &'a [E],
-    /// Added to the hidden projection.
+    /// The bias of the hidden projection.
     pub hidden_bias: &'a [E],
     /// The state before the first step.
     pub initial: &'a [E],
-    /// The number of steps of each example, `[batch]`; the steps after them change no state. All steps if absent.
+    /// The number of steps of each example, `[batch]`; later steps do not change the state. All steps if absent.
     pub lens: Option<&'a [usize]>,
-    /// Whether the last step comes first. An example's padding then comes before its steps.
+    /// Whether the last step comes first. The padding of an example then comes before its steps.
     pub is_reversed: bool,
-    /// The weight packed for the forward and the backward pass, where other calls have the same.
+    /// The packed weight for the forward and the backward pass, if other calls have the same weight.
     pub packings: Option<&'a [Packing<E>; 2]>,
     /// `batch`, `steps`, `hidden_size`
     pub sizes: [usize; 3],
@@ -44,7 +44,7 @@ pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
 /// h' = (1 - z) * n + z * h
 /// ```
 ///
-/// PyTorch: `nn.GRU`.
+/// PyTorch equivalent: `nn.GRU`.
 pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997; Gers et al. 2000), with the gates i, f, g, o in this
@@ -59,11 +59,11 @@ pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 /// h' = o * tanh(c')
 /// ```
 ///
-/// PyTorch: `nn.LSTM`.
+/// PyTorch equivalent: `nn.LSTM`.
 pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
 
-/// The outputs of the forward pass but for those in the place of the gates, and the gradients that the backward pass
-/// starts from: of each of the `N` states, or empty where nothing depends on it.
+/// The outputs of the forward pass, except the values that replaced the gates, and the gradients from which the
+/// backward pass starts: one for each of the `N` states, or empty if nothing depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentOutputs<'a, E, const N: usize> {
     /// `[N, batch, steps, hidden_size]`
@@ -72,23 +72,22 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
     pub saved: &'a [E],
     /// Gradients of the states after each step, `[batch, steps, hidden_size]`.
     pub gradient: [&'a [E]; N],
-    /// Gradients of the states after the step that is computed last, `[batch, hidden_size]`; added to what `gradient`
-    /// has of it.
+    /// Gradients of the states after the step that is computed last, `[batch, hidden_size]`; added to `gradient`.
     pub last_gradient: [&'a [E]; N],
 }
 
-/// Where the backward pass writes the gradients that are wanted; contiguous.
+/// The requested gradients, to write to; contiguous.
 ///
 /// The gradient of the weight is a product of all steps, with the outputs before them
-/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. The gradient of the bias is the sums of
-/// the columns of `hidden`.
+/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. The gradient of the bias is the column
+/// sums of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
-    /// The gates as the forward pass wrote them in their place, `[batch, steps, G * hidden_size]`. In its place comes
-    /// the gradient of the input projection of the gates; 0 after the steps of an example.
+    /// The gates as replaced by the forward pass, `[batch, steps, G * hidden_size]`. They are replaced by the gradient
+    /// of the input projection, which is 0 after the last step of an example.
     pub gates: &'a mut [E],
-    /// Gradients of the hidden projection of the gates, in the shape of `gates`; 0 after the steps of an example.
-    /// For an LSTM it is `gates` again.
+    /// Gradients of the hidden projection of the gates, in the shape of `gates`; 0 after the last step of an example.
+    /// For an LSTM they equal those of `gates`.
     pub hidden: Option<&'a mut [E]>,
     /// The gradient of the state before the first step.
     pub initial: Option<&'a mut [E]>,
@@ -171,10 +170,10 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         })
     }
 
-    /// How many examples a task has.
+    /// The number of examples in a task.
     pub(super) fn examples_of_task(&self) -> usize {
         let [batch, _, _] = self.sizes;
-        // Examples do not meet, so that this changes no bit.
+        // Examples do not interact, so the division changes no bit.
         let of_thread = batch.div_ceil(rayon::current_num_threads());
         let [least, most] = RECURRENT_ROWS;
         let tasks = batch.div_ceil(of_thread.clamp(least, most)).max(1);

@@ -9,24 +9,24 @@ use crate::{Buffer, Level, Matrix, Real};
 pub(super) struct Layer<'a, E, const G: usize> {
     pub(super) steps: usize,
     pub(super) hidden_size: usize,
-    /// From one row of scratch memory to the next: the hidden size, up to a whole number of vectors.
+    /// The distance of rows in scratch memory: the hidden size, rounded up to whole vectors.
     pub(super) stride: usize,
     is_reversed: bool,
-    /// The weights of each gate, for the backward pass their transposes.
+    /// The weights of each gate; in the backward pass their transposes.
     pub(super) weights: [Panels<'a, E>; G],
-    /// `[G, stride]`, with zeros after the units.
+    /// `[G, stride]`, padded with zeros after the units.
     pub(super) hidden_bias: Buffer<E>,
 }
 
 impl<E: Real, const G: usize> Layer<'_, E, G> {
-    /// The steps in their order.
+    /// The indices of the steps in their order.
     #[inline(always)]
     pub(super) fn order(&self) -> impl DoubleEndedIterator<Item = usize> + use<E, G> {
         let (steps, is_reversed) = (self.steps, self.is_reversed);
         (0..steps).map(move |at| if is_reversed { steps - 1 - at } else { at })
     }
 
-    /// The step that begins with the state after `step`; none follows the last.
+    /// The step that follows `step`; none follows the last.
     #[inline(always)]
     pub(super) fn after(&self, step: usize) -> Option<usize> {
         if self.is_reversed {
@@ -36,7 +36,7 @@ impl<E: Real, const G: usize> Layer<'_, E, G> {
         }
     }
 
-    /// The step whose state the one at `step` begins with; the first begins with the initial state.
+    /// The step that precedes `step`; none precedes the first, which begins with the initial state.
     #[inline(always)]
     pub(super) fn before(&self, step: usize) -> Option<usize> {
         if self.is_reversed {
@@ -46,7 +46,7 @@ impl<E: Real, const G: usize> Layer<'_, E, G> {
         }
     }
 
-    /// Rows of `hidden_size`, with zeros after each.
+    /// Rows of `hidden_size`, each padded with zeros.
     #[inline(always)]
     pub(super) fn padded(&self, rows: &[E]) -> Buffer<E> {
         let mut padded = Buffer::zeroed(rows.len() / self.hidden_size * self.stride);
@@ -104,8 +104,8 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
     }
 }
 
-/// The example and step after these, where all `examples` take a step before any takes `next`; the same after the
-/// last.
+/// The next example and step, in the order in which all `examples` take a step before any takes `next`; unchanged at
+/// the end.
 #[inline(always)]
 pub(super) fn following(
     [example, step]: [usize; 2],

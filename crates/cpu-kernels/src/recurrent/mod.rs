@@ -1,8 +1,8 @@
 //! Recurrent layers over whole sequences.
 //!
-//! The examples of a batch share nothing but the weights, so that a task takes some of them through all steps without
-//! waiting for the others. The weights are packed once for all steps; a step is their product with the previous
-//! outputs, and the cell on what comes out. The gradients of the weights are one product at the end, over all steps.
+//! The examples of a batch share only the weights, so a task takes some of them through all steps without waiting for
+//! others. The weights are packed once for all steps; a step is their product with the previous outputs, and the cell
+//! applied to it. The gradients of the weights are one product at the end, over all steps.
 //!
 //! In names, `gates` are the input projection of the gates, `W_i x + b_i`, and `hidden` is the hidden projection,
 //! `W_h h + b_h`.
@@ -28,14 +28,14 @@ use cell::VALUES;
 macro_rules! layer {
     ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
         impl<E: LayerReal> RecurrentInputs<'_, E, $gates, $states> {
-            /// The values for each step and unit that the backward pass needs beside the gates: a GRU's hidden
+            /// The number of values per step and unit that the backward pass needs besides the gates: a GRU's hidden
             /// projection of n.
             pub const SAVED: usize = VALUES - $gates;
 
-            /// Writes the states after each step, from the input projection of the gates; after the steps of an
-            /// example, the state stays what it is.
+            /// Writes the states after each step, from the input projection of the gates; after the last step of an
+            /// example, its state does not change.
             ///
-            /// Steps past an example's length are not read. The number of threads changes no bit.
+            /// Steps past an example's length are not read. The number of threads changes no bit of the result.
             ///
             /// # Shapes
             /// - gates `[batch, steps, G * hidden_size]`
@@ -47,8 +47,8 @@ macro_rules! layer {
                 E::$forward(self, level, Gates::Read(gates), states);
             }
 
-            /// As [`forward`](Self::forward), with what the backward pass needs: the gates in the place of the input's
-            /// share of them, and `saved`. In both, steps past an example's length are neither written nor read.
+            /// As [`forward`](Self::forward), and saves for the backward pass: the gates' values, in the place of their
+            /// input projection, and `saved`. In both, steps past an example's length are neither written nor read.
             ///
             /// # Shapes
             /// - gates `[batch, steps, G * hidden_size]`
@@ -67,9 +67,9 @@ macro_rules! layer {
                 E::$forward(self, level, Gates::Replaced { gates, saved }, states);
             }
 
-            /// Writes the wanted gradients, from the gradients of the states; `outputs` and the gates have what
-            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no
-            /// bit, where the weights are finite, nor does what else is wanted.
+            /// Writes the requested gradients, from the gradients of the states; `outputs` and the gates have what
+            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. If the weights are finite, the
+            /// number of threads and the choice of gradients change no bit.
             ///
             /// # Panics
             /// If the shapes do not fit together.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::slices::equal_parts;
 
-/// The same part of each of `N` states, of `len` elements.
+/// The same part, of `len` elements, of each of `N` states.
 pub(super) fn of_states<E, const N: usize>(
     states: &[E],
     len: usize,
@@ -13,7 +13,7 @@ pub(super) fn of_states<E, const N: usize>(
     std::array::from_fn(|n| &states[n * len..][part.clone()])
 }
 
-/// The same part of each of `N` slices, empty where these are.
+/// The same part of each of `N` slices; empty for an empty slice.
 #[inline(always)]
 pub(super) fn part_of_each<'a, E, const N: usize>(
     slices: &[&'a [E]; N],
@@ -22,7 +22,7 @@ pub(super) fn part_of_each<'a, E, const N: usize>(
     slices.map(|slice| slice.get(part.clone()).unwrap_or_default())
 }
 
-/// Cuts each of `N` states into parts of `size` elements, and puts those together that belong to the same examples.
+/// Cuts each of `N` states into parts of `size` elements, and groups the parts of the same examples.
 pub(super) fn parts_of_states<E, const N: usize>(
     states: &mut [E],
     size: usize,

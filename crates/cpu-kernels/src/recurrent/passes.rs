@@ -1,4 +1,4 @@
-//! Both passes, by tasks of some examples each.
+//! Both passes, divided into tasks of some examples each.
 
 use std::marker::PhantomData;
 
@@ -97,7 +97,7 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         check_len(OPERATION, name, [N, batch, size], initial.len());
     }
     if states.is_empty() {
-        // Without a step the last state is the first.
+        // Without steps the final state is the initial one.
         if let Some(initial) = initial {
             initial.fill(E::ZERO);
             for (initial, last) in equal_parts(initial, N).into_iter().zip(last_gradient) {

@@ -1,13 +1,13 @@
 //! Vectors of several rows at a time.
 //!
-//! Loops and not `from_fn` or `map`: a closure that is not inlined is compiled for the wrong instruction set.
+//! Loops, not `from_fn` or `map`: a closure that is not inlined is compiled for the wrong instruction set.
 
 use std::ops::Range;
 
 use crate::Real;
 use crate::simd::{Simd, prefetch};
 
-/// A vector of each of `K` rows that are `stride` apart, and zeros where they end.
+/// A vector of each of `K` rows that are `stride` apart, padded with zeros at the ends of rows.
 #[inline(always)]
 pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
     simd: S,
@@ -20,7 +20,7 @@ pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
     vectors
 }
 
-/// As [`load_rows`], a row for each vector.
+/// As [`load_rows`], one row for each vector of `vectors`.
 #[inline(always)]
 pub(super) fn load_rows_into<E: Real, S: Simd<E>>(
     simd: S,
@@ -49,7 +49,7 @@ pub(super) fn store_rows<E: Real, S: Simd<E>>(
     }
 }
 
-/// A vector of the same row of each of `N` matrices, and zeros where there is none.
+/// A vector of the same row of each of `N` matrices; zeros for an absent matrix.
 #[inline(always)]
 pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
     simd: S,
@@ -65,7 +65,7 @@ pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
     vectors
 }
 
-/// Has the lines fetched that hold element `at` of `count` rows, `stride` apart.
+/// Prefetches the cache lines with element `at` of `count` rows, `stride` apart.
 #[inline(always)]
 pub(super) fn prefetch_rows<E>(rows: *const E, stride: usize, count: usize, at: usize) {
     for row in 0..count {

@@ -2,10 +2,10 @@
 
 use super::{Float, MAX_LANES, Simd};
 
-/// A sigmoid, `1 / (1 + e^-x)`, as its distance to the nearer of its ends.
+/// A sigmoid, `1 / (1 + e^-x)`, stored as its distance to the nearer end.
 ///
-/// Near 1 an element has few bits for what it lacks of 1, which is what a state that is kept changes by in each of many
-/// steps. The distance, from `e^-|x|`, is relatively as exact there as at 0.
+/// Near 1 an element has few bits for its distance to 1, by which a kept state changes in each of many steps. Computed
+/// from `e^-|x|`, the distance is as accurate there, relatively, as at 0.
 pub(crate) struct Sigmoid<V, M> {
     is_near_one: M,
     distance: V,
@@ -23,21 +23,21 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
         }
     }
 
-    /// Its value.
+    /// The value of the sigmoid.
     #[inline(always)]
     pub(crate) fn value<E: Float, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         let below_one = simd.sub(simd.splat(E::ONE), self.distance);
         simd.select(self.is_near_one, below_one, self.distance)
     }
 
-    /// Its derivative, `y (1 - y)` where the sigmoid is `y`.
+    /// The derivative, `y (1 - y)` where the sigmoid is `y`.
     #[inline(always)]
     pub(crate) fn slope<E: Float, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         simd.mul(self.distance, simd.sub(simd.splat(E::ONE), self.distance))
     }
 
-    /// `y one + (1 - y) zero` where the sigmoid is `y`: from the nearer of both, so that what a gate keeps whole stays
-    /// what it is.
+    /// `y one + (1 - y) zero` where the sigmoid is `y`: computed from the nearer of both, so that a fully kept element
+    /// does not change.
     #[inline(always)]
     pub(crate) fn between<E: Float, S: Simd<E, V = V, M = M>>(
         &self,

@@ -1,6 +1,6 @@
 //! Vectors that are arrays: the portable level, and `f64` on every level.
 //!
-//! The compiler vectorises these loops with what the level allows.
+//! The compiler vectorises these loops as far as the level allows.
 
 use super::{Float, Portable};
 
@@ -16,7 +16,7 @@ macro_rules! methods {
     };
 }
 
-/// Implements `Simd<$float>` for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
+/// Implements `Simd<$float>` for a token with arrays. `$mul_add` is `a * b + c`, rounded once if there is an
 /// instruction for it.
 macro_rules! array_simd {
     (

@@ -13,7 +13,7 @@ token!(
 );
 
 impl Avx2 {
-    /// It is part of AVX-512's token.
+    /// AVX-512's token includes this one.
     #[inline(always)]
     pub(super) fn of(_: Avx512) -> Self {
         Self(())
@@ -52,7 +52,8 @@ impl Simd<f32> for Avx2 {
             let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
         }}
-        /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
+        /// The estimate is within 1.5 * 2^-12, relatively; a Newton step `r + r (1 - v r)` squares that, to 1.6 *
+        /// 10^-7.
         fn reciprocal(v: __m256) -> __m256 {{
             let r = _mm256_rcp_ps(v);
             _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
@@ -76,14 +77,14 @@ impl Simd<f32> for Avx2 {
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m256 {
         let from = &from[..8];
-        // SAFETY: the token proves that the instruction is there, and `from` has the eight elements it reads.
+        // SAFETY: the token proves that the instruction exists, and `from` has the eight elements it reads.
         unsafe { _mm256_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m256, to: &mut [f32]) {
         let to = &mut to[..8];
-        // SAFETY: the token proves that the instruction is there, and `to` has the eight elements it writes.
+        // SAFETY: the token proves that the instruction exists, and `to` has the eight elements it writes.
         unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) }
     }
 
@@ -97,7 +98,7 @@ impl Simd<f32> for Avx2 {
         );
         let p = exp_of_rest(self, x, n);
         registers!(self, {
-            // 2^n in two factors: n may be 128.
+            // 2^n as two factors, because n may be 128.
             let n = _mm256_cvtps_epi32(n);
             let half = _mm256_srai_epi32::<1>(n);
             let rest = _mm256_sub_epi32(n, half);
@@ -108,7 +109,7 @@ impl Simd<f32> for Avx2 {
                 )))
             };
             let y = _mm256_mul_ps(_mm256_mul_ps(p, power(half)), power(rest));
-            // NaN compares neither way and is kept.
+            // NaN compares false with both, and is kept.
             let low = _mm256_cmp_ps::<_CMP_LT_OQ>(v, _mm256_set1_ps(LOWEST));
             let high = _mm256_cmp_ps::<_CMP_GT_OQ>(v, _mm256_set1_ps(HIGHEST));
             let y = _mm256_andnot_ps(low, y);
@@ -119,14 +120,14 @@ impl Simd<f32> for Avx2 {
     #[inline(always)]
     fn exp2(self, v: __m256) -> __m256 {
         let [n, r] = registers!(self, {
-            // The bound comes first: `max` then lets NaN pass.
+            // The bound is the first argument, so that `max` lets NaN pass.
             let x = _mm256_max_ps(_mm256_set1_ps(LOWEST_POWER), v);
             let n = _mm256_floor_ps(x);
             [n, _mm256_sub_ps(x, n)]
         });
         let p = exp2_of_rest(self, r);
         registers!(self, {
-            // Adding to the exponent's bits; for NaN it adds 0.
+            // Adds to the exponent bits; for NaN it adds 0.
             let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
             let y = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
             let low = _mm256_cmp_ps::<_CMP_LT_OQ>(v, _mm256_set1_ps(LOWEST_POWER));
@@ -134,14 +135,14 @@ impl Simd<f32> for Avx2 {
         })
     }
 
-    /// Pairs of elements, then of pairs, then halves of vectors are interleaved.
+    /// Interleaves elements, then pairs of elements, then halves of vectors.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
         assert!(from.len() >= square_len(8, from_stride) && to.len() >= square_len(8, to_stride));
         let mut rows = [Simd::<f32>::zero(self); 8];
         for (r, row) in rows.iter_mut().enumerate() {
-            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
-            // eight rows of eight elements.
+            // SAFETY: the token proves that the instruction exists, and the assertion covers the last of the eight rows
+            // of eight elements.
             *row = unsafe { _mm256_loadu_ps(from.as_ptr().add(r * from_stride)) };
         }
         let columns = registers!(self, {
@@ -170,8 +171,8 @@ impl Simd<f32> for Avx2 {
             columns
         });
         for (x, column) in columns.into_iter().enumerate() {
-            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
-            // eight columns of eight elements.
+            // SAFETY: the token proves that the instruction exists, and the assertion covers the last of the eight
+            // columns of eight elements.
             unsafe { _mm256_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
     }

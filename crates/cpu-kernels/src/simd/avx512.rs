@@ -1,4 +1,4 @@
-//! AVX-512: sixteen `f32` in a vector, thirty-two registers. Kernels for `f64` are AVX2's.
+//! AVX-512: sixteen `f32` in a vector, thirty-two registers. Kernels for `f64` use AVX2's.
 
 use std::arch::x86_64::*;
 
@@ -40,7 +40,7 @@ impl Simd<f32> for Avx512 {
         fn sum(v: __m512) -> f32 { _mm512_reduce_add_ps(v) }
         /// `max` returns its second operand where the first is NaN.
         fn largest(v: __m512) -> f32 { _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY))) }
-        /// The estimate is within 2^-14; a Newton step `r (2 - v r)` squares that.
+        /// The relative error of the estimate is at most 2^-14; a Newton step `r (2 - v r)` squares it.
         fn reciprocal(v: __m512) -> __m512 {{
             let r = _mm512_rcp14_ps(v);
             _mm512_mul_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)))
@@ -64,14 +64,14 @@ impl Simd<f32> for Avx512 {
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m512 {
         let from = &from[..16];
-        // SAFETY: the token proves that the instruction is there, and `from` has the sixteen elements it reads.
+        // SAFETY: the token proves that the instruction exists, and `from` has the sixteen elements it reads.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m512, to: &mut [f32]) {
         let to = &mut to[..16];
-        // SAFETY: the token proves that the instruction is there, and `to` has the sixteen elements it writes.
+        // SAFETY: the token proves that the instruction exists, and `to` has the sixteen elements it writes.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
     }
 
@@ -81,7 +81,7 @@ impl Simd<f32> for Avx512 {
             return self.load(from);
         }
         let lanes = first_lanes(from.len());
-        // SAFETY: the token proves that the instruction is there; it reads only the lanes of the mask, one for each
+        // SAFETY: the token proves that the instruction exists; it reads only the lanes of the mask, one for each
         // element of `from`.
         unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
     }
@@ -92,7 +92,7 @@ impl Simd<f32> for Avx512 {
             return self.store(v, to);
         }
         let lanes = first_lanes(to.len());
-        // SAFETY: the token proves that the instruction is there; it writes only the lanes of the mask, one for each
+        // SAFETY: the token proves that the instruction exists; it writes only the lanes of the mask, one for each
         // element of `to`.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, v) }
     }
@@ -108,7 +108,7 @@ impl Simd<f32> for Avx512 {
         let p = exp_of_rest(self, x, n);
         registers!(self, {
             let y = _mm512_scalef_ps(p, n);
-            // NaN compares neither way and is kept.
+            // NaN compares false with both, and is kept.
             let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(LOWEST));
             _mm512_mask_mov_ps(y, low, _mm512_setzero_ps())
         })
@@ -127,14 +127,14 @@ impl Simd<f32> for Avx512 {
         })
     }
 
-    /// Pairs of elements, then of pairs, then quarters of vectors are interleaved.
+    /// Interleaves elements, then pairs of elements, then quarters of vectors.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
         assert!(from.len() >= square_len(16, from_stride) && to.len() >= square_len(16, to_stride));
         let mut rows = [Simd::<f32>::zero(self); 16];
         for (r, row) in rows.iter_mut().enumerate() {
-            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
-            // sixteen rows of sixteen elements.
+            // SAFETY: the token proves that the instruction exists, and the assertion covers the last of the sixteen
+            // rows of sixteen elements.
             *row = unsafe { _mm512_loadu_ps(from.as_ptr().add(r * from_stride)) };
         }
         let columns = registers!(self, {
@@ -169,8 +169,8 @@ impl Simd<f32> for Avx512 {
             columns
         });
         for (x, column) in columns.into_iter().enumerate() {
-            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
-            // sixteen columns of sixteen elements.
+            // SAFETY: the token proves that the instruction exists, and the assertion covers the last of the sixteen
+            // columns of sixteen elements.
             unsafe { _mm512_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
     }

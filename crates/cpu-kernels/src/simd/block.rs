@@ -1,29 +1,29 @@
-//! Parts of a matrix that tasks write at once.
+//! Parts of a matrix that tasks write at the same time.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Some rows and columns of a matrix to write. Blocks of one matrix do not overlap, so that each can be a task's own.
+/// Some rows and columns of a matrix to write to. Blocks of one matrix do not overlap, so each can belong to a task.
 #[derive(Debug)]
 pub struct Block<'a, E> {
     first: *mut E,
     sizes: [usize; 2],
-    /// From one row to the next.
+    /// The distance from one row to the next.
     stride: usize,
     elements: PhantomData<&'a mut [E]>,
 }
 
-// SAFETY: its elements are no other's, as in a `&mut [E]`.
+// SAFETY: nothing else refers to its elements, as in a `&mut [E]`.
 unsafe impl<E: Send> Send for Block<'_, E> {}
 
 impl<'a, E> Block<'a, E> {
-    /// The matrix of rows and columns whose element `[r, c]` is `elements[r * stride + c]`.
+    /// The matrix with this number of rows and columns, whose element `[r, c]` is `elements[r * stride + c]`.
     ///
     /// # Panics
-    /// If rows overlap, or an element lies outside of `elements`.
+    /// If rows overlap, or an element lies outside `elements`.
     #[inline(always)]
     pub fn new(elements: &'a mut [E], [rows, columns]: [usize; 2], stride: usize) -> Self {
-        // Saturating: what overflows is longer than any slice.
+        // Saturating, because anything that overflows is longer than any slice.
         let reach = rows.saturating_sub(1).saturating_mul(stride);
         let is_empty = rows == 0 || columns == 0;
         assert!(is_empty || columns <= stride && elements.len() >= reach.saturating_add(columns));
@@ -35,13 +35,13 @@ impl<'a, E> Block<'a, E> {
         }
     }
 
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     #[inline(always)]
     pub fn sizes(&self) -> [usize; 2] {
         self.sizes
     }
 
-    /// The first element, and how far a row is from the next.
+    /// The first element, and the distance between rows.
     #[inline(always)]
     pub(super) fn raw(&mut self) -> (*mut E, usize) {
         (self.first, self.stride)
@@ -56,22 +56,22 @@ impl<'a, E> Block<'a, E> {
         if columns == 0 {
             return &mut [];
         }
-        // SAFETY: the row is one of the matrix's, whose elements `new` has looked at, and nothing else refers to it
-        // while this block is borrowed.
+        // SAFETY: the row is one of the matrix, whose elements `new` has checked, and nothing else refers to it while
+        // this block is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.stride), columns) }
     }
 
-    /// Some rows and columns, for as long as this block is borrowed.
+    /// Some rows and columns, as long as this block is borrowed.
     ///
     /// # Panics
     /// If they are beyond the block.
     #[inline(always)]
     pub fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> Block<'_, E> {
-        // SAFETY: while the part is there this block cannot be used.
+        // SAFETY: while the part exists this block cannot be used.
         unsafe { self.unchecked_part(rows, columns) }
     }
 
-    /// All of the block in tiles of at most `rows` and `columns`, and the row and column where each begins.
+    /// The whole block in tiles of at most `rows` and `columns`, each with the row and column where it begins.
     ///
     /// # Panics
     /// If tiles have no rows or no columns.
@@ -82,7 +82,7 @@ impl<'a, E> Block<'a, E> {
             for column in (0..all_columns).step_by(columns) {
                 let of_rows = row..all_rows.min(row + rows);
                 let of_columns = column..all_columns.min(column + columns);
-                // SAFETY: no two tiles have an element in common, and `self` is used no more.
+                // SAFETY: no two tiles share an element, and `self` is not used again.
                 let tile = unsafe { self.unchecked_part(of_rows, of_columns) };
                 tiles.push(([row, column], tile));
             }
@@ -94,7 +94,7 @@ impl<'a, E> Block<'a, E> {
     /// If they are beyond the block.
     ///
     /// # Safety
-    /// While both are there, no element may be written by one and used by the other.
+    /// While both exist, no element may be written by one and used by the other.
     #[inline(always)]
     unsafe fn unchecked_part<'b>(&self, rows: Range<usize>, columns: Range<usize>) -> Block<'b, E> {
         let [all_rows, all_columns] = self.sizes;
@@ -102,7 +102,7 @@ impl<'a, E> Block<'a, E> {
         assert!(columns.start <= columns.end && columns.end <= all_columns);
         let first = rows.start * self.stride + columns.start;
         Block {
-            // Without bounds: of an empty part nothing is read.
+            // Without bounds checks, because nothing is read from an empty part.
             first: self.first.wrapping_add(first),
             sizes: [rows.len(), columns.len()],
             stride: self.stride,

@@ -7,14 +7,14 @@ use super::Simd;
 
 /// `1 / ln 2`
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// `ln 2`, its leading bits: a product with a small integer is exact.
+/// The leading bits of `ln 2`, whose product with a small integer is exact.
 #[allow(clippy::excessive_precision, reason = "all its digits")]
 const LN2_HIGH: f32 = 0.693_359_375;
 /// `ln 2 - LN2_HIGH`
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Above this the result is infinite.
 pub(super) const HIGHEST: f32 = 88.722_84;
-/// Below this the result is not a normal element.
+/// Below this the result is subnormal.
 pub(super) const LOWEST: f32 = -87.336_54;
 
 /// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.
@@ -39,10 +39,10 @@ const POWER_OF_TWO: [f32; 7] = [
     1.243_968_7e-3,
     2.170_225_6e-4,
 ];
-/// Below this `2^x` is taken for 0: it is not a normal element.
+/// Below this `2^x` is replaced by 0, because it is subnormal.
 pub(super) const LOWEST_POWER: f32 = -126.0;
 
-/// `v` within bounds, which come first: `min` and `max` then let NaN pass.
+/// `v` within bounds, which are the first arguments of `min` and `max`, so that NaN passes.
 #[inline(always)]
 pub(super) fn bounded<S: Simd<f32>>(simd: S, lowest: f32, v: S::V, highest: f32) -> S::V {
     simd.max(simd.splat(lowest), simd.min(simd.splat(highest), v))
@@ -72,7 +72,7 @@ pub(super) fn exp2_of_rest<S: Simd<f32>>(simd: S, r: S::V) -> S::V {
     p
 }
 
-/// An element with exponentials for arrays.
+/// An element type with exponentials for arrays.
 pub(super) trait ArrayExp: Copy {
     fn array_exp(self) -> Self;
     fn array_exp2(self) -> Self;
@@ -81,7 +81,7 @@ pub(super) trait ArrayExp: Copy {
 impl ArrayExp for f32 {
     #[inline(always)]
     fn array_exp(self) -> Self {
-        // Written without branches, so that a loop over it vectorises.
+        // Written without branches, so that a loop over it is vectorised.
         let x = if self > HIGHEST { HIGHEST } else { self };
         let x = if x < LOWEST { LOWEST } else { x };
         // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer.
@@ -92,7 +92,7 @@ impl ArrayExp for f32 {
         let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS;
         let p = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0;
         let p = p * r * r + r + 1.0;
-        // 2^n in two factors: n may be 128.
+        // 2^n as two factors, because n may be 128.
         let half = (n * 0.5) as i32;
         let rest = n as i32 - half;
         let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
@@ -108,7 +108,7 @@ impl ArrayExp for f32 {
         } else {
             self
         };
-        // Rounds to the nearest integer, then down where that was above.
+        // Rounds to the nearest integer, then down if that was above.
         const ROUND: f32 = 12_582_912.0;
         let n = (x + ROUND) - ROUND;
         let n = if n > x { n - 1.0 } else { n };

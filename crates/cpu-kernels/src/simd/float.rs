@@ -1,4 +1,4 @@
-//! The elements that vectors are made of.
+//! The element types of vectors.
 
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
@@ -8,7 +8,7 @@ use super::level::Kind;
 use super::sealed::Sealed;
 use super::{Half, Job, Level, Token};
 
-/// `f32` or `f64`: constants and functions of one element.
+/// `f32` or `f64`: constants and functions of a single element.
 pub trait Float:
     Sealed
     + Copy
@@ -51,11 +51,11 @@ pub trait Float:
     fn ln(self) -> Self;
     /// The complementary error function, `1 - erf(self)`.
     fn erfc(self) -> Self;
-    /// The magnitude.
+    /// The absolute value.
     fn abs(self) -> Self;
-    /// Neither infinite nor NaN.
+    /// Whether it is neither infinite nor NaN.
     fn is_finite(self) -> bool;
-    /// Copies `from` to `to`, of the same length.
+    /// Copies `from` to `to`, which has the same length.
     fn widen(from: Half, to: &mut [Self]);
     /// Runs `job` with the instructions of `level`.
     fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output;
@@ -130,6 +130,6 @@ macro_rules! float {
 }
 
 float!(f32, to_f32, libm::erfcf, avx512: std::convert::identity);
-// A copy of all kernels for one type and instruction set is a sixth of what there is to compile. This one is left out:
-// `f64` is for checks, and goes without the sixteen registers that AVX-512 has beyond AVX2, and their length.
+// A copy of all kernels for one type and instruction set is a sixth of all code to compile. This one is left out: `f64`
+// is for checks, and does without AVX-512's sixteen additional registers and longer vectors.
 float!(f64, to_f64, libm::erfc, avx512: super::avx512::Avx512::avx2);

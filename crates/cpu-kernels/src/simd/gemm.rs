@@ -1,51 +1,51 @@
-//! Products of small matrices that are in cache: the inner loops of the streaming kernels.
+//! Products of small matrices in cache: the inner loops of the streaming kernels.
 //!
 //! A block of `R` rows by `V` vectors of the result stays in registers. Each step of the sum loads `V` vectors of the
 //! right operand and broadcasts `R` elements of the left one, straight from memory, for `R * V` multiply-adds: at 6 by
-//! 4, ten loads for 24 multiply-adds, where the cores at hand do two of each per cycle.
+//! 4, ten loads for 24 multiply-adds, where the cores at hand can do two of each per cycle.
 //!
-//! The crate `gemm` is for large products: it packs both operands, again at each call. Those here are smaller than a
-//! cache, and their operands are packed once for many products, or need no packing.
+//! The crate `gemm` is for large products: it packs both operands again in each call. The products here are smaller
+//! than a cache, and their operands are packed once for many products, or need no packing.
 
 use super::{Block, Float, Job, Simd, prefetch};
 
-/// The most rows of a register block.
+/// The largest number of rows of a register block.
 const BLOCK_ROWS: usize = 6;
 
-/// The most vectors in a row of a register block: 6 by 4 and five vectors to work with fill 29 of 32 registers, 6 by
-/// 2 and three 15 of 16.
+/// The largest number of vectors in a row of a register block: 6 by 4 and five working vectors fill 29 of 32 registers,
+/// 6 by 2 and three fill 15 of 16.
 #[inline(always)]
 const fn block_vectors<E: Float, S: Simd<E>>() -> usize {
     if S::REGISTERS >= 32 { 4 } else { 2 }
 }
 
-/// Steps from which on a register block has its part of the result fetched before it needs it. Few steps end before the
-/// lines are there, and their results are in cache: tiles of the fused kernels.
+/// The number of steps from which a register block prefetches its part of the result. A product of fewer steps (a tile
+/// of a fused kernel) ends before the lines arrive, and its results are in cache already.
 const PREFETCHED_STEPS: usize = 128;
 
-/// How many columns a register block has: the width of the panels in which a right operand is best stored.
+/// The number of columns of a register block, and therefore the best width of panels for a right operand.
 #[inline(always)]
 pub const fn panel_width<E: Float, S: Simd<E>>() -> usize {
     block_vectors::<E, S>() * S::LANES
 }
 
-/// The start of a sum of products.
+/// The initial value of a sum of products.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a, E> {
     /// Nothing.
     Zero,
-    /// The result as it is.
+    /// The present result.
     Sum,
-    /// One row, which every row of the result starts with.
+    /// One row, added to every row of the result.
     Row(&'a [E]),
-    /// The result as it is, each row times its factor.
+    /// The present result, with each row times its factor.
     Scaled(&'a [E]),
 }
 
 /// `out[r, c] = start[r, c] + sum_t left[r, t] right[t, c]`
 #[derive(Debug)]
 pub struct Product<'a, E> {
-    /// `r`, `t`, `c`; columns are a multiple of the lanes.
+    /// `r`, `t` and `c`; the number of columns is a multiple of the lanes.
     pub sizes: [usize; 3],
     /// The left operand.
     pub left: &'a [E],
@@ -57,12 +57,12 @@ pub struct Product<'a, E> {
     pub right_stride: usize,
     /// The result, by `r` and `c`.
     pub out: Block<'a, E>,
-    /// The summand that the sum is added to.
+    /// The addend of the sum.
     pub start: Start<'a, E>,
 }
 
 impl<E: Float> Product<'_, E> {
-    /// Computes it in a function of its own: the register blocks are compiled once for each instruction set.
+    /// Computes it in a function of its own, so that register blocks are compiled once for each instruction set.
     #[inline(always)]
     pub fn compute<S: Simd<E>>(self, simd: S) {
         simd.call(self);
@@ -89,7 +89,7 @@ impl<E: Float> Job<E> for Product<'_, E> {
         let [row, step] = left_strides;
         assert!(columns.is_multiple_of(S::LANES) && out.sizes() == [rows, columns]);
         let (out, out_stride) = out.raw();
-        // Saturating: what overflows is longer than any slice.
+        // Saturating, because anything that overflows is longer than any slice.
         let reach = |count: usize, stride: usize| (count - 1).saturating_mul(stride);
         if steps > 0 {
             assert!(left.len() > reach(rows, row).saturating_add(reach(steps, step)));
@@ -123,16 +123,15 @@ impl<E: Float> Job<E> for Product<'_, E> {
                         }
                     },
                 };
-                // SAFETY: the block's rows are less than `rows` and its columns less than `columns`. So many are in
-                // the result, and the assertions above cover every offset in the operands; with no steps these are
-                // not read.
+                // SAFETY: the block's rows are within `rows` and its columns within `columns`, hence in the result, and
+                // the assertions above cover every offset in the operands; without steps these are not read.
                 unsafe { block.compute(height, width) };
             }
         }
     }
 }
 
-/// Cuts `0..count` into as few pieces of at most `most` as possible, of nearly equal sizes: first and size of each.
+/// Cuts `0..count` into as few pieces of at most `most` as possible, of nearly equal sizes: the start and size of each.
 #[inline(always)]
 fn even_blocks(count: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
     let pieces = count.div_ceil(most).max(1);
@@ -153,7 +152,7 @@ enum Origin<E> {
     Scaled(*const E),
 }
 
-/// A register block, by pointers to its first elements.
+/// A register block, given by pointers to its first elements.
 #[derive(Clone, Copy)]
 struct RegisterBlock<E, S> {
     simd: S,
@@ -170,9 +169,9 @@ struct RegisterBlock<E, S> {
 
 impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
     /// # Safety
-    /// The operands must have all elements of a block of this height and width: `height` rows of `steps` on the left,
-    /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and `height`
-    /// factors, or a row of `width` vectors, if it starts from those.
+    /// The operands must have all elements of a block with this height and width: `height` rows of `steps` on the left,
+    /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and, if it starts
+    /// from them, `height` factors or a row of `width` vectors.
     #[inline(always)]
     unsafe fn compute(self, height: usize, width: usize) {
         macro_rules! of_width {
@@ -187,8 +186,8 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
                 }
             };
         }
-        // `if const`: what no instruction set of these registers uses is not compiled.
-        // SAFETY: the caller vouches for a block of this height and width.
+        // `if const`, so that sizes that no instruction set with these registers uses are not compiled. SAFETY: the
+        // caller guarantees a block of this height and width.
         unsafe {
             if const { block_vectors::<E, S>() > 2 } {
                 match width {
@@ -234,12 +233,12 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
                     *sum = simd.mul_add(a, b, *sum);
                 }
             }
-            // Without bounds: after the last step they point to nothing, and nothing is read.
+            // Without bounds checks: after the last step they point beyond the end, and nothing is read.
             left = left.wrapping_add(self.step);
             right = right.wrapping_add(self.right_stride);
         }
-        // One loop for each start, and each a few instructions long: a longer one is unrolled too late for the sums to
-        // stay in registers, and then they go through memory, zeroed before and read again after.
+        // A loop for each start, of only a few instructions: a longer one is unrolled too late for the sums to stay in
+        // registers, so that they would be zeroed in memory and read back.
         macro_rules! finish {
             (|$r:ident, $v:ident, $sum:ident, $to:ident| $result:expr) => {
                 for ($r, sums) in sums.iter().enumerate() {
@@ -274,9 +273,9 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
 }
 
 /// # Safety
-/// An element for each lane of a vector must be there.
+/// `from` must have an element for each lane of a vector.
 #[inline(always)]
 unsafe fn load_at<E: Float, S: Simd<E>>(simd: S, from: *const E) -> S::V {
-    // SAFETY: the caller vouches for the elements.
+    // SAFETY: the caller guarantees the elements.
     simd.load(unsafe { std::slice::from_raw_parts(from, S::LANES) })
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// Elements in half precision, which kernels widen where they read them.
+/// Elements in half precision, which kernels widen when they read them.
 #[derive(Clone, Copy, Debug)]
 pub enum Half<'a> {
     /// IEEE 754 binary16.
@@ -15,7 +15,7 @@ pub enum Half<'a> {
 }
 
 impl<'a> Half<'a> {
-    /// How many there are.
+    /// The number of elements.
     pub fn len(self) -> usize {
         match self {
             Self::F16(elements) => elements.len(),
@@ -23,7 +23,7 @@ impl<'a> Half<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Which instruction set to use.
+//! The instruction set to use.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,11 +11,11 @@ use super::avx512::Avx512;
 use super::neon::Neon;
 use super::token::Portable;
 
-/// An instruction set that this machine has.
+/// An instruction set of this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Level(pub(super) Kind);
 
-/// The tokens: a level is only made of one that was found.
+/// The tokens: a level can only be made from one that was detected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Portable(Portable),
@@ -34,7 +34,7 @@ impl Level {
     /// Plain Rust, on every machine.
     pub const PORTABLE: Self = Self(Kind::Portable(Portable));
 
-    /// The levels of this machine, the fastest first.
+    /// The levels of this machine, fastest first.
     pub fn available() -> Vec<Self> {
         let found = [
             #[cfg(target_arch = "x86_64")]
@@ -48,11 +48,11 @@ impl Level {
         found.into_iter().flatten().map(Self).collect()
     }
 
-    /// The level to use: the one that `ATTENTION_SIMD` names (`avx512`, `avx2`, `neon` or `portable`), or else the
-    /// fastest of the machine. Read once.
+    /// The level to use: the one named by `ATTENTION_SIMD` (`avx512`, `avx2`, `neon` or `portable`), otherwise the
+    /// fastest of the machine. The variable is read once.
     ///
     /// # Panics
-    /// If it names no level of this machine: [`chosen`](Self::chosen) tells before.
+    /// If it names no level of this machine; [`chosen`](Self::chosen) reports that in advance.
     pub fn current() -> Self {
         static CURRENT: OnceLock<Level> = OnceLock::new();
         *CURRENT.get_or_init(|| {
@@ -62,10 +62,10 @@ impl Level {
         })
     }
 
-    /// The level that `ATTENTION_SIMD` names, the fastest if it is empty or not set.
+    /// The level named by `ATTENTION_SIMD`; the fastest if it is empty or not set.
     ///
     /// # Errors
-    /// The levels of this machine, and the name, if it is none of them.
+    /// The levels of this machine, and the given name, if it is not one of them.
     pub fn chosen() -> Result<Self, [String; 2]> {
         let name = std::env::var_os(Self::VARIABLE).unwrap_or_default();
         let name = name.to_string_lossy();
@@ -80,7 +80,7 @@ impl Level {
         })
     }
 
-    /// The name by which `ATTENTION_SIMD` chooses it.
+    /// The name by which `ATTENTION_SIMD` chooses this level.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable(_) => "portable",

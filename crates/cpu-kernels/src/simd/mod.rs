@@ -1,8 +1,8 @@
-//! Vectors, one implementation for each instruction set, chosen at run time.
+//! Vectors, with one implementation for each instruction set, chosen at run time.
 //!
-//! A kernel is written once, generic over [`Simd`], and handed to [`Float::dispatch`] as a
-//! [`Job`]. Inside of [`Job::run`] everything that is `#[inline(always)]` is compiled for the instruction set of the
-//! token: keep closures and calls of other functions out of inner loops unless they are inlined too.
+//! A kernel is written once, generic over [`Simd`], and passed to [`Float::dispatch`] as a [`Job`]. Inside [`Job::run`]
+//! everything that is `#[inline(always)]` is compiled for the instruction set of the token: keep closures and calls of
+//! other functions out of inner loops unless they are inlined too.
 //!
 //! No crate replaces this one. The kernels need estimates of reciprocals whose correction is fused with the sum that
 //! follows, `e^x` and `2^x` to two units in the last place, and transposes of whole registers, chosen at run time on
@@ -40,7 +40,7 @@ use token::Portable;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use token::{register_methods, registers, token};
 
-/// The vectors of one instruction set, with `E` in each lane. The token's existence proves that the machine has it.
+/// The vectors of one instruction set, with `E` in each lane. A value of the token proves that the machine has it.
 ///
 /// Comparisons, `min` and `max` follow x86: if either operand is NaN, `min` and `max` return the second and
 /// comparisons are false.
@@ -51,11 +51,11 @@ pub trait Simd<E: Float>: Token {
     type M: Copy;
     /// The number of lanes.
     const LANES: usize;
-    /// How many vectors a kernel may keep in registers, those it works with included.
+    /// The number of vectors that a kernel may keep in registers, including working vectors.
     #[doc(hidden)]
     const REGISTERS: usize;
 
-    /// `x` in each lane.
+    /// `x` in every lane.
     fn splat(self, x: E) -> Self::V;
     /// The first [`LANES`](Self::LANES) elements of `from`.
     fn load(self, from: &[E]) -> Self::V;
@@ -71,32 +71,32 @@ pub trait Simd<E: Float>: Token {
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a * b`
     fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// The lesser of each lane; `b` where either is NaN.
+    /// The smaller of each lane; `b` if either is NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The greater of each lane; `b` where either is NaN.
+    /// The larger of each lane; `b` if either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `1 / v`, within two units in the last place, for `v` and `1 / v` finite and normal.
+    /// `1 / v`, accurate to two units in the last place, if `v` and `1 / v` are finite and normal.
     fn reciprocal(self, v: Self::V) -> Self::V;
-    /// `sum + 1 / v`, with one rounding less than [`reciprocal`](Self::reciprocal) where the level allows.
+    /// `sum + 1 / v`, with one rounding less than [`reciprocal`](Self::reciprocal) if the level allows.
     fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V;
-    /// `sum + a / v`, for `v` and `1 / v` finite and normal.
+    /// `sum + a / v`, if `v` and `1 / v` are finite and normal.
     fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V;
-    /// `1 / v - 1`, rounded once where the level allows.
+    /// `1 / v - 1`, rounded once if the level allows.
     #[doc(hidden)]
     fn reciprocal_less_one(self, v: Self::V) -> Self::V;
     /// The square root, correctly rounded; NaN below 0.
     fn sqrt(self, v: Self::V) -> Self::V;
-    /// `e^v`, within two units in the last place; 0 below the smallest normal element, infinity above the largest.
+    /// `e^v`, accurate to two units in the last place; 0 below the smallest normal element, infinity above the largest.
     fn exp(self, v: Self::V) -> Self::V;
-    /// `2^v` for `v` at most 127, within two units in the last place, and 1 at 0; 0 below -126.
+    /// `2^v` for `v` up to 127, accurate to two units in the last place, and exactly 1 at 0; 0 below -126.
     fn exp2(self, v: Self::V) -> Self::V;
     /// `a < b`
     fn less(self, a: Self::V, b: Self::V) -> Self::M;
-    /// `a` where `mask`, `b` elsewhere.
+    /// `a` where `mask` holds, `b` elsewhere.
     fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// The sum of the lanes, in a fixed order.
     fn sum(self, v: Self::V) -> E;
-    /// The largest lane; NaN lanes are passed over.
+    /// The largest lane, ignoring NaN.
     fn largest(self, v: Self::V) -> E;
 
     /// `0 - v`
@@ -105,26 +105,26 @@ pub trait Simd<E: Float>: Token {
         self.sub(self.zero(), v)
     }
 
-    /// The magnitude of each lane.
+    /// The absolute value of each lane.
     #[inline(always)]
     fn abs(self, v: Self::V) -> Self::V {
         self.max(v, self.neg(v))
     }
 
-    /// `a / v`, within four units in the last place, for `v` and `1 / v` finite and normal: divided by 0 or infinity,
-    /// it may be NaN.
+    /// `a / v`, accurate to four units in the last place, if `v` and `1 / v` are finite and normal; may be NaN if `v`
+    /// is 0 or infinite.
     #[inline(always)]
     fn div(self, a: Self::V, v: Self::V) -> Self::V {
         self.add_quotient(a, v, self.zero())
     }
 
-    /// The hyperbolic tangent, within four units in the last place.
+    /// The hyperbolic tangent, accurate to four units in the last place.
     #[inline(always)]
     fn tanh(self, v: Self::V) -> Self::V {
         activation::tanh(self, v)
     }
 
-    /// `1 / (1 + e^-v)`, within four units in the last place where it is normal.
+    /// `1 / (1 + e^-v)`, accurate to four units in the last place where it is normal.
     #[inline(always)]
     fn sigmoid(self, v: Self::V) -> Self::V {
         Sigmoid::of(self, v).value(self)
@@ -149,13 +149,13 @@ pub trait Simd<E: Float>: Token {
         }
     }
 
-    /// 0 in each lane.
+    /// 0 in every lane.
     #[inline(always)]
     fn zero(self) -> Self::V {
         self.splat(E::ZERO)
     }
 
-    /// All elements of `from`, at most [`LANES`](Self::LANES), and zeros.
+    /// All elements of `from`, at most [`LANES`](Self::LANES), padded with zeros.
     #[inline(always)]
     fn load_partial(self, from: &[E]) -> Self::V {
         if from.len() == Self::LANES {
@@ -178,14 +178,14 @@ pub trait Simd<E: Float>: Token {
     }
 }
 
-/// The elements up to the last of a square of `lanes` rows; more than any slice has if the number overflows.
+/// The number of elements up to the last of a square of `lanes` rows; on overflow, more than any slice has.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn square_len(lanes: usize, stride: usize) -> usize {
     stride.saturating_mul(lanes - 1).saturating_add(lanes)
 }
 
-/// Has the machine fetch the cache line of an element that will be read or written soon. Any address will do.
+/// Prefetches the cache line of an element that will be read or written soon. Any address is valid.
 #[inline(always)]
 pub fn prefetch<E>(element: *const E) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -198,7 +198,7 @@ pub fn prefetch<E>(element: *const E) {
     let _ = element;
 }
 
-/// The most lanes that a vector has.
+/// The largest number of lanes of a vector.
 pub const MAX_LANES: usize = 16;
 
 #[cfg(test)]

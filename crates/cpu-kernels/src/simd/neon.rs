@@ -26,7 +26,7 @@ impl Simd<f32> for Neon {
         fn mul(a: float32x4_t, b: float32x4_t) -> float32x4_t { vmulq_f32(a, b) }
         fn mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t { vfmaq_f32(c, a, b) }
         fn neg_mul_add(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t { vfmsq_f32(c, a, b) }
-        /// By comparison: NEON's own minimum returns NaN if either operand is.
+        /// By comparison, because NEON's own minimum returns NaN if either operand is NaN.
         fn min(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcltq_f32(a, b), a, b) }
         fn max(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcgtq_f32(a, b), a, b) }
         fn sqrt(v: float32x4_t) -> float32x4_t { vsqrtq_f32(v) }
@@ -34,7 +34,7 @@ impl Simd<f32> for Neon {
         fn select(mask: uint32x4_t, a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(mask, a, b) }
         fn sum(v: float32x4_t) -> f32 { vaddvq_f32(v) }
         fn largest(v: float32x4_t) -> f32 { vmaxnmvq_f32(v) }
-        /// The estimate is within 2^-8; each Newton step `r (2 - v r)` squares that.
+        /// The relative error of the estimate is at most 2^-8; each Newton step `r (2 - v r)` squares it.
         fn reciprocal(v: float32x4_t) -> float32x4_t {{
             let r = vrecpeq_f32(v);
             let r = vmulq_f32(r, vrecpsq_f32(v, r));
@@ -45,14 +45,14 @@ impl Simd<f32> for Neon {
     #[inline(always)]
     fn load(self, from: &[f32]) -> float32x4_t {
         let from = &from[..4];
-        // SAFETY: the token proves that the instruction is there, and `from` has the four elements it reads.
+        // SAFETY: the token proves that the instruction exists, and `from` has the four elements it reads.
         unsafe { vld1q_f32(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: float32x4_t, to: &mut [f32]) {
         let to = &mut to[..4];
-        // SAFETY: the token proves that the instruction is there, and `to` has the four elements it writes.
+        // SAFETY: the token proves that the instruction exists, and `to` has the four elements it writes.
         unsafe { vst1q_f32(to.as_mut_ptr(), v) }
     }
 
@@ -78,7 +78,7 @@ impl Simd<f32> for Neon {
         let n = registers!(self, vrndnq_f32(vmulq_f32(x, vdupq_n_f32(LOG2_E))));
         let p = exp_of_rest(self, x, n);
         registers!(self, {
-            // 2^n in two factors: n may be 128.
+            // 2^n as two factors, because n may be 128.
             let n = vcvtnq_s32_f32(n);
             let half = vshrq_n_s32::<1>(n);
             let rest = vsubq_s32(n, half);
@@ -86,7 +86,7 @@ impl Simd<f32> for Neon {
                 vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(n, vdupq_n_s32(127))))
             };
             let y = vmulq_f32(vmulq_f32(p, power(half)), power(rest));
-            // NaN compares neither way and is kept.
+            // NaN compares false with both, and is kept.
             let low = vcltq_f32(v, vdupq_n_f32(LOWEST));
             let high = vcgtq_f32(v, vdupq_n_f32(HIGHEST));
             let y = vbslq_f32(low, vdupq_n_f32(0.0), y);
@@ -101,7 +101,7 @@ impl Simd<f32> for Neon {
         let n = registers!(self, vrndmq_f32(x));
         let p = exp2_of_rest(self, registers!(self, vsubq_f32(x, n)));
         registers!(self, {
-            // Adding to the exponent's bits; for NaN it adds 0.
+            // Adds to the exponent bits; for NaN it adds 0.
             let n = vshlq_n_s32::<23>(vcvtq_s32_f32(n));
             let y = vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), n));
             vbslq_f32(vcltq_f32(v, lowest), vdupq_n_f32(0.0), y)

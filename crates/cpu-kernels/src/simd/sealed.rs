@@ -1,4 +1,4 @@
-//! Traits that other crates use and do not implement.
+//! Traits that other crates use but cannot implement.
 
 /// Elements and tokens.
 pub trait Sealed {}

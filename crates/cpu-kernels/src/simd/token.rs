@@ -1,4 +1,4 @@
-//! Tokens: values that only a machine with the instructions can make.
+//! Tokens: values that can only be made on a machine with the instructions.
 
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
@@ -9,16 +9,16 @@ use super::{avx2::Avx2, avx512::Avx512};
 
 /// Defines the function of a job that is compiled for an instruction set.
 ///
-/// These functions are the job's, and not the token's, whose trait could have a generic one: rustc puts a method into
-/// the codegen unit of its `Self`, so that the kernels are compiled in parallel and not all of an instruction set in
+/// These are methods of the job, not of the token, whose trait could have a generic one: rustc puts a method into the
+/// codegen unit of its `Self`, so the kernels are compiled in parallel instead of all kernels of an instruction set in
 /// one unit.
 macro_rules! compiled_for {
     ($run:ident, $token:ident, [$($feature:tt),*]) => {
         /// Does the work in a function of its own, compiled for one instruction set.
         ///
         /// # Safety
-        /// The machine must have the instruction set, as it has for whoever holds the token. The signature asks once
-        /// more, because only a function that is unsafe to call may be compiled for instructions in a trait.
+        /// The machine must have the instruction set, as it does for any holder of the token. The signature requires it
+        /// again, because in a trait only an unsafe function may be compiled for special instructions.
         #[doc(hidden)]
         #[inline(never)]
         $(#[target_feature(enable = $feature)])*
@@ -36,7 +36,7 @@ pub trait Job<E: Float>: Sized {
     /// Its result.
     type Output;
 
-    /// Does the work. Implementations are `#[inline(always)]`, and so is what they call in inner loops.
+    /// Does the work. Implementations must be `#[inline(always)]`, like all they call in inner loops.
     fn run<S: Simd<E>>(self, simd: S) -> Self::Output;
 
     compiled_for!(run_portable, Portable, []);
@@ -50,7 +50,7 @@ pub trait Job<E: Float>: Sized {
 
 /// Proof that the machine has an instruction set.
 pub trait Token: Sealed + Copy + Send + Sync + 'static {
-    /// Does the work in the job's function for the instruction set.
+    /// Does the work in the job's function for this instruction set.
     fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
     where
         Self: Simd<E>;
@@ -72,12 +72,12 @@ impl Token for Portable {
     where
         Self: Simd<E>,
     {
-        // SAFETY: it has no instructions that a machine may lack.
+        // SAFETY: it needs no instructions that a machine may lack.
         unsafe { job.run_portable(self) }
     }
 }
 
-/// Defines the token of an instruction set by the features that it is made of.
+/// Defines the token of an instruction set, given by its CPU features.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! token {
     ($(#[$doc:meta])* $token:ident, $run:ident, $detected:ident, [$($feature:tt),+]) => {
@@ -108,7 +108,7 @@ macro_rules! token {
     };
 }
 
-/// Evaluates intrinsics that compute with registers alone, for whoever holds their token.
+/// Evaluates intrinsics that only use registers, for any holder of their token.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! registers {
     ($token:expr, $intrinsics:expr) => {{

@@ -6,11 +6,11 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::output::escaped;
 
-/// The most columns of an alignment.
+/// The largest number of columns of an alignment.
 const MOST_COLUMNS: usize = 100;
 
-/// A wrong output and its reference, token by token, in the form of NIST's `sclite`: stars stand where one of them has
-/// no token, and I, D and S below for an insertion, a deletion and a substitution.
+/// A wrong output and its reference, token by token, in the form of NIST's `sclite`: stars where one of them has no
+/// token, and below, I, D and S for an insertion, a deletion and a substitution.
 pub(super) fn described(wrong: &WrongOutput) -> String {
     let edits = match wrong.edits {
         1 => "1 edit".to_string(),
@@ -66,7 +66,7 @@ fn columns(wrong: &WrongOutput) -> Vec<[String; 3]> {
     columns.collect()
 }
 
-/// A token that can be seen: the space of a text that is split into characters is an open box, a control character its
+/// A token in visible form: the space of a text split into characters becomes an open box, a control character its
 /// code.
 fn visible(token: &str) -> String {
     escaped(&token.replace(' ', "␣"))

@@ -1,11 +1,11 @@
-//! The figures as one JSON object.
+//! The metrics as one JSON object.
 
 use attention_seq2seq::metrics::{AlignedStep, Bootstrap, Interval};
 use serde::Serialize;
 
 use crate::page::EvaluatedModel;
 
-/// All figures. Rates are shares of 1, BLEU and chrF are in percent.
+/// All metrics. Rates are fractions of 1, BLEU and chrF are in percent.
 #[derive(Serialize)]
 struct Figures<'a> {
     sources: usize,
@@ -23,10 +23,10 @@ struct Figures<'a> {
     intervals: Intervals,
     unknown: &'a [String],
     unknown_targets: &'a [String],
-    /// The number of sources each of whose targets has one of them.
+    /// The number of sources all of whose targets have an unknown token.
     out_of_reach: usize,
     errors: Vec<Wrong<'a>>,
-    /// The figures of the model that is compared.
+    /// The metrics of the model that is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<Box<Self>>,
 }
@@ -52,13 +52,13 @@ struct Wrong<'a> {
     alignment: Vec<AlignedStep>,
 }
 
-/// The line of the object, of the first model; the second is compared with it, if there is one.
+/// The line with the object for the first model; the second, if there is one, is compared with it.
 pub(super) fn object(models: &[EvaluatedModel<'_>]) -> String {
     let in_reverse = models.iter().rev();
     let figures = in_reverse.fold(None, |compared, model| {
         Some(Box::new(figures_of(model, compared)))
     });
-    // Keys are strings, and nothing in it refuses to be written.
+    // Keys are strings, and all values can be serialized.
     serde_json::to_string(&figures).expect("figures have a JSON form")
 }
 

@@ -23,10 +23,10 @@ use crate::pairs::read_file;
 use crate::unknown::{MOST_UNKNOWN, reading};
 use crate::values;
 
-/// The most sources in a report, where no other number is given: about a megabyte for words.
+/// The default of `--report-items`: about a megabyte for words.
 const REPORT_ITEMS: usize = 100;
 
-/// The most outputs of each of them.
+/// The largest number of outputs of each source in a report.
 const REPORT_OUTPUTS: usize = 3;
 
 #[derive(Args)]
@@ -112,7 +112,7 @@ impl EvalArgs {
         }
     }
 
-    /// Saves the report, and returns the line that says so.
+    /// Saves the report, and returns the line that reports it.
     fn save_report(
         &self,
         file: &Path,
@@ -164,7 +164,7 @@ impl EvalArgs {
         }
     }
 
-    /// Names the further models that the first's validation pairs are no fair test of.
+    /// Names the other models for which the first one's validation pairs are no fair test.
     fn note_learned(&self, config: &RunConfig) -> Result<()> {
         let split = |config: &RunConfig| match &config.data {
             DataSource::Files { train, valid, .. } => {
@@ -245,7 +245,7 @@ impl EvalArgs {
     }
 }
 
-/// Prints the error rates of a translator, and how many outputs it cut off.
+/// Prints the error rates of a translator, and the number of outputs it cut off.
 pub(crate) fn report(errors: &TokenErrors, translator: &Translator) -> Result<()> {
     let limit = tokens(translator.max_len());
     let cut_off = match errors.cut_off() {
@@ -272,7 +272,7 @@ fn range(interval: Interval, factor: f64) -> String {
     format!("{:.2} to {:.2}", factor * lower, factor * upper)
 }
 
-/// The line that names tokens which the model has not learned.
+/// The line that names the tokens that the model has not learned.
 fn named(side: &str, reading: &str, found: &[String]) -> String {
     let named = found.iter().take(MOST_UNKNOWN);
     let named: Vec<String> = named.map(|token| format!("{token:?}")).collect();

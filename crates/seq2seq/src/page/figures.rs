@@ -1,10 +1,10 @@
-//! The figures of an evaluation.
+//! The metrics of an evaluation.
 
 use attention_seq2seq::Evaluation;
 use attention_seq2seq::metrics::{Bootstrap, Interval};
 use serde::Serialize;
 
-/// A figure of an evaluation.
+/// A metric of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Figure {
     /// The name.
@@ -13,12 +13,12 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
     /// `%`, or empty.
     pub(crate) unit: &'static str,
-    /// The bounds of the confidence interval of 95 %, where there is one.
+    /// The bounds of the 95 % confidence interval, if there is one.
     pub(crate) interval: Option<[f64; 2]>,
 }
 
 impl Figure {
-    /// The figures of an evaluation: those that the program prints.
+    /// The metrics of an evaluation that the program prints.
     pub(super) fn all(evaluation: &Evaluation) -> Vec<Self> {
         let sums = evaluation.sums();
         let intervals = evaluation.intervals(&Bootstrap::default());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attention_seq2seq::{Error, Result};
 
-/// Whether a file has the name of a page.
+/// Whether a file name is that of a page.
 pub(crate) fn is_page(file: &Path) -> bool {
     let extension = file
         .extension()
@@ -12,7 +12,7 @@ pub(crate) fn is_page(file: &Path) -> bool {
     extension.is_some_and(|extension| ["html", "htm"].contains(&extension.as_str()))
 }
 
-/// Checks that a file has the name of a page, before anything is computed for it.
+/// Checks that a file name is that of a page, before anything is computed.
 pub(crate) fn check_name(option: &str, file: &Path) -> Result<()> {
     match is_page(file) {
         true => Ok(()),
@@ -24,7 +24,7 @@ pub(crate) fn check_name(option: &str, file: &Path) -> Result<()> {
     }
 }
 
-/// A number of bytes, as a person reads it.
+/// A number of bytes in readable form.
 pub(crate) fn size(bytes: usize) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),

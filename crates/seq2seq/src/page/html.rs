@@ -5,16 +5,16 @@ use attention_seq2seq::{Error, Result};
 
 use super::Page;
 
-/// The frame of the page, with a mark for each part.
+/// The frame of the page, with a marker for each part.
 const TEMPLATE: &str = include_str!("assets/page.html");
 
 pub(super) const STYLE: &str = include_str!("assets/page.css");
 
-/// The policy of a page that is a file: nothing leaves it. A live page has its policy in a header of its server.
+/// The policy of a page in a file: it makes no requests. A live page has its policy in a header of its server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
 
-/// The parts of the script that every page has, in their order.
+/// The parts of the script that every page has, in order.
 pub(super) const SCRIPTS: [&str; 7] = [
     include_str!("assets/text.js"),
     include_str!("assets/state.js"),
@@ -25,10 +25,10 @@ pub(super) const SCRIPTS: [&str; 7] = [
     include_str!("assets/page.js"),
 ];
 
-/// The last part of the script of a page that is a file.
+/// The last part of the script of a page in a file.
 const STATIC: &str = include_str!("assets/static.js");
 
-/// The most attention weights of a page: some 40 MB.
+/// The largest number of attention weights on a page: some 40 MB.
 const MOST_WEIGHTS: usize = 10_000_000;
 
 pub(super) fn html(page: &Page) -> Result<String> {
@@ -46,7 +46,7 @@ pub(super) fn json(page: &Page) -> Result<String> {
     serde_json::to_string(page).map_err(|source| Error::json("the data of the page", source))
 }
 
-/// The markup in which kinds of pages differ.
+/// The markup that differs between kinds of pages.
 pub(super) struct Parts {
     pub(super) policy: &'static str,
     pub(super) style: String,
@@ -84,8 +84,8 @@ fn check_size(page: &Page) -> Result<()> {
     }
 }
 
-/// The template with a text in the place of each mark, in the order of the marks. What was put in is not searched for
-/// marks.
+/// The template with each marker replaced by a text, in the order of the markers. Inserted texts are not searched for
+/// markers.
 fn filled<const N: usize>(template: &str, parts: [(&str, String); N]) -> String {
     let mut html = String::with_capacity(
         template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>(),
@@ -107,8 +107,8 @@ fn in_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// JSON in a script element, which `</script>` and `<!--` would end or change. `<` occurs in its strings alone; the
-/// line ends of Unicode are escaped for readers that take JSON for JavaScript.
+/// JSON in a script element, which `</script>` and `<!--` would end or change. `<` only occurs in its strings;
+/// Unicode's line ends are escaped for readers that treat JSON as JavaScript.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")

@@ -5,20 +5,20 @@ use attention_seq2seq::Result;
 use super::Page;
 use super::html::{self, Parts, SCRIPTS, STYLE};
 
-/// The styles that a live page has besides.
+/// The additional styles of a live page.
 const LIVE_STYLE: &str = include_str!("assets/live.css");
 
 /// The form of a live page.
 const FORM: &str = include_str!("assets/live.html");
 
-/// The last part of its script.
+/// The last part of the script of a live page.
 const LIVE: &str = include_str!("assets/live.js");
 
-/// A page for a server: it explains what is typed, by `POST v1/explain`, and forces tokens of outputs.
+/// A page for a server: it explains typed texts, by `POST v1/explain`, and forces tokens of outputs.
 ///
 /// The request is an object with `source` and, if tokens are forced, `prefix`, an array of them; the answer is
-/// [`Page::to_json`], or an object with a line `error`. All paths are relative to the page's. Nothing of it is inline,
-/// so that a Content-Security-Policy may forbid that.
+/// [`Page::to_json`], or an object with the line `error`. All paths are relative to that of the page. It has nothing
+/// inline, so that a Content-Security-Policy can forbid inline content.
 #[derive(Clone, Debug)]
 pub(crate) struct LivePage {
     /// The page.
@@ -37,12 +37,12 @@ impl LivePage {
 }
 
 impl Page {
-    /// The data of the page alone, which its script reads.
+    /// Only the data of the page, which its script reads.
     pub(crate) fn to_json(&self) -> Result<String> {
         html::json(self)
     }
 
-    /// The files of a live page, which shows this one until a source is typed.
+    /// The files of a live page, which shows this page until a source is typed.
     pub(crate) fn to_live(&self) -> Result<LivePage> {
         let parts = Parts {
             policy: "",

@@ -1,8 +1,8 @@
-//! Explanations as one HTML page, which shows them in a browser and needs no network.
+//! Explanations as one HTML page, to be shown in a browser without a network.
 //!
-//! A [`Page`] is data: models, their figures, and [`Item`]s with an [`Explanation`] of each model. Its JSON form is all
-//! that the page's script reads, by its function `render`, so that a server can hand it another object: a `LivePage`
-//! does. Texts are data, too: the script makes text nodes of them, never markup.
+//! A [`Page`] is data: models, their metrics, and [`Item`]s with an [`Explanation`] of each model. The page's script
+//! reads only its JSON form, by the function `render`, so a server can pass it another object, as a `LivePage` does.
+//! Texts are data, too: the script makes text nodes from them, never markup.
 
 mod figures;
 mod file;
@@ -30,11 +30,11 @@ use serde::Serialize;
 pub(crate) struct Page {
     /// The title.
     pub(crate) title: String,
-    /// The models, side by side; one or two.
+    /// The models to compare; one or two.
     pub(crate) models: Vec<PageModel>,
     /// The probability below which a token is marked, by default 0.5.
     pub(crate) low_confidence: f64,
-    /// The attention that is shown first; another can be chosen.
+    /// The attention to show first; others can be chosen.
     pub(crate) head: AttentionHead,
     /// The number of sources that were evaluated, if the page is a report; it may list fewer.
     pub(crate) evaluated: Option<usize>,
@@ -45,20 +45,20 @@ pub(crate) struct Page {
 /// A model of a page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PageModel {
-    /// The name under which it is shown.
+    /// The displayed name.
     pub(crate) name: String,
     /// The kind of the model and its attention.
     pub(crate) description: String,
-    /// The figures of its evaluation; none of a page that is no report.
+    /// The metrics of its evaluation; empty if the page is not a report.
     pub(crate) figures: Vec<Figure>,
 }
 
 /// A source with the outputs of each model.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Item {
-    /// The outputs that are right, as texts, where they are known.
+    /// The correct outputs, as texts, if known.
     pub(crate) references: Vec<String>,
-    /// The explanation of each model, in their order.
+    /// The explanation of each model, in the order of the models.
     pub(crate) explanations: Vec<Explanation>,
 }
 
@@ -75,15 +75,15 @@ impl Page {
         }
     }
 
-    /// The page, with its styles, its script and its data in one text.
+    /// The page as one text, with its styles, script and data.
     ///
     /// # Errors
-    /// If it has more than 10,000,000 attention weights, which no browser would load in reasonable time.
+    /// If it has more than 10,000,000 attention weights, which a browser could not load in reasonable time.
     pub(crate) fn to_html(&self) -> Result<String> {
         html::html(self)
     }
 
-    /// Writes the page, whole or not at all, and returns the number of its bytes.
+    /// Writes the page, atomically, and returns its size in bytes.
     pub(crate) fn save(&self, file: impl AsRef<Path>) -> Result<usize> {
         let html = self.to_html()?;
         write_file(file, html.as_bytes())?;
@@ -92,7 +92,7 @@ impl Page {
 }
 
 impl PageModel {
-    /// A model without figures.
+    /// A model without metrics.
     pub(crate) fn new(name: impl Into<String>, translator: &Translator) -> Self {
         let config = translator.config();
         let description = match translator.is_ensemble() {

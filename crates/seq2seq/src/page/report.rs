@@ -11,9 +11,9 @@ use attention_seq2seq::{Error, Evaluation, Result, Translator};
 
 use super::{Figure, Item, Page, PageModel};
 
-/// A model and its evaluation, in a report by [`Evaluation::new`] with probabilities.
+/// A model and its evaluation, for a report, by [`Evaluation::new`] with probabilities.
 pub(crate) struct EvaluatedModel<'a> {
-    /// The name under which it is shown.
+    /// The displayed name.
     pub(crate) name: String,
     /// The model.
     pub(crate) translator: &'a Translator,
@@ -24,22 +24,22 @@ pub(crate) struct EvaluatedModel<'a> {
 /// The settings of a report.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportConfig {
-    /// The most sources that are listed.
+    /// The largest number of sources to list.
     pub(crate) items: usize,
-    /// How source tokens are read that a model has not learned, as in the evaluation.
+    /// How source tokens that a model has not learned are read, as in the evaluation.
     pub(crate) unknown: UnknownTokens,
-    /// How much is said of each source.
+    /// The extent of the explanation of each source.
     pub(crate) explain: ExplainConfig,
 }
 
 impl Page {
-    /// The report of one model's evaluation, or of two models' on the same pairs: their figures, and the sources with
-    /// the worst outputs. These have the most edits, of both models together; of equally many the least probable
+    /// The report of the evaluation of one model, or of two models on the same pairs: their metrics, and the sources
+    /// with the worst outputs. These have the most edits, of both models together; of equal ones, the least probable
     /// outputs come first, then earlier sources.
     ///
     /// # Errors
-    /// [`Error::Config`] if no source is to be listed, there is no model, or a second splits texts into other tokens
-    /// than the first; as [`Translator::explain_tokens`].
+    /// [`Error::Config`] if no source is to be listed, there is no model, or a second one splits texts into other
+    /// tokens than the first; as [`Translator::explain_tokens`].
     pub(crate) fn report(
         title: impl Into<String>,
         models: &[EvaluatedModel<'_>],
@@ -67,7 +67,7 @@ impl Page {
     }
 }
 
-/// The worst sources, in their order.
+/// The worst sources, in order.
 fn items(
     models: &[EvaluatedModel<'_>],
     corpus: &Corpus,

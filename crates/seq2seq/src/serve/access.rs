@@ -1,7 +1,7 @@
-//! The hosts by which a server may be asked, so that pages of others cannot use it.
+//! The hosts by which a server accepts requests, so that other sites' pages cannot use it.
 //!
-//! A browser tells the address that it was given (`Host`) and the page that asks (`Origin`). A name that leads to this
-//! machine for a moment (DNS rebinding) is no host of the server, and neither is another page.
+//! A browser sends the address that it was given (`Host`) and the requesting page's site (`Origin`). A name that
+//! briefly resolves to this machine (DNS rebinding) is no host of the server, and neither is another site's page.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority};
 use super::answer::Failure;
 use crate::output::one_line;
 
-/// The hosts of a server: its own address, and others that it was told of.
+/// The hosts of a server: its own address, and others that it was told.
 pub(super) struct Hosts {
     own: SocketAddr,
     others: Vec<String>,
@@ -23,7 +23,7 @@ impl Hosts {
         Self { own, others }
     }
 
-    /// Whether a host, with its port unless that is 80, is the server's.
+    /// Whether a host, with its port unless that is 80, is one of the server.
     fn holds(&self, host: &str) -> bool {
         if self.others.iter().any(|it| it.eq_ignore_ascii_case(host)) {
             return true;
@@ -37,7 +37,7 @@ impl Hosts {
         let (name, own) = (authority.host(), self.own.ip());
         let is_local = name.eq_ignore_ascii_case("localhost");
         match name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            // Who listens everywhere has every address of the machine; a name cannot lead to it by stealth.
+            // A server that listens everywhere has every address of the machine; a name could be made to resolve to it.
             Ok(ip) => own == ip || own.is_unspecified(),
             Err(_) => is_local && (own.is_loopback() || own.is_unspecified()),
         }
@@ -73,7 +73,7 @@ impl Hosts {
     }
 }
 
-/// A request, if it came by a host of the server and from no page of others.
+/// Passes on a request, if it came by a host of the server and not from another site's page.
 pub(super) async fn guarded(
     State(hosts): State<Arc<Hosts>>,
     request: Request,

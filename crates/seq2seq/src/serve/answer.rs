@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::output::one_line;
 
-/// A text of a kind that a header names.
+/// Content with its type for the header.
 pub(super) fn typed(kind: &'static str, content: impl IntoResponse) -> Response {
     ([(header::CONTENT_TYPE, kind)], content).into_response()
 }
@@ -22,7 +22,7 @@ pub(super) fn json(text: String) -> Response {
 #[derive(Serialize)]
 pub(super) struct Outputs {
     pub(super) text: String,
-    /// Its tokens that the model has not learned.
+    /// The tokens of the text that the model has not learned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
     pub(super) outputs: Vec<ScoredHypothesis>,
@@ -49,7 +49,7 @@ impl Failure {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, line)
     }
 
-    /// The error of the part of a request that has this name.
+    /// The error for the part of a request with this name.
     pub(super) fn of(name: &str, error: &Error) -> Self {
         Self::unprocessable(format!("{name}: {}", one_line(error)))
     }
@@ -58,10 +58,10 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error {
-            // Settings that only a model of another kind can have, and the like.
+            // Settings that only another kind of model supports, and similar errors.
             Error::Config { .. } | Error::UnknownToken { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Error::ExplanationTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            // A client that is gone gets no answer; one whose time is over does.
+            // A client that has gone gets no answer; one whose time is over does.
             Error::Stopped => return Self::busy("the request waited too long for the model"),
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

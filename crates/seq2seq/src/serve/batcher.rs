@@ -1,4 +1,4 @@
-//! The model, which does one thing at a time: it translates what waits as one batch, or explains a source.
+//! The model, which does one thing at a time: it translates waiting texts as one batch, or explains a source.
 
 use std::io;
 use std::iter::from_fn;
@@ -22,20 +22,20 @@ use crate::machine::among_threads;
 /// The outputs of each source, the best first.
 type Outputs = Vec<Vec<ScoredHypothesis>>;
 
-/// The way to the model. The thread that translates ends once it is gone and its jobs are done.
+/// The queue to the model. The thread that translates ends once the queue is dropped and its jobs are done.
 pub(super) struct Batcher {
     translator: Arc<Translator>,
     jobs: mpsc::UnboundedSender<Job>,
-    /// The turn of a batch or an explanation, in the order in which they came.
+    /// The turn of a batch or an explanation, in the order of arrival.
     turn: Arc<Mutex<()>>,
-    /// The places that are free.
+    /// The free places.
     free: Arc<Semaphore>,
     /// The number of places.
     places: usize,
 }
 
 impl Batcher {
-    /// Starts the thread that translates. At most `places` requests wait for the model or are under way.
+    /// Starts the thread that translates. At most `places` requests wait for the model or are being processed.
     pub(super) fn start(
         translator: Arc<Translator>,
         places: NonZeroUsize,
@@ -68,7 +68,7 @@ impl Batcher {
         (batcher, worker)
     }
 
-    /// The outputs of sources, which share batches with the sources of other requests for the same search.
+    /// The outputs of sources, which share batches with sources of other requests for the same search.
     pub(super) async fn translate(
         &self,
         sources: Vec<Vec<String>>,
@@ -81,7 +81,7 @@ impl Batcher {
             reply,
             place: self.place()?,
         };
-        // Where the thread has ended, the job comes back as an error, and its reply closes with it.
+        // If the thread has ended, the job is returned as an error, and its reply closes with it.
         let _ = self.jobs.send(job);
         outputs.await.unwrap_or_else(|_| Err(stopped()))
     }
@@ -100,7 +100,7 @@ impl Batcher {
             let should_stop = || reply.is_closed();
             let found = caught(|| translator.explain_tokens_until(&source, &config, should_stop));
             drop((place, turn));
-            // Who asked may have gone.
+            // The client may have gone.
             let _ = reply.send(found);
         });
         explanation.await.unwrap_or_else(|_| Err(stopped()))
@@ -112,12 +112,12 @@ impl Batcher {
         place.map_err(|_| Failure::busy("too many requests are waiting"))
     }
 
-    /// Whether the thread that translates runs.
+    /// Whether the thread that translates is running.
     pub(super) fn is_running(&self) -> bool {
         !self.jobs.is_closed()
     }
 
-    /// The number of requests that wait or are under way.
+    /// The number of requests that wait or are being processed.
     pub(super) fn requests(&self) -> usize {
         self.places - self.free.available_permits()
     }
@@ -127,13 +127,13 @@ fn stopped() -> Failure {
     Failure::busy("the model has stopped")
 }
 
-/// Sources that a request waits for.
+/// The sources of a request that is waiting.
 struct Job {
     sources: Vec<Vec<String>>,
     search: SearchConfig,
-    /// It closes once nobody waits for the outputs, since the client is gone or the time is over.
+    /// It closes once nobody waits for the outputs, because the client has gone or the time is over.
     reply: oneshot::Sender<Result<Outputs, Failure>>,
-    /// The request's place, which is free again once the job is done.
+    /// The request's place, which is freed once the job is done.
     place: OwnedSemaphorePermit,
 }
 
@@ -142,10 +142,10 @@ impl Job {
         !self.reply.is_closed()
     }
 
-    /// Ends the job. Its place is free before the request goes on, so that whoever has an answer finds the place.
+    /// Ends the job. Its place is freed before the request goes on, so that a client with an answer finds it free.
     fn end(self, outputs: Result<Outputs, Failure>) {
         drop(self.place);
-        // Who asked may have gone.
+        // The client may have gone.
         let _ = self.reply.send(outputs);
     }
 }
@@ -156,7 +156,7 @@ struct Worker {
     metrics: Arc<Metrics>,
     turn: Arc<Mutex<()>>,
     arriving: mpsc::UnboundedReceiver<Job>,
-    /// Jobs that have arrived, and asked for something else than the batch before.
+    /// Jobs that have arrived, but requested another search than the previous batch.
     waiting: Vec<Job>,
 }
 
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a job. False once there will be no more.
+    /// Waits for a job. Returns false once there will be no more.
     fn wait(&mut self) -> bool {
         if self.waiting.is_empty() {
             self.waiting.extend(self.arriving.blocking_recv());
@@ -180,8 +180,8 @@ impl Worker {
         !self.waiting.is_empty()
     }
 
-    /// The first job, and those that ask for the same: until they have `most` sources, or no other waits. Jobs that
-    /// nobody waits for are left out.
+    /// The first job, and those that request the same search: until they have `most` sources, or no other waits. Jobs
+    /// that nobody waits for are dropped.
     fn batch(&mut self, most: usize) -> Vec<Job> {
         let arrived = from_fn(|| self.arriving.try_recv().ok());
         let mut waiting = take(&mut self.waiting).into_iter().chain(arrived);
@@ -214,7 +214,7 @@ impl Worker {
                 }
             }
             Err(error) if batch.len() == 1 => batch.remove(0).end(Err(error)),
-            // Others are not to suffer from what one of them asked for.
+            // One job's request must not harm the others.
             Err(_) => batch.into_iter().for_each(|job| self.translate(vec![job])),
         }
     }
@@ -230,7 +230,7 @@ impl Worker {
     }
 }
 
-/// The result of the model. A panic is the end of this work, and not of the server: nothing of a translator changes.
+/// The result of the model. A panic ends this work, but not the server, because nothing in a translator changes.
 fn caught<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(|| among_threads(work))) {
         Ok(result) => Ok(result?),

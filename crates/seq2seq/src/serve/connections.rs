@@ -20,13 +20,13 @@ use tokio::{signal, time};
 
 use crate::output::note;
 
-/// The time that requests under way have once the server is told to stop.
+/// The time for current requests after the server is told to stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 
-/// The pause after an accept that failed, as one does where files are scarce.
+/// The pause after a failed accept, which happens when file handles are scarce.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Listens at an address, and tells it: port 0 takes a free one.
+/// Listens at an address, and returns it; port 0 takes a free one.
 pub(super) fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(at);
     let listening = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -34,13 +34,13 @@ pub(super) fn listen(at: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// The error of a server that cannot serve at an address.
+/// The error for a server that cannot serve at an address.
 pub(super) fn refused(at: SocketAddr, source: io::Error) -> Error {
     Error::io("listen at", at.to_string(), source)
 }
 
-/// Serves until Ctrl-C or SIGTERM, then ends what is under way. At most `most` connections are open; a client has
-/// `timeout` to send the head of a request, and as long to take an answer. What computes has threads of its own.
+/// Serves until Ctrl-C or SIGTERM, then finishes current requests. At most `most` connections are open; a client has
+/// `timeout` to send the head of a request, and the same time to take an answer. Computation has threads of its own.
 pub(super) fn serve(
     listener: TcpListener,
     routes: Router,
@@ -82,7 +82,7 @@ async fn accept(
                 continue;
             }
         };
-        // Answers are small: they are not to wait for each other.
+        // Answers are small, and should not wait for each other.
         let _ = stream.set_nodelay(true);
         let connection = connection(stream, routes.clone(), timeout, &graceful);
         tokio::spawn(async move {
@@ -121,8 +121,8 @@ fn stopped() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Answers the requests of a connection. It ends once no other came for the time that a client has for all parts of
-/// one: to send its head and its body, to wait for the model, and to take the answer, however slowly it does.
+/// Answers the requests of a connection. It ends when no request has come for as long as a client has for all parts of
+/// one together: sending head and body, waiting for the model, and taking the answer, however slowly it does.
 fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     routes: Router,
@@ -145,7 +145,7 @@ fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let silence = async {
             while let Ok(Ok(())) = time::timeout(4 * timeout, requests.changed()).await {}
         };
-        // A client that sends no HTTP, takes no answer or goes away is its own affair.
+        // A client that does not send HTTP, does not take its answer or disconnects is ignored.
         tokio::select! {
             _ = answers => {}
             () = silence => {}

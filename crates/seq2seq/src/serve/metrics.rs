@@ -1,4 +1,4 @@
-//! Figures of a server, for Prometheus.
+//! Metrics of a server, for Prometheus.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 pub(super) struct Metrics {
     requests: Family<Labels<2>, Counter>,
     seconds: Family<Labels<1>, Histogram>,
-    /// The sources that are translated at once.
+    /// The number of sources that are translated at once.
     pub(super) sources: Histogram,
     waiting: Gauge,
     registry: Registry,
@@ -50,7 +50,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All figures, in the text format of OpenMetrics.
+    /// All metrics, in the text format of OpenMetrics.
     pub(super) fn to_text(&self, waiting: usize) -> String {
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
         let mut text = String::new();

@@ -87,7 +87,7 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
 
 impl ServeArgs {
     pub(crate) fn run(self) -> Result<()> {
-        // An address that is taken is an error before the model is loaded.
+        // An address in use is reported before the model is loaded.
         let (listener, address) = listen(self.listen)?;
         let translator: Arc<Translator> = Arc::new(self.model.load()?);
         if !address.ip().is_loopback() {

@@ -25,7 +25,7 @@ pub(super) struct TranslateRequest {
     pub(super) unknown: Option<UnknownTokens>,
 }
 
-/// The settings of a search, by the names of `seq2seq translate`. Counts are checked for their ranges afterwards.
+/// The settings of a search, with the names of `seq2seq translate`. The ranges of counts are checked afterwards.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Search {
@@ -41,11 +41,11 @@ pub(super) struct Search {
     prefix: Option<String>,
 }
 
-/// The most hypotheses of a source: the time of a step grows with them.
+/// The largest number of hypotheses of a source, with which the time of a step grows.
 const MOST_BEAMS: usize = 64;
 
 impl Search {
-    /// The search, in a model whose outputs have at most `max_len` tokens.
+    /// The search, for a model whose outputs have at most `max_len` tokens.
     pub(super) fn config(self, max_len: usize) -> Result<SearchConfig, Failure> {
         let shorter = max_len.saturating_sub(1);
         let min_len = count("search.min_length", self.min_length, 0..=shorter)?;
@@ -65,8 +65,8 @@ impl Search {
     }
 }
 
-/// The body of `POST /v1/explain`: `source`, `prefix`, the target tokens with which the outputs begin, `<eos>` last if
-/// they are the output, `n_best` and `beam`.
+/// The body of `POST /v1/explain`: `source`; `prefix`, the target tokens with which the outputs begin (ending in
+/// `<eos>` if they are a whole output); `n_best` and `beam`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainRequest {
@@ -77,10 +77,10 @@ pub(super) struct ExplainRequest {
     pub(super) unknown: Option<UnknownTokens>,
 }
 
-/// The most outputs of an explanation: each is decoded once for every source token that is dropped.
+/// The largest number of outputs of an explanation: each is decoded again for every dropped source token.
 const MOST_OUTPUTS: usize = 10;
 
-/// The most weights, changes and alternatives of an explanation: some 5 MB, which a browser draws in a moment.
+/// The largest number of weights, changes and alternatives of an explanation: some 5 MB, which a browser draws quickly.
 const MOST_NUMBERS: usize = 1_000_000;
 
 impl ExplainRequest {
@@ -113,7 +113,7 @@ fn count(
     Err(Failure::unprocessable(line))
 }
 
-/// An object in JSON: serde's derived readers would also take an array for it, field by field.
+/// A JSON object: serde's derived readers would also accept an array with its fields in order.
 #[derive(Default)]
 pub(super) struct Object<T>(pub(super) T);
 
@@ -137,7 +137,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
     }
 }
 
-/// Reads a body. An error has JSON's words for the types that serde expects.
+/// Reads a body. Errors use JSON's words for the types that serde expects.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let object = serde_json::from_slice(body);
     object.map(|Object(request)| request).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Paths of the server, and what is answered there.
+//! Paths of the server, and their answers.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::metrics::counted;
 use super::translate::{Server, TITLE, explain, translate};
 use crate::page::{LivePage, Page};
 
-/// The policy of a page: it may run the script of this server, ask this server, and make no markup of texts.
+/// The policy of a page: it may run this server's script and send it requests, but make no markup from texts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
     trusted-types 'none'";
 
-/// The paths of a server, for whoever asks by one of its hosts.
+/// The paths of a server, for requests that come by one of its hosts.
 pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
     let page = Page::new(TITLE, vec![server.model.clone()]).to_live()?;
     let counting = |kind: &'static str| from_fn_with_state((server.metrics.clone(), kind), counted);
@@ -60,12 +60,12 @@ pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
 
 /// A file of the page.
 fn file(kind: &'static str, content: String) -> MethodRouter<Arc<Server>> {
-    // Shared, not copied, by the answers.
+    // Shared by the answers, not copied.
     let content = Bytes::from(content);
     get(move || async move { typed(kind, content) })
 }
 
-/// An answer that a browser takes for nothing else than it is.
+/// An answer that a browser must not interpret as another type.
 async fn distrusted(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [

@@ -25,7 +25,7 @@ pub(super) const TITLE: &str = "Attention";
 
 pub(super) struct Server {
     pub(super) translator: Arc<Translator>,
-    /// The model, as a page shows it.
+    /// The model, for display on a page.
     pub(super) model: PageModel,
     pub(super) batcher: Batcher,
     pub(super) metrics: Arc<Metrics>,
@@ -90,19 +90,19 @@ pub(super) async fn explain(
         references: Vec::new(),
         explanations: vec![explanation],
     });
-    // Megabytes take their time, in which this thread would read and write nothing else.
+    // Megabytes take time, during which this thread would read and write nothing else.
     let text = block_in_place(|| page.to_json());
     text.map(json)
         .map_err(|error| Failure::too_large(one_line(&error)))
 }
 
 impl Server {
-    /// Reads a request in JSON, whole and in time.
+    /// Reads a JSON request, complete and in time.
     async fn read<T: DeserializeOwned>(&self, request: Request) -> Result<T, Failure> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("none");
         let essence = kind.split(';').next().unwrap_or_default().trim();
-        // A page of others may send every kind of text but this one without asking first.
+        // Another site's page may send every content type but this one without asking first.
         if !essence.eq_ignore_ascii_case("application/json") {
             let line = format!("Content-Type: expected application/json, found {kind}");
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, line));
@@ -122,7 +122,7 @@ impl Server {
         read(&body)
     }
 
-    /// The tokens of a text that an error calls by this name.
+    /// The tokens of a text; errors call the text by this name.
     fn read_text(
         &self,
         name: &str,

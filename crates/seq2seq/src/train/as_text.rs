@@ -1,4 +1,4 @@
-//! A setting as the text that it is on the command line.
+//! A setting as its text on the command line.
 
 use std::fmt::Display;
 use std::str::FromStr;

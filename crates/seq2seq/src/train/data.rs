@@ -1,4 +1,4 @@
-//! The pairs that the arguments of `seq2seq train` name.
+//! The pairs named by the arguments of `seq2seq train`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use super::TrainArgs;
 use super::settings::Settings;
 use crate::output::note;
 
-/// Pairs that were read, once.
+/// Pairs, read only once.
 pub(super) struct Data {
     pub(super) source: DataSource,
     pub(super) corpus: Corpus,
-    /// The files that the run must keep, since they cannot be read again.
+    /// The files that the run must keep, because they cannot be read again.
     pub(super) streams: Vec<PairFile>,
-    /// The guesses about the files, a line each, for a person.
+    /// The guesses about the files, one line each, for the user.
     pub(super) guesses: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl TrainArgs {
         PathBuf::from("runs").join(name)
     }
 
-    /// Reads or generates the pairs, for a run in a folder that need not be there.
+    /// Reads or generates the pairs, for a run in a folder that need not exist.
     pub(super) fn data(&self, settings: &Settings, run: &RunDir) -> Result<Data> {
         let seed = settings.seed.unwrap_or(TrainConfig::default().seed);
         let Some(path) = &self.data else {
@@ -85,7 +85,7 @@ impl TrainArgs {
         })
     }
 
-    /// Checks that the arguments name no other data than a run has.
+    /// Checks that the arguments do not name other data than those of a run.
     pub(super) fn check_same_data(&self, run: &RunDir, data: &DataSource) -> Result<()> {
         let found = match (&self.data, &self.task, data) {
             (None, None, _) => return Ok(()),
@@ -124,9 +124,9 @@ impl TrainArgs {
     }
 }
 
-/// A line for each side where many tokens occur once: often these are not the tokens that were meant.
+/// A line for each side on which many tokens occur once: often the tokenization is not the intended one.
 pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<Item = String> {
-    /// The part of all tokens that is many, as its reciprocal.
+    /// The reciprocal of the fraction of tokens that counts as many.
     const MANY: usize = 4;
     let sides = [
         ("source", vocabs.source.len()),
@@ -145,7 +145,7 @@ pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<
     })
 }
 
-/// Refuses to read a stream for both kinds of pairs, before it is read, and says so where it is a file.
+/// Refuses to read one stream for both kinds of pairs, before it is read, and says so for a file.
 fn check_files(data: &Path, valid: &Path) -> Result<()> {
     let refused = |what: &str| {
         let expected = format!("{what} for one of them at most: it can be read once");
@@ -163,7 +163,7 @@ fn check_files(data: &Path, valid: &Path) -> Result<()> {
             "note: --data and --valid are one file: the model is validated on what it has learned",
         ),
         Ok(file) if !file.is_dir() => return Err(refused("a stream")),
-        // One that cannot be read is an error where it is read.
+        // A file that cannot be read gives an error when it is read.
         _ => {}
     }
     Ok(())
@@ -174,14 +174,14 @@ fn is_standard_input(file: &Path) -> bool {
     names.iter().any(|name| file == Path::new(name))
 }
 
-/// Whether two names lead to one file, as far as the system tells. `-` is none.
+/// Whether two names refer to the same file, as far as the system can tell. `-` refers to none.
 fn is_same(a: &Path, b: &Path) -> bool {
     let is_file = |it: &Path| it != Path::new("-");
     let found = (a.canonicalize(), b.canonicalize());
     is_file(a) && is_file(b) && (a == b || matches!(found, (Ok(a), Ok(b)) if a == b))
 }
 
-/// The name of a run on a file: without the ending, if no task has that name.
+/// The name of a run on a file: without the ending, unless a task has that name.
 fn name_of_file(file: &Path) -> String {
     let name = |part: Option<&std::ffi::OsStr>| part.map(|it| it.to_string_lossy().into_owned());
     let of_process = ["/dev/stdin", "/dev/fd", "/proc", "-"];
@@ -196,7 +196,7 @@ fn name_of_file(file: &Path) -> String {
     }
 }
 
-/// The model may be evaluated, and the run resumed, from another folder.
+/// Absolute, because the model may be evaluated, and the run resumed, from another folder.
 fn absolute(path: &Path) -> Result<PathBuf> {
     if path.to_str().is_none() {
         let what = "the name of a file of pairs";

@@ -10,7 +10,7 @@ use super::presets::Preset;
 use super::settings::Settings;
 
 impl Settings {
-    /// How to read a file: as it is set, and else as the preset, the file's name and its content tell.
+    /// How to read a file: as set, otherwise according to the preset, the file's name and its content.
     pub(super) fn options(
         &self,
         path: &Path,
@@ -40,7 +40,7 @@ impl Settings {
         let kinds = preset.map(Preset::texts).unwrap_or_default();
         let guessed = file.guess_of(format, self.columns.unwrap_or_default(), kinds)?;
         let source_tokens = self.source_tokens.unwrap_or(guessed.source_tokens);
-        // Where words are tokens, the form of their letters is nothing to learn from.
+        // If words are tokens, nothing can be learned from the form of their letters.
         let normalization = match source_tokens {
             Tokenization::Chars => guessed.normalization,
             Tokenization::Spaces => Normalization::default(),
@@ -64,7 +64,7 @@ impl Settings {
         file.with_subwords(options, source, target)
     }
 
-    /// The options that were guessed and not set, a line each, for a person.
+    /// The options that were guessed instead of set, one line each, for the user.
     pub(super) fn guesses(&self, options: &PairFileOptions, preset: Option<Preset>) -> Vec<String> {
         let mut lines = Vec::new();
         let is_told = self.source_tokens.is_some() && self.target_tokens.is_some();

@@ -13,9 +13,9 @@ use crate::{attend, eval};
 
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
-/// The most characters of each text in them.
+/// The largest number of characters of each text in them.
 const MOST_CHARACTERS: usize = 200;
-/// The share of exact outputs from which on a training needs no advice to go on.
+/// The fraction of exact outputs above which no advice is given to train longer.
 const GOOD: f64 = 0.9;
 
 fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
@@ -32,7 +32,7 @@ fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
     pairs
 }
 
-/// The beginning of a text that is long, with an ellipsis.
+/// The beginning of a long text, with an ellipsis.
 fn shortened(text: String) -> String {
     let mut text = escaped(&text);
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
@@ -42,7 +42,7 @@ fn shortened(text: String) -> String {
     text
 }
 
-/// Keeps the best checkpoint as the model, and shows its translations.
+/// Makes the best checkpoint the model, and shows some of its translations.
 pub(super) fn finish(
     run: &RunDir,
     corpus: &Corpus,
@@ -78,7 +78,7 @@ pub(super) fn finish(
     if let Some(picture) = &picture {
         run.write(picture, &drawn.to_file(picture)?)?;
     }
-    // From here on only who reads it misses anything.
+    // From here on, output is only for readers.
     if log == Log::Quiet {
         return Ok(());
     }

@@ -9,22 +9,22 @@ use super::presets::Preset;
 use super::settings::{Group, Settings};
 
 impl Settings {
-    /// These settings, those that are not given as in `file`.
+    /// These settings, completed by those in `file`.
     pub(super) fn over_file(&self, file: Option<&Path>) -> Result<Self> {
         let of_file = file.map(read).transpose()?.unwrap_or_default();
         Ok(of_file.overlaid(self))
     }
 
-    /// These settings, those that are not given as the preset has them for this number of pairs. The file of a preset
-    /// has no setting of the data.
+    /// These settings, completed by those of the preset for this number of pairs. The file of a preset has no settings
+    /// of the data.
     pub(super) fn over_preset(&self, preset: Option<Preset>, pairs: usize) -> Self {
         let of_preset = preset.map(|preset| preset.settings(pairs));
         of_preset.unwrap_or_default().overlaid(self)
     }
 
-    /// These settings, but for those that `other` has.
+    /// These settings, without those that `other` has.
     fn overlaid(mut self, other: &Self) -> Self {
-        // Either says how long to train.
+        // Either of them determines the length of training.
         if other.epochs.is_some() {
             self.steps = None;
         }
@@ -34,7 +34,7 @@ impl Settings {
         other.clone().or(self)
     }
 
-    /// Refuses settings for pairs of another kind: of files, or of a task.
+    /// Refuses settings for the other kind of pairs: those of files, or of a task.
     pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
         match is_file {
             true => self.refuse(Group::Tasks, "a task", "--data"),
@@ -42,7 +42,7 @@ impl Settings {
         }
     }
 
-    /// Refuses settings that belong to another kind of model.
+    /// Refuses settings of another kind of model.
     pub(super) fn check_model(&self) -> Result<()> {
         let model = self.model.unwrap_or_default();
         let (others, other) = match model {
@@ -60,13 +60,13 @@ impl Settings {
         }
     }
 
-    /// The settings of a run, every one that its data and its model have.
+    /// The settings of a run: all that its data and its model have.
     pub(crate) fn of(run: &RunConfig) -> Self {
         let train = &run.train;
         let all = Self {
             model: Some(run.model.kind()),
             attention: Some(run.attention),
-            // Either says how long to train, on any number of pairs.
+            // Either of them determines the length of training, for any number of pairs.
             epochs: train.steps.is_none().then_some(train.epochs),
             steps: train.steps,
             max_time: train.max_minutes,
@@ -105,7 +105,7 @@ impl Settings {
         }
     }
 
-    /// The settings as a file, without the line end of its last line.
+    /// The settings as a file, without the final line end.
     pub(crate) fn to_toml(&self) -> String {
         let text = toml::to_string(self).expect("settings are names with numbers and texts");
         text.trim_end().to_string()

@@ -1,4 +1,4 @@
-//! The log of a training: lines for a person, objects of JSON, or nothing.
+//! The log of a training: lines for the user, JSON objects, or nothing.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -44,12 +44,12 @@ pub(super) enum Log {
     Quiet,
 }
 
-/// An event of a training in the log of JSON, beside the [`TrainEvent`]s, which are written as they are. Figures that
-/// are not finite are `null`.
+/// An event of a training in the JSON log, in addition to the [`TrainEvent`]s, which are written unchanged. Non-finite
+/// metrics are `null`.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Event<'a> {
-    /// Data and settings are good, and the device is open.
+    /// Data and settings are valid, and the device is open.
     Prepared {
         folder: &'a Path,
         device: &'a str,
@@ -62,16 +62,16 @@ pub(super) enum Event<'a> {
         #[serde(flatten)]
         epoch: Epoch,
         epochs: usize,
-        /// The time since training started.
+        /// The seconds since training started.
         seconds: f64,
     },
     /// Training has ended, and the model is chosen.
     Ended {
         reason: TrainingEnd,
         seconds: f64,
-        /// The epoch that is the model, if one was trained.
+        /// The epoch of the model, if one was trained.
         model: Option<usize>,
-        /// The model on the validation pairs.
+        /// The quality of the model on the validation pairs.
         valid: Option<Quality>,
     },
 }
@@ -107,7 +107,7 @@ impl Log {
         }
     }
 
-    /// As [`say`](Self::say), if somebody reads it.
+    /// As [`say`](Self::say), if anybody reads it.
     pub(super) fn say_to_anyone(self, line: impl Display) -> Result<()> {
         match self {
             Self::Text => say_to_anyone(line),
@@ -115,7 +115,7 @@ impl Log {
         }
     }
 
-    /// Prints an event of JSON, if somebody reads it.
+    /// Prints a JSON event, if anybody reads it.
     pub(super) fn tell(self, event: &impl Serialize) -> Result<()> {
         match self {
             Self::Json => say_to_anyone(serde_json::json!(event)),
@@ -149,13 +149,13 @@ impl TrainObserver for Observer {
         }
         note_refused(event);
         if let Self::Json { epochs, started } = self {
-            // Training goes on whether or not anybody reads it, as with text.
+            // Training continues whether or not anybody reads it, as with text.
             let _ = tell(event, epochs, started);
         }
     }
 }
 
-/// Prints an event that matters, and keeps what those that follow need of it.
+/// Prints a relevant event, and stores what later events need.
 fn tell(event: &TrainEvent, of_epochs: &mut usize, started: &mut Instant) -> Result<()> {
     match event {
         TrainEvent::Started { epochs, .. } => (*of_epochs, *started) = (*epochs, Instant::now()),

@@ -33,23 +33,23 @@ use burn_fused_layers::is_in_host_memory;
 use crate::machine::{among_threads, describe};
 use crate::output::{FAILED, is_closed_output, note, report, say};
 
-/// As a shell has it for a program that Ctrl-C ended.
+/// The exit code that shells use for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// A run that can begin or go on: settings, pairs and vocabularies.
+/// A run that can begin or continue: settings, pairs and vocabularies.
 struct Prepared {
     config: RunConfig,
     corpus: Corpus,
     vocabs: Vocabs,
-    /// The epoch to go on from.
+    /// The epoch to continue from.
     resume_from: Option<usize>,
     /// The files of its data that the run must keep.
     streams: Vec<PairFile>,
-    /// The guesses about the data, a line each, for a person.
+    /// The guesses about the data, one line each, for the user.
     guesses: Vec<String>,
 }
 
-/// A run that is ready, its device, and the lock of a folder that is there already.
+/// A prepared run, its device, and the lock on its folder if that exists already.
 struct Begun {
     prepared: Prepared,
     device: Device,
@@ -92,7 +92,7 @@ impl TrainArgs {
             let training = prepared.training(&run, interrupter.clone(), log, &device);
             communicator.agree(training)?.launch_on(communicator)
         })?;
-        // From here on Ctrl-C ends the program: there is nothing to stop gently.
+        // From here on Ctrl-C ends the program, since there is nothing to stop gently.
         interrupter.stop();
         let seconds = started.elapsed().as_secs_f64();
         log.say_to_anyone(format_args!("trained for {seconds:.0} s"))?;
@@ -122,7 +122,7 @@ impl TrainArgs {
         })
     }
 
-    /// Gets everything ready but the folder of a new run. `None` if nothing is to be trained.
+    /// Prepares everything except the folder of a new run. Returns `None` if there is nothing to train.
     fn begin(
         &self,
         run: &RunDir,
@@ -130,7 +130,7 @@ impl TrainArgs {
         communicator: &dyn Communicator,
     ) -> Result<Option<Begun>> {
         let is_first = communicator.is_first();
-        // A run that is not there is not resumed, and no folder is made for it.
+        // A missing run cannot be resumed, and no folder is created for it.
         let goes_on = self.resume && is_first && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
         let prepared = if self.resume {
@@ -182,7 +182,7 @@ impl TrainArgs {
         }))
     }
 
-    /// Takes the folder of the run, and writes what it begins with.
+    /// Takes the folder of the run, and writes its initial files.
     fn take(
         &self,
         run: &RunDir,
@@ -194,7 +194,7 @@ impl TrainArgs {
             None => {
                 run.check_room()?;
                 let lock = run.lock()?;
-                // Another training may have been quicker.
+                // Another training may have been faster.
                 self.check_absent(run)?;
                 lock
             }
@@ -210,7 +210,7 @@ impl TrainArgs {
         Ok(lock)
     }
 
-    /// The settings that are given, and the file's.
+    /// The given settings, and those of the file.
     fn given(&self) -> Result<Settings> {
         let given = self.settings.over_file(self.config.as_deref())?;
         given.check_data(self.data.is_some())?;
@@ -263,7 +263,7 @@ impl TrainArgs {
         })
     }
 
-    /// A run that was stopped.
+    /// A stopped run.
     fn resume(&self, run: &RunDir) -> Result<Prepared> {
         let mut config = run.load_config()?;
         self.check_same_data(run, &config.data)?;
@@ -296,7 +296,7 @@ impl TrainArgs {
 }
 
 impl Prepared {
-    /// The pairs to learn from are numbers from then on.
+    /// Converts the training pairs to numbers, and drops their texts.
     fn training(
         &mut self,
         run: &RunDir,
@@ -320,7 +320,7 @@ impl Prepared {
     }
 }
 
-/// Ctrl-C stops training after the current step; a second one ends the program at once.
+/// Ctrl-C stops training after the current step; a second Ctrl-C ends the program immediately.
 fn on_interrupt(interrupter: &Interrupter) {
     let interrupter = interrupter.clone();
     let handler = move || {

@@ -1,4 +1,4 @@
-//! Presets: settings for a kind of data. The presets of pronunciations were tuned on CMUdict and Dutch.
+//! Presets: settings for a kind of data. Those for pronunciations were tuned on CMUdict and Dutch.
 
 use attention_seq2seq::text::TextKind::{self, Any, Letters, Words};
 use clap::ValueEnum;
@@ -21,15 +21,15 @@ pub(crate) enum Preset {
 }
 
 impl Preset {
-    /// The number of pairs from which on a preset for many is taken, where there are two.
+    /// The number of pairs from which a preset for many pairs is used, if there are two.
     const MANY: usize = 30_000;
 
-    /// The settings to learn from this number of pairs, the others by default.
+    /// The settings for this number of pairs; the others have their defaults.
     pub(super) fn settings(self, pairs: usize) -> Settings {
         toml::from_str(self.text(pairs)).expect("a preset is a file of settings")
     }
 
-    /// The kinds of sources and targets, whose tokens it knows.
+    /// The kinds of sources and targets, whose tokens are known.
     pub(super) fn texts(self) -> [TextKind; 2] {
         match self {
             Self::G2p => [Letters, Words],

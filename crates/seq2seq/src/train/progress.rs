@@ -9,22 +9,22 @@ use attention_seq2seq::train::{Split, TrainObserver};
 
 use crate::output::{is_terminal, note, say};
 
-/// The columns that every terminal shows.
+/// The number of columns that every terminal shows.
 const WIDTH: usize = 79;
 
-/// A log has a line at least as often.
+/// The longest time without a line in a log.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Progress on the standard output: one line for each epoch; of the epoch in hand a bar on a terminal, elsewhere a line
-/// now and then. Steps that are refused are named on the standard error.
+/// Progress on the standard output: one line for each epoch; for the current epoch a bar on a terminal, elsewhere an
+/// occasional line. Refused steps are named on the standard error.
 ///
-/// Training goes on if nobody reads it any more.
+/// Training continues if nobody reads it any more.
 pub(super) struct Progress {
     epochs: usize,
     started: Instant,
     /// When the last line was printed.
     printed: Instant,
-    /// Whether the epoch in hand has a row on a terminal.
+    /// Whether the current epoch has a row on a terminal.
     live: bool,
 }
 
@@ -69,12 +69,12 @@ impl Progress {
         self.live = is_terminal() && !dumb;
     }
 
-    /// Whether to show where the epoch is.
+    /// Whether it is time to show the progress within the epoch.
     fn is_due(&self) -> bool {
         self.live || self.printed.elapsed() >= PERIOD
     }
 
-    /// Shows where the epoch is: in place of the row before, or as a line.
+    /// Shows the progress within the epoch: replacing the previous row, or as a line.
     fn show(&mut self, row: &str) {
         if self.live {
             let mut output = std::io::stdout();
@@ -115,7 +115,7 @@ impl Progress {
         self.printed = Instant::now();
     }
 
-    /// Clears the row in hand.
+    /// Clears the current row.
     fn clear(&self) {
         if self.live {
             let mut output = std::io::stdout();
@@ -131,7 +131,7 @@ impl Drop for Progress {
     }
 }
 
-/// Names a step that was refused on the standard error.
+/// Names a refused step on the standard error.
 pub(super) fn note_refused(event: &TrainEvent) {
     if let TrainEvent::StepRefused {
         epoch,

@@ -12,7 +12,7 @@ use super::as_text;
 use super::cell::Cell;
 use crate::values;
 
-/// The arguments that a resumed run refuses: the settings that it keeps, and what would set them.
+/// The arguments that a resumed run refuses: the settings that it keeps, and those that would set them.
 pub(super) fn kept_by_resume() -> Vec<Id> {
     const MAY_CHANGE: [&str; 4] = ["epochs", "max_time", "learning_rate", "patience"];
     let settings = Settings::augment_args(Command::new("settings"));
@@ -32,7 +32,7 @@ pub(super) enum Group {
     Any,
 }
 
-/// Declares settings in their groups, and what is done with each of them. The group `TrainConfig` is the last.
+/// Declares settings in groups, with all functions that treat each of them. The group `TrainConfig` is the last.
 macro_rules! settings {
     (
         $(#[$of_all:meta])*
@@ -47,7 +47,7 @@ macro_rules! settings {
         }
 
         impl $Settings {
-            /// These settings, those that are not given as in `below`.
+            /// These settings, completed by those in `below`.
             pub(super) fn or(self, below: Self) -> Self {
                 Self {
                     $($($setting: self.$setting.or(below.$setting),)*)*
@@ -55,19 +55,19 @@ macro_rules! settings {
                 }
             }
 
-            /// The first setting of a group that is given, as an option of the command line.
+            /// The first given setting of a group, as a command-line option.
             pub(super) fn given_of(&self, group: Group) -> Option<String> {
                 let all = [$($((stringify!($setting), Group::$group, self.$setting.is_some()),)*)*];
                 let mut given = all.iter().filter(|(_, of, is_given)| *of == group && *is_given);
                 given.next().map(|(name, ..)| format!("--{}", name.replace('_', "-")))
             }
 
-            /// The settings of a training that are fields of its own by the same name.
+            /// The settings of a training that are its fields with the same names.
             pub(super) fn of_train(train: &TrainConfig) -> Self {
                 Self { $($train: Some(train.$train),)* ..Self::default() }
             }
 
-            /// The reverse: those that are not given as in `defaults`.
+            /// The reverse: these settings, completed by `defaults`.
             pub(super) fn train_over(&self, defaults: TrainConfig) -> TrainConfig {
                 TrainConfig { $($train: self.$train.unwrap_or(defaults.$train),)* ..defaults }
             }

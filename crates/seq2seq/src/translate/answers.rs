@@ -15,7 +15,7 @@ use super::lines::Line;
 use crate::output::Notes;
 use crate::unknown::{MOST_UNKNOWN, reading};
 
-/// An output of a source, as JSON has it.
+/// An output of a source, in JSON.
 #[derive(Serialize)]
 pub(super) struct Answer {
     pub(super) text: String,
@@ -23,10 +23,10 @@ pub(super) struct Answer {
     by: Origin,
     /// False if the output was cut off at the limit of tokens.
     pub(super) ended: bool,
-    /// The probability and the score by a search that has them.
+    /// The probability and the score, from searches that compute them.
     pub(super) log_probability: Option<f64>,
     score: Option<f64>,
-    /// The source tokens that its tokens were predicted from, if they are asked for.
+    /// The source tokens that its tokens were predicted from, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) alignment: Option<Alignment>,
 }
@@ -39,20 +39,20 @@ enum Origin {
     Model,
 }
 
-/// A model, the way it is asked, and what is known without it.
+/// A model, how it is queried, and outputs known without it.
 pub(super) struct Answerer {
     pub(super) translator: Translator,
-    /// None for greedy search.
+    /// `None` for greedy search.
     pub(super) search: Option<SearchConfig>,
     pub(super) dictionary: Option<Dictionary>,
     pub(super) alignments: Option<Alignments>,
-    /// How source tokens are read that the model has not learned.
+    /// How source tokens that the model has not learned are read.
     pub(super) unknown: UnknownTokens,
     /// The unknown tokens that were named.
     pub(super) named: Mutex<Named>,
 }
 
-/// The unknown tokens that were met, and the notes that name them.
+/// The unknown tokens that occurred, and the notes that name them.
 pub(super) struct Named {
     tokens: HashSet<String>,
     reading: &'static str,
@@ -60,7 +60,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// None, before tokens are read this way.
+    /// No tokens yet, when tokens are read this way.
     pub(super) fn new(unknown: UnknownTokens) -> Self {
         let reading = reading(unknown);
         Self {
@@ -93,8 +93,8 @@ impl Answerer {
         Ok(())
     }
 
-    /// The source tokens of a text: as in the dictionary, if it is there, or known to the model, or else read as told.
-    /// The first unknown ones are named, each once.
+    /// The source tokens of a text: those of the dictionary, if it has them, or known to the model, otherwise read as
+    /// requested. The first unknown tokens are named, each once.
     pub(super) fn read(&self, text: &str) -> Result<ReadTokens> {
         let read = self.translator.read_source(text, self.unknown)?;
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl Answerer {
         self.dictionary.as_ref()?.targets(source)
     }
 
-    /// The answers to each line, none to one without tokens.
+    /// The answers to each line; none to a line without tokens.
     pub(super) fn answers(&self, lines: &[Line]) -> Result<Vec<Vec<Answer>>> {
         let unknown = |line: &&Line| !line.read.tokens.is_empty() && !line.is_known;
         let sources = lines.iter().filter(unknown);
@@ -163,7 +163,7 @@ impl Answerer {
         Ok(outputs.into_iter().map(of_source).collect())
     }
 
-    /// The targets as outputs, at most the number that the search may give.
+    /// The targets as outputs, at most as many as the search may give.
     fn by_dictionary(&self, targets: &[Vec<String>]) -> Vec<Answer> {
         let search = self.search.as_ref();
         let most = search.map_or(1, SearchConfig::most_outputs);
@@ -179,7 +179,7 @@ impl Answerer {
         targets.iter().take(most).map(answer).collect()
     }
 
-    /// The alignment of an output of the model: by the output itself, so that it is right for any hypothesis.
+    /// The alignment of an output of the model, computed for that output: it is correct for any hypothesis.
     fn alignment(
         &self,
         source: &ReadTokens,

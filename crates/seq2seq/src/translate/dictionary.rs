@@ -1,4 +1,4 @@
-//! Outputs that are known.
+//! Known outputs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use attention_seq2seq::{Result, Translator};
 
 use crate::pairs::read_pairs;
 
-/// The targets of each source of a file, in their order, as tokens.
+/// The targets of each source in a file, in order, as tokens.
 pub(super) struct Dictionary(HashMap<Vec<String>, Vec<Vec<String>>>);
 
 impl Dictionary {
@@ -22,7 +22,7 @@ impl Dictionary {
         Ok(Self(entries))
     }
 
-    /// The targets of a source; none if it is not there.
+    /// The targets of a source; `None` if it is not in the file.
     pub(super) fn targets(&self, source: &[String]) -> Option<&[Vec<String>]> {
         self.0.get(source).map(Vec::as_slice)
     }

@@ -33,7 +33,7 @@ pub(super) enum Alignments {
 /// Writes outputs in lines.
 pub(super) struct Writer {
     pub(super) format: Format,
-    /// Whether an alignment stands behind each output.
+    /// Whether an alignment follows each output.
     pub(super) with_alignments: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Writer {
 struct SourceObject<'a> {
     source: &'a str,
     outputs: &'a [Answer],
-    /// The reason why there are none.
+    /// The reason why there are no outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
@@ -83,7 +83,7 @@ impl Alignment {
 }
 
 impl Writer {
-    /// The lines of a source's outputs; one that is empty if there are none.
+    /// The lines of a source's outputs; a single empty one if there are none.
     pub(super) fn lines(&self, line: &Line, answers: &[Answer]) -> Result<Vec<String>> {
         match self.format {
             Format::Text => {
@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    /// The columns of an answer, and its alignment in one more if that is asked for.
+    /// The columns of an answer, with its alignment in another column if requested.
     fn with_alignment(&self, answer: &Answer, columns: &str) -> Result<String> {
         if !self.with_alignments {
             return Ok(columns.to_string());
@@ -123,8 +123,8 @@ impl Writer {
     }
 }
 
-/// For each target token but the end, `source-target`: the position of the source token with the greatest weight, and
-/// its own; nothing for a token whose greatest weight is on the source's end.
+/// For each target token except the end, `source-target`: the position of the source token with the largest weight, and
+/// its own; nothing for a token whose largest weight is on the source's end.
 fn pharaoh(alignment: &Attended) -> String {
     let rows = alignment.weights.chunks(alignment.source.len().max(1));
     let rows = rows.take(alignment.output.tokens.len()).enumerate();
@@ -136,7 +136,7 @@ fn pharaoh(alignment: &Attended) -> String {
     links.collect::<Vec<_>>().join(" ")
 }
 
-/// A text as a column: a TAB would begin another.
+/// A text as a column: a TAB would begin another column.
 fn in_column(text: &str) -> String {
     text.trim_matches(['\t', ' ']).replace('\t', " ")
 }

@@ -11,16 +11,16 @@ use crate::output::{one_line, without_mark};
 /// A text to translate.
 pub(super) struct Line {
     pub(super) text: String,
-    /// The source tokens, none if the text is blank or cannot be translated.
+    /// The source tokens; none if the text is blank or cannot be translated.
     pub(super) read: ReadTokens,
-    /// Whether its tokens, all of them, are a source of the dictionary.
+    /// Whether all its tokens together are a source of the dictionary.
     pub(super) is_known: bool,
     /// The reason why it cannot be translated.
     pub(super) error: Option<String>,
 }
 
 impl Line {
-    /// A text of tokens that the dictionary does not know.
+    /// A text with tokens that the dictionary does not know.
     fn of(text: String, read: ReadTokens) -> Self {
         Self {
             text,
@@ -30,7 +30,7 @@ impl Line {
         }
     }
 
-    /// A text that has to have tokens.
+    /// A text that must have tokens.
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
         let is_known = answerer.knows(&tokens);
@@ -47,7 +47,7 @@ impl Line {
         })
     }
 
-    /// A line, which may be blank. The first may begin with a byte order mark.
+    /// A line, which may be blank. The first line may begin with a byte order mark.
     pub(super) fn of_bytes(line: &[u8], is_first: bool, answerer: &Answerer) -> Result<Self> {
         let text = std::str::from_utf8(line).map_err(|error| {
             let found = format!("other bytes from byte {} on", error.valid_up_to() + 1);
@@ -71,8 +71,8 @@ impl Line {
     }
 }
 
-/// The next line, and those that have come with it, at most `most`: who writes line by line gets an answer to each.
-/// None at the end.
+/// The next line, and those that arrived with it, at most `most`, so that a user who writes line by line gets an answer
+/// to each. None at the end.
 pub(super) fn next_lines(
     input: &mut BufReader<StdinLock<'_>>,
     most: usize,

@@ -101,7 +101,7 @@ impl TranslateArgs {
     }
 }
 
-/// Translates the standard input. Outputs stay in line with inputs.
+/// Translates the standard input. Outputs correspond to inputs line by line.
 fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -> Result<ExitCode> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut read = 0;
@@ -132,7 +132,7 @@ fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -
     }
 }
 
-/// Prints the outputs of each line. `note_cut_off` is called for a line one of whose outputs was cut off.
+/// Prints the outputs of each line. `note_cut_off` is called for each line with an output that was cut off.
 fn print(
     answerer: &Answerer,
     writer: &Writer,

@@ -44,12 +44,12 @@ pub(crate) struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// The most outputs of a source, where that is given by the arguments alone.
+    /// The largest number of outputs of a source, if the arguments alone determine it.
     pub(super) fn n_best(&self) -> Option<usize> {
         self.n_best.or(self.mass.is_none().then_some(1))
     }
 
-    /// Whether a penalty is given that counts for nothing.
+    /// Whether a penalty is given that has no effect.
     pub(super) fn has_idle_penalty(&self) -> bool {
         let length = self.length_penalty().map_or(0.0, LengthPenalty::exponent);
         let penalties = [length, self.coverage_penalty.unwrap_or(0.0)];
@@ -61,7 +61,7 @@ impl SearchArgs {
         Ok(penalty.transpose()?.unwrap_or_default())
     }
 
-    /// The settings of the search; none for greedy search, unless its probabilities are needed.
+    /// The settings of the search; `None` for greedy search, unless its probabilities are needed.
     pub(super) fn config(&self, with_probabilities: bool) -> Result<Option<SearchConfig>> {
         let is_greedy = *self == Self::default();
         let length_penalty = self.length_penalty()?;

@@ -1,4 +1,4 @@
-//! The definition.
+//! The composed definition.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;

@@ -1,4 +1,4 @@
-//! By the kernel of `attention-kernels`.
+//! Runs in the kernel of `attention-kernels`.
 
 use attention_kernels::{self as kernels, AdditiveScoreGradients};
 use burn::backend::TensorMetadata;
@@ -39,7 +39,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (scores, inputs)
 }
 
-/// The gradients of queries, keys and weight that are wanted.
+/// The requested gradients of queries, keys and weight.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: AdditiveScoreInputs<B>,
     score_gradients: FloatTensor<B>,

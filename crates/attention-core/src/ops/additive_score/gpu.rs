@@ -1,4 +1,4 @@
-//! By the kernels of a GPU.
+//! Runs in the kernels of a GPU.
 
 use attention_gpu::{Wanted, cast};
 use burn::backend::TensorMetadata;
@@ -35,7 +35,7 @@ pub(in crate::ops) fn backward(
     gradient: CubeTensor,
     asked: Asked<3>,
 ) -> [Gradient<CubeBackend>; 3] {
-    // Behind fusion the inputs are those from before the forward pass.
+    // With fusion, these are the inputs from before the forward pass.
     let inputs = readable(inputs);
     let [queries, keys, weight] = asked.wanted;
     let wanted = Wanted {

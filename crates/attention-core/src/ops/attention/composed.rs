@@ -1,4 +1,4 @@
-//! The definition.
+//! The composed definition.
 
 use burn::backend::tensor::FloatTensor;
 use burn_fused_layers::harness::wide::define_in_wide;
@@ -12,7 +12,7 @@ use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
-/// Score, softmax, dropout, weighted sum; of half precision in f32.
+/// Score, softmax, dropout and weighted sum; half precision is computed in f32.
 pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
     define_in_wide(inputs, context)
 }

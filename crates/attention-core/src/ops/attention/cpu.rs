@@ -1,4 +1,4 @@
-//! By the kernels of `attention-kernels`.
+//! Runs in the kernels of `attention-kernels`.
 
 use attention_kernels::{
     self as kernels, AttentionGradients, AttentionOutputs, Dropout, KeyValueGradients,
@@ -112,7 +112,7 @@ pub(in crate::ops) fn train<B: CpuBackend>(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values, weight and modifiers that are wanted.
+/// The requested gradients of queries, keys, values, weight and modifiers.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Attended<B>,
     context_gradient: FloatTensor<B>,
@@ -154,7 +154,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
         relative_bias,
         sinks,
     ];
-    // Of keys and values the pairs are kept then, which their gradients are made of; not of a term of the user's own.
+    // For keys and values, keeps the pairs that make their gradients instead; not for a user's own term.
     let is_deferred =
         asked.deferral == Deferral::Allowed && kernel.is_decode() && inputs.pairwise.is_none();
     let pairs_shape = pairs_shape::<B>(queries, keys);
@@ -211,13 +211,13 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
             };
             return Gradient::Deferred(Box::new(deposit));
         }
-        // Modifiers may be more precise than the others.
+        // Modifiers may be more precise than the other tensors.
         let dtype = if n < 4 { dtype } else { input.dtype() };
         whole::<B, E>(buffer, dtype, input)
     })
 }
 
-/// The part that one step leaves for the gradient of the keys, from the gradients of the scores.
+/// A step's deposit for the gradient of the keys, from the gradients of the scores.
 fn of_scores<B: CpuBackend>(
     inputs: &AttentionInputs<B>,
     pairs: FloatTensor<B>,

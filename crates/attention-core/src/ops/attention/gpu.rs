@@ -1,4 +1,4 @@
-//! By the kernels of a GPU.
+//! Runs in the kernels of a GPU.
 
 use attention_gpu::{self as kernels, AttentionOutputs, Dropout, Score, Wanted, cast};
 use burn::backend::TensorMetadata;
@@ -68,13 +68,13 @@ pub(in crate::ops) fn train(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values, weight and modifiers that are wanted.
+/// The requested gradients of queries, keys, values, weight and modifiers.
 pub(in crate::ops) fn backward(
     saved: Attended<CubeBackend>,
     gradient: CubeTensor,
     asked: Asked<7>,
 ) -> [Gradient<CubeBackend>; 7] {
-    // Behind fusion the inputs are those from before the forward pass.
+    // With fusion, these are the inputs from before the forward pass.
     let inputs = readable(saved.inputs);
     let outputs = AttentionOutputs {
         context: saved.context,

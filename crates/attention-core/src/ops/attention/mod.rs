@@ -1,4 +1,4 @@
-//! Attention, fused: no score of a pair leaves the kernel, nor do its hidden units.
+//! Fused attention: neither scores nor hidden units of a pair leave the kernel.
 
 pub(super) mod composed;
 pub(super) mod cpu;
@@ -31,15 +31,15 @@ inputs! {
         tracked keys: FloatTensor<B>,
         /// `[batch, key_heads, keys, value_size]`
         tracked values: FloatTensor<B>,
-        /// The weight of additive scores, `[size]`, or of pairwise ones, if they have one. Without it the others are
-        /// scaled dot products.
+        /// The weight of additive scores, `[size]`, or of pairwise scores, if they have one. Without it, scores that
+        /// are not pairwise are scaled dot products.
         #[extension_type]
         tracked_option weight: OptionalTensor<B>,
-        /// For additive scores, the keys as
-        /// [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys) returned them.
+        /// For additive scores, the packed keys from
+        /// [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
         #[extension_type]
         constant packed_keys: OptionalTensor<B>,
-        /// Changes to the scores.
+        /// Modifications of the scores.
         #[extension_type]
         map modifiers: ScoreModifiers<B>,
         /// Which keys each query attends to.
@@ -59,8 +59,8 @@ inputs! {
 }
 
 impl<B: Backend> AttentionInputs<B> {
-    /// The shapes of the context and of its statistics: two numbers of each row, from which the backward pass computes
-    /// the weights again.
+    /// The shapes of the context and of its statistics: two numbers per row, from which the backward pass recomputes
+    /// the weights.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {
         let [batch, heads, num_queries, _] = self.queries.shape().dims();
         let [_, _, _, value_size] = self.values.shape().dims();
@@ -71,16 +71,16 @@ impl<B: Backend> AttentionInputs<B> {
     }
 }
 
-/// The saved state: no scores, and weights only of few queries; the backward pass computes them again.
+/// The saved state: no scores, and weights only for few queries; otherwise the backward pass recomputes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Attended<B: Backend> {
     pub(super) inputs: AttentionInputs<B>,
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,
-    /// Numbers that the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in
-    /// f64, on a GPU the greatest score and the reciprocal of the sum.
+    /// Numbers per query from which the backward pass recomputes the weights: on the CPU the logarithm of the sum, in
+    /// f64, on a GPU the largest score and the reciprocal of the sum.
     pub(super) statistics: FloatTensor<B>,
-    /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by additive scores.
+    /// The weights before dropout, `[batch, heads, queries, keys]`; only of a decoding step with additive scores.
     pub(super) weights: Option<FloatTensor<B>>,
     /// The seed of dropout, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,

@@ -1,4 +1,4 @@
-//! The kernels of attention behind Burn's fusion: each call is an operation of its own in fusion's queue.
+//! The kernels of attention with Burn's fusion: each call is an operation of its own in fusion's queue.
 
 use burn::backend::TensorMetadata;
 use burn::backend::fusion::custom::{Float, TensorSpec};
@@ -14,7 +14,7 @@ use crate::ops::attention_ops::{AttentionBackend, Kernels};
 use crate::ops::host::pairs_shape;
 use crate::ops::{AdditiveScoreInputs, AttentionInputs, MaskedSoftmaxInputs};
 
-/// The kernels of `B`, a line for each operation.
+/// The kernels of `B`, one line per operation.
 pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
     Kernels {
         runs_on: B::KERNELS.runs_on,

@@ -1,14 +1,14 @@
-//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file, and in
+//! The supported backends, and the kernels of each. All that depends on enabled backends is decided in this file and in
 //! the attribute of `AttentionOps` for Burn's dispatch.
 //!
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too |
-//! | remote devices | the definitions, one operation of Burn's by one |
+//! | remote devices | the definitions, one Burn operation at a time |
 //!
-//! An operation without a kernel, or with one that a device has not the means for, is composed from Burn's operations:
-//! the definition.
+//! An operation without a kernel, or whose kernel a device cannot run, is composed of Burn's operations: the
+//! definition.
 
 #[cfg(feature = "fusion")]
 mod fusion;
@@ -84,8 +84,8 @@ impl super::AttentionOps for burn_cubecl::CubeBackend {}
 #[cfg(feature = "remote")]
 impl<C: burn_router::RouterChannel> super::AttentionOps for burn_router::BackendRouter<C> {}
 
-/// Whether an operation runs by the kernels of the CPU on a device, with a type. Functions of a user's own are known to
-/// these alone: elsewhere they are composed before they come to a backend.
+/// Whether an operation with a type runs in the CPU kernels on a device. Only these call a user's own functions:
+/// elsewhere the functions are composed before they reach a backend.
 pub(crate) fn runs_on_host(operation: Operation, device: &Device, dtype: DType) -> bool {
     fn is_host(device: &DispatchDevice) -> bool {
         match device {
@@ -103,7 +103,7 @@ pub(crate) fn runs_on_host(operation: Operation, device: &Device, dtype: DType) 
     has_type && operation.is_on() && is_host(device.as_dispatch())
 }
 
-/// The device of CubeCL that `device` is.
+/// `device` as CubeCL's device.
 #[cfg(feature = "cubecl-backend")]
 pub(crate) fn cube_device(device: &Device) -> Option<burn_cubecl::CubeDevice> {
     fn of(device: &DispatchDevice) -> Option<burn_cubecl::CubeDevice> {

@@ -1,4 +1,4 @@
-//! By the kernel of `attention-kernels`.
+//! Runs in the kernel of `attention-kernels`.
 
 use attention_kernels::{self as kernels, LocationScoreGradients};
 use burn::backend::tensor::FloatTensor;
@@ -42,7 +42,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (scores, inputs)
 }
 
-/// The gradients of queries, keys, weight, alignments and filters that are wanted.
+/// The requested gradients of queries, keys, weight, alignments and filters.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: LocationScoreInputs<B>,
     score_gradients: FloatTensor<B>,
@@ -80,7 +80,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     })
 }
 
-/// The part that one step leaves for the gradient of the keys: what the kernel computes it of again.
+/// A step's deposit for the gradient of the keys: the inputs from which the kernel recomputes it.
 #[derive(Debug)]
 struct DeferredKeys<B: Backend> {
     inputs: LocationScoreInputs<B>,

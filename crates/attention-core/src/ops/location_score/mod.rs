@@ -19,7 +19,7 @@ inputs! {
         tracked keys: FloatTensor<B>,
         /// `[num_hiddens]`
         tracked weight: FloatTensor<B>,
-        /// The weights that the filters run over, `[batch, 1, channels, keys]`; perhaps f32 beside half precision.
+        /// The weights that the filters run over, `[batch, 1, channels, keys]`; in half precision they may be f32.
         tracked alignments: FloatTensor<B>,
         /// `[1, channels, width, num_hiddens]`, the width odd.
         tracked filters: FloatTensor<B>,

@@ -12,7 +12,7 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> Flo
     with_sinks(inputs, None)
 }
 
-/// [`forward`], with a logit of each head whose weight goes to no key, `[heads]`.
+/// [`forward`], with a logit per head whose weight goes to no key, `[heads]`.
 pub(in crate::ops) fn with_sinks<B: Backend>(
     inputs: MaskedSoftmaxInputs<B>,
     sinks: Option<FloatTensor<B>>,
@@ -27,8 +27,8 @@ fn weights<B: Backend>(
     let MaskedSoftmaxInputs { scores, mask } = inputs;
     let [_, _, _, num_keys] = scores.shape().dims();
     let masked = Masked::<B>::new(mask, num_keys, &scores);
-    // The most negative finite number stands for a masked score: it is finite, so the maximum of a row without any key
-    // stays finite too. A user's own `-inf` is below it and counts as masked.
+    // The most negative finite number replaces masked scores: as it is finite, so is the maximum of a row without any
+    // key. A user's own `-inf` lies below it and counts as masked.
     let lowest = lowest(scores.dtype());
     let minus_infinity =
         B::float_lower_elem(scores.clone(), lowest.into(), bool_dtype::<B>(&scores));
@@ -52,9 +52,9 @@ fn weights<B: Backend>(
     if let Some(sinks) = sinks {
         sum = B::float_add(sum, B::float_exp(B::float_sub(sinks, row_max)));
     }
-    // The largest score contributes 1, so a sum of 0 counts zero keys.
+    // The largest score contributes 1, so a sum of 0 means that there are no keys.
     let empty = B::float_equal_elem(sum.clone(), 0.0.into(), bool_dtype::<B>(&sum));
     let sum = B::float_mask_fill(sum, empty, 1.0.into());
-    // Filled once more: a NaN in the gradient of a masked weight must not enter the row's sum.
+    // Filled again: a NaN in the gradient of a masked weight must not enter the row's sum.
     masked.fill(B::float_div(exp, sum), 0.0)
 }

@@ -1,4 +1,4 @@
-//! By the kernel of `attention-kernels`.
+//! Runs in the kernel of `attention-kernels`.
 
 use attention_kernels::{masked_softmax, masked_softmax_backward};
 use burn::backend::TensorMetadata;
@@ -11,7 +11,7 @@ use crate::ops::host::{
     CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_compiled,
 };
 
-/// The weights, and the same for the backward pass.
+/// The weights, and a copy for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: MaskedSoftmaxInputs<B>,
 ) -> (FloatTensor<B>, FloatTensor<B>) {

@@ -1,4 +1,4 @@
-//! By the kernels of a GPU.
+//! Runs in the kernels of a GPU.
 
 use attention_gpu::{masked_softmax, masked_softmax_backward};
 use burn::backend::TensorMetadata;
@@ -9,7 +9,7 @@ use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use super::MaskedSoftmaxInputs;
 use crate::ops::gpu::{device_mask, readable};
 
-/// The weights, and the same for the backward pass.
+/// The weights, and a copy for the backward pass.
 pub(in crate::ops) fn forward(
     inputs: MaskedSoftmaxInputs<CubeBackend>,
 ) -> (CubeTensor, CubeTensor) {

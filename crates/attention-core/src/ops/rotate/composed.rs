@@ -6,8 +6,8 @@ use burn::tensor::Slice;
 
 use super::{RotaryLayout, RotateInputs};
 
-/// Each pair times the cosine, and the pair with its elements exchanged times the sine, which is negative for the
-/// first; half precision is turned in f32.
+/// Each pair times the cosine, plus the pair with its elements exchanged times the sine, negative for the first
+/// element; half precision is rotated in f32.
 pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTensor<B> {
     let RotateInputs {
         rows,
@@ -33,7 +33,7 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTenso
     } else {
         B::float_cast(rows, wide.into())
     };
-    // The axis that tells the two features of a pair apart, and the shape of the angles, one for each pair.
+    // The axis along which the two features of a pair lie, and the shape of the angles, one for each pair.
     let (axis, split, angles) = match layout {
         RotaryLayout::Interleaved => (4, [pairs, 2], [pairs, 1]),
         RotaryLayout::HalfSplit => (3, [2, pairs], [1, pairs]),

@@ -1,4 +1,4 @@
-//! By the kernel of `attention-kernels`.
+//! Runs in the kernel of `attention-kernels`.
 
 use attention_kernels::{PairLayout, Rotation};
 use burn::backend::tensor::FloatTensor;
@@ -32,7 +32,7 @@ fn rotation<B: CpuBackend, E: AttentionElement>(angles: &Angles<B>) -> Rotation<
     }
 }
 
-/// The turned rows, and the angles for the backward pass.
+/// The rotated rows, and the angles for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: RotateInputs<B>,
 ) -> (FloatTensor<B>, Angles<B>) {
@@ -56,7 +56,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (turned, angles)
 }
 
-/// The gradient of the rows: the gradient of the turned rows, turned back.
+/// The gradient of the rows: the gradient of the rotated rows, rotated back.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     angles: Angles<B>,
     gradient: FloatTensor<B>,

@@ -1,4 +1,4 @@
-//! By the definition, and with a backward pass that leaves the gradient of the values for the end of all steps.
+//! The definition, with a backward pass that defers the gradient of the values to the end of all steps.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -20,7 +20,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (super::composed::<B>(inputs.clone()), inputs)
 }
 
-/// The gradients of weights and values that are wanted.
+/// The requested gradients of weights and values.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: StepContextInputs<B>,
     gradient: FloatTensor<B>,
@@ -54,7 +54,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
                 queries: B::readable(gradient),
             }))
         }
-        // Of a masked key it is 0 whatever the gradient holds.
+        // The gradient of a masked key's weight is 0, whatever it holds.
         (true, _) => {
             let products = B::float_matmul(transposed(&weights), gradient);
             Gradient::Whole(masked.fill_padding(products))

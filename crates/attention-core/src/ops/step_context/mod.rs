@@ -1,4 +1,4 @@
-//! The context of a step among many that read the same values.
+//! The context of one of many steps that read the same values.
 
 pub(super) mod cpu;
 

@@ -17,28 +17,28 @@ const NAME: &str = "RotaryConfig";
 pub struct RotaryConfig {
     /// The feature dimension of queries and keys (of one head). Hugging Face's `head_dim`.
     pub size: usize,
-    /// The number of positions, `0 .. max_positions`. Tables of angles are only as long as texts need them.
+    /// The number of positions, `0 .. max_positions`. Tables of angles are only as long as the texts.
     pub max_positions: usize,
     /// The base of the angles. Hugging Face's `rope_theta`.
     #[config(default = 10_000.0)]
     pub theta: f64,
-    /// Which features are a pair.
+    /// The features that form a pair.
     #[config(default = "RotaryLayout::Interleaved")]
     pub layout: RotaryLayout,
-    /// The number of features that turn, the first ones of a row, all by default; the others stay as they are. Hugging
-    /// Face's `partial_rotary_factor * head_dim`.
+    /// The number of features that are rotated, the first ones of a row; by default all. The others stay as they are.
+    /// Hugging Face's `partial_rotary_factor * head_dim`.
     #[config(default = "None")]
     pub rotated_size: Option<usize>,
-    /// The change of the angles for contexts longer than in training.
+    /// The change of angles for contexts longer than in training.
     #[config(default = "RotaryScaling::None")]
     pub scaling: RotaryScaling,
-    /// Whether rows turn after the score has projected (or normalized) them, and not before.
+    /// Whether rows are rotated after the score has projected (or normalized) them, instead of before.
     #[config(default = false)]
     pub after_projection: bool,
 }
 
 impl RotaryConfig {
-    /// `score` of rows that are turned, with angles of the float type of `device`, in f32 at least.
+    /// `score` on rotated rows, with angles in the float type of `device`, at least f32.
     ///
     /// # Panics
     /// If a number is 0, `rotated_size` is odd or larger than `size`, or `theta` or a number of the scaling is out of
@@ -66,8 +66,7 @@ impl RotaryConfig {
         self.angles().frequencies
     }
 
-    /// The factor on sines and cosines: it multiplies scores by its square. 1 but for [`RotaryScaling::Yarn`]. Hugging
-    /// Face's `attention_scaling`.
+    /// The factor on sines and cosines, whose square multiplies the scores. 1 except for [`RotaryScaling::Yarn`].
     ///
     /// # Panics
     /// As [`init_with`](Self::init_with).
@@ -75,10 +74,10 @@ impl RotaryConfig {
         self.angles().factor
     }
 
-    /// A parameter that makes queries or keys, its features moved from the layout `from` to this configuration's
-    /// layout: scores stay the same if the parameters of queries and of keys are both moved.
+    /// A parameter that makes queries or keys, with its features reordered from the layout `from` to that of this
+    /// configuration: scores stay the same if the parameters of both queries and keys are reordered.
     ///
-    /// The last axis of the parameter is the features of any number of heads: the weight `[in, heads * size]` of a
+    /// The last axis of the parameter has the features of any number of heads: the weight `[in, heads * size]` of a
     /// linear layer, its bias `[heads * size]`, or the gains `[size]` of a normalization.
     ///
     /// PyTorch equivalent: for a weight `[heads * size, in]`, from interleaved to half-split, `weight.view(heads, size
@@ -100,7 +99,7 @@ impl RotaryConfig {
     /// ```
     ///
     /// # Panics
-    /// If the last axis is not a number of heads of `size` features; and as [`init_with`](Self::init_with).
+    /// If the last axis is not a multiple of `size`; and as [`init_with`](Self::init_with).
     pub fn reordered<const D: usize>(&self, parameter: Tensor<D>, from: RotaryLayout) -> Tensor<D> {
         let rotated = self.checked_rotated_size();
         let (dims, size) = (parameter.dims(), self.size);
@@ -151,7 +150,7 @@ impl RotaryConfig {
 }
 
 impl RotaryLayout {
-    /// The two features of pair `pair` of `pairs`.
+    /// The two features of the pair `pair`, out of `pairs` pairs.
     fn features(self, pair: usize, pairs: usize) -> [usize; 2] {
         match self {
             Self::Interleaved => [2 * pair, 2 * pair + 1],

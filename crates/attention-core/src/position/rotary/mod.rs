@@ -19,28 +19,28 @@ use crate::ops::RotaryLayout;
 use crate::position::Positions;
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
-/// `a(q_i, k_j) = score(R(position_i) q_i, R(position_j) k_j)`, where `R(p)` turns each pair `n` of the features of a
-/// row by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two alone. Values are
-/// not turned.
+/// `a(q_i, k_j) = score(R(position_i) q_i, R(position_j) k_j)`, where `R(p)` rotates each pair `n` of the features of a
+/// row by the angle `p theta^(-2 n / size)`: a dot product then depends on positions only by their distance. Values are
+/// not rotated.
 ///
-/// [`RotaryConfig`] says which features are a pair, how many of them turn, and how the angles are scaled for contexts
+/// [`RotaryConfig`] says which features form pairs, how many are rotated, and how the angles are scaled for contexts
 /// longer than in training.
 ///
-/// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
-/// decoder's step. There may therefore be no more queries than keys.
+/// The last query stands at the position of the last key, as in [`Mask::causal`]; this includes the only query of a
+/// decoding step. There may therefore be no more queries than keys.
 ///
-/// Sines and cosines are f32, whatever the type of the model (f64 where that is the device's float type), and half
-/// precision is turned in f32: in it neighbouring positions would have the same angles (bf16 from 257, f16 from 2,049
-/// on). They are made in f64.
+/// Sines and cosines are computed in f64 and kept in f32 for any type of the model (in f64 where that is the device's
+/// float type); half precision is rotated in f32. In half precision neighbouring positions would have the same angles
+/// (in bf16 from 257, in f16 from 2,049 on).
 ///
 /// # Normalization and rotation
 ///
-/// A score that projects its rows does so after the rotation: `Rotary<QkNormScore>` turns rows, then normalizes them.
-/// [`after_projection`](RotaryConfig::after_projection) turns what the score has projected, as Qwen 3, Gemma 3 and
-/// OLMo 2 turn normalized rows. The two differ by the gains of the normalization alone, one for each feature.
+/// A score that projects its rows does so after the rotation: `Rotary<QkNormScore>` rotates rows, then normalizes them.
+/// [`after_projection`](RotaryConfig::after_projection) rotates the rows that the score has projected, as Qwen 3, Gemma
+/// 3 and OLMo 2 rotate normalized rows. The two differ only by the gains of the normalization, one for each feature.
 ///
-/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2. Burn's
-/// `RotaryEncoding`, which makes its angles in the float type of the device.
+/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2. Burn equivalent:
+/// `RotaryEncoding`, which computes angles in the float type of the device.
 ///
 /// ```
 /// use attention_core::{Attention, Mask};
@@ -73,8 +73,8 @@ pub struct Rotary<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> Rotary<S> {
-    /// The same rotation for another score, with the same tables of angles: the layers of a model for long contexts
-    /// need not each have their own.
+    /// The same rotation for another score, sharing the tables of angles, for example among the layers of a model for
+    /// long contexts.
     pub fn with_score<T: ScoringFunction>(&self, score: T) -> Rotary<T> {
         Rotary {
             score,
@@ -85,7 +85,7 @@ impl<S: ScoringFunction> Rotary<S> {
         }
     }
 
-    /// Rows at `positions`, before and after what `project` makes of them: one of the two is turned.
+    /// Rows at `positions`, projected by `project`, and rotated before or after it.
     fn turned_around(
         &self,
         rows: Tensor<4>,

@@ -7,8 +7,8 @@ use burn_fused_layers::harness::checks::assert_positive;
 
 use burn_fused_layers::harness::checks::assert_finite;
 
-/// The change of the angles of [`Rotary`](crate::position::Rotary) for contexts longer than in training. Below `f_n` is
-/// `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features turn.
+/// The change of the angles of [`Rotary`](crate::position::Rotary) for contexts longer than in training. Below, `f_n`
+/// is `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features are rotated.
 #[derive(Config, Debug, PartialEq)]
 pub enum RotaryScaling {
     /// `f_n`.
@@ -17,26 +17,26 @@ pub enum RotaryScaling {
     ///
     /// Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation", section 3.
     Linear {
-        /// The length of contexts, divided by their length in training.
+        /// The length of contexts, divided by the length in training.
         factor: f64,
     },
-    /// `f_n` of the base `theta * factor^(d / (d - 2))`: the first pair keeps its angle, the last has it divided by
-    /// `factor`.
+    /// `f_n` with the base `theta * factor^(d / (d - 2))`: the first pair keeps its angle, the last pair's is divided
+    /// by `factor`.
     ///
-    /// Hugging Face's `dynamic` has it for contexts of `len` tokens, more than the `max` of the training, with
-    /// `factor len / max - (factor - 1)` in the place of `factor`.
+    /// Hugging Face's `dynamic` uses it for contexts of `len` tokens, longer than the `max` in training, with `factor
+    /// len / max - (factor - 1)` instead of `factor`.
     ///
     /// "NTK-aware" interpolation, bloc97 2023; Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large
     /// Language Models", section 3.1.
     Ntk {
-        /// The length of contexts, divided by their length in training.
+        /// The length of contexts, divided by the length in training.
         factor: f64,
     },
-    /// Pairs that turn slowly are interpolated; pairs that turn fast keep their angle.
+    /// Pairs that rotate slowly are interpolated; pairs that rotate fast keep their angle.
     Yarn(YarnScalingConfig),
-    /// Pairs that turn slowly are interpolated, by their wavelength. Hugging Face's `llama3`.
+    /// Pairs that rotate slowly are interpolated, depending on their wavelength. Hugging Face's `llama3`.
     Llama3(Llama3ScalingConfig),
-    /// Angles of one's own. LongRoPE is `f_n / long_factor_n`, with its attention factor.
+    /// Angles of your own. LongRoPE is `f_n / long_factor_n`, with its attention factor.
     Custom {
         /// The angle of each pair at position 1.
         frequencies: Vec<f64>,
@@ -45,9 +45,9 @@ pub enum RotaryScaling {
     },
 }
 
-/// Configuration of [`RotaryScaling::Yarn`]: `f_n r_n / factor + f_n (1 - r_n)`, where the ramp `r_n = (n - low) /
-/// (high - low)`, within 0 and 1, begins at the pair that turns `beta_fast` times over the context of the training and
-/// ends at the one that turns `beta_slow` times.
+/// Configuration of [`RotaryScaling::Yarn`]: `f_n r_n / factor + f_n (1 - r_n)`. The ramp `r_n = (n - low) / (high -
+/// low)`, clamped to 0 and 1, begins at the pair that turns `beta_fast` times over a context in training and ends at
+/// the pair that turns `beta_slow` times.
 ///
 /// The pair that turns `b` times is `c(b) = d ln(original_max_positions / (2 pi b)) / (2 ln(theta))`; `low` is
 /// `floor(c(beta_fast))`, at least 0, and `high` is `ceil(c(beta_slow))`, at most `d - 1`. Sines and cosines are
@@ -56,56 +56,56 @@ pub enum RotaryScaling {
 /// Peng et al. 2023, "YaRN: Efficient Context Window Extension of Large Language Models", sections 3.2 to 3.4.
 #[derive(Config, Debug, PartialEq)]
 pub struct YarnScalingConfig {
-    /// The length of contexts, divided by their length in training.
+    /// The length of contexts, divided by the length in training.
     pub factor: f64,
     /// The length of a context in training. Hugging Face's `original_max_position_embeddings`.
     pub original_max_positions: usize,
-    /// The number of turns from which on a pair is not interpolated.
+    /// The number of turns above which a pair is not interpolated.
     #[config(default = 32.0)]
     pub beta_fast: f64,
-    /// The number of turns up to which a pair is interpolated by the whole factor.
+    /// The number of turns below which a pair is interpolated by the whole factor.
     #[config(default = 1.0)]
     pub beta_slow: f64,
-    /// Whether the ramp begins and ends at whole pairs; gpt-oss's does not.
+    /// Whether the ramp begins and ends at whole pairs; not so in gpt-oss.
     #[config(default = true)]
     pub truncate: bool,
-    /// The factor on sines and cosines; by default `m(1)`, or with both of the following `m(mscale) /
+    /// The factor on sines and cosines; by default `m(1)`, or with both of the following fields `m(mscale) /
     /// m(mscale_all_dim)`, where `m(s)` is `0.1 s ln(factor) + 1`, or 1 for a factor up to 1.
     #[config(default = "None")]
     pub attention_factor: Option<f64>,
-    /// DeepSeek's scale of the attention factor.
+    /// DeepSeek's scale of the numerator of the attention factor.
     #[config(default = "None")]
     pub mscale: Option<f64>,
-    /// DeepSeek's scale of what it divides the attention factor by. DeepSeek multiplies its scores by the square of
-    /// `m(mscale_all_dim)` besides, which is for the scale of the score.
+    /// DeepSeek's scale of the denominator of the attention factor. DeepSeek also multiplies its scores by the square
+    /// of `m(mscale_all_dim)`, which belongs in the scale of the score.
     #[config(default = "None")]
     pub mscale_all_dim: Option<f64>,
 }
 
 /// Configuration of [`RotaryScaling::Llama3`]: `f_n s + f_n (1 - s) / factor`, where `s` is `(turns - low) / (high -
-/// low)`, within 0 and 1, and `turns`, `original_max_positions f_n / (2 pi)`, is how often a pair turns over the
-/// context of the training.
+/// low)`, clamped to 0 and 1; a pair makes `turns = original_max_positions f_n / (2 pi)` turns over a context in
+/// training.
 ///
 /// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is from Meta's `apply_scaling`.
 #[derive(Config, Debug, PartialEq)]
 pub struct Llama3ScalingConfig {
-    /// The length of contexts, divided by their length in training.
+    /// The length of contexts, divided by the length in training.
     pub factor: f64,
     /// The length of a context in training. Hugging Face's `original_max_position_embeddings`.
     pub original_max_positions: usize,
-    /// `low`: the number of turns up to which a pair is interpolated by the whole factor.
+    /// `low`: the number of turns below which a pair is interpolated by the whole factor.
     #[config(default = 1.0)]
     pub low_freq_factor: f64,
-    /// `high`: the number of turns from which on a pair is not interpolated.
+    /// `high`: the number of turns above which a pair is not interpolated.
     #[config(default = 4.0)]
     pub high_freq_factor: f64,
 }
 
 /// The angles of all pairs.
 pub(super) struct Angles {
-    /// At position 1.
+    /// The angles at position 1.
     pub(super) frequencies: Vec<f64>,
-    /// On sines and cosines.
+    /// The factor on sines and cosines.
     pub(super) factor: f64,
 }
 
@@ -218,7 +218,7 @@ impl YarnScalingConfig {
         };
         let (low, mut high) = (low.max(0.0), high.min(size - 1.0));
         if low == high {
-            // As there, so that nothing is divided by 0.
+            // As Hugging Face does, to avoid a division by 0.
             high += 0.001;
         }
         let ramped = |(pair, f): (usize, f64)| {

@@ -1,4 +1,4 @@
-//! Tables of sines and cosines, as long as the texts need them.
+//! Tables of sines and cosines, extended as texts grow.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +8,17 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use super::scaling::Angles;
 use crate::position::Positions;
 
-/// The number of positions of the first table: a text grows by single tokens.
+/// The number of positions of the first table; texts grow by single tokens.
 const FIRST: usize = 64;
 
-/// The cosine and sine of each position's angles, times the attention factor, `[positions, pairs]`, for positions in
-/// `0 .. max_positions`. Copies share them.
+/// The cosine and sine of each position's angles, times the attention factor, `[positions, pairs]`, for positions in `0
+/// .. max_positions`. Clones share the tables.
 #[derive(Clone)]
 pub(super) struct Tables {
     angles: Arc<Angles>,
     dtype: DType,
     max_positions: usize,
-    /// The tables of each device, without autodiff: constants beside any rows.
+    /// The tables of each device, without autodiff: constants for any rows.
     made: Arc<Mutex<Vec<OnDevice>>>,
 }
 
@@ -29,7 +29,7 @@ struct OnDevice {
 }
 
 impl Tables {
-    /// None yet, of elements of type `dtype`.
+    /// No tables yet; their elements will have the type `dtype`.
     pub(super) fn new(angles: Angles, dtype: DType, max_positions: usize) -> Self {
         Self {
             angles: Arc::new(angles),
@@ -65,7 +65,7 @@ impl Tables {
         });
         let OnDevice { tables, .. } = &mut made[at];
         if tables[0].dims()[0] < needed {
-            // Up to twice as long, so that a text makes few of them.
+            // Up to twice the length needed, so that a growing text makes few tables.
             *tables = self.make(needed.next_power_of_two(), device);
         }
         let tables = tables.clone();

@@ -1,4 +1,4 @@
-//! Cases of attention with modified scores, and what plain loops make of them.
+//! Cases of attention with modified scores, and their results by plain loops.
 
 use attention_oracle::{Attention, Axes, Bias, Modifiers, Pairs, Score};
 
@@ -31,19 +31,19 @@ impl Array {
 }
 
 pub(super) struct Case {
-    /// Examples, heads, heads of keys, queries, keys.
+    /// The numbers of examples, heads, key heads, queries and keys.
     pub(super) sizes: [usize; 5],
     pub(super) is_additive: bool,
     pub(super) has_cap: bool,
-    /// Axes but the last one.
+    /// All axes except the last one.
     pub(super) bias: Option<[usize; 3]>,
     pub(super) relative_bias: Option<[usize; 2]>,
     pub(super) has_sinks: bool,
-    /// Query `i` attends to the first `i + 1` keys alone.
+    /// Query `i` attends only to the first `i + 1` keys.
     pub(super) is_causal: bool,
 }
 
-/// One dot product of unmodified scores.
+/// One dot product with unmodified scores.
 pub(super) const PLAIN: Case = Case {
     sizes: [1; 5],
     is_additive: false,
@@ -61,7 +61,7 @@ impl Case {
     pub(super) fn inputs(&self) -> Arrays {
         let [batch, heads, key_heads, queries, keys] = self.sizes;
         let distances = queries + keys - 1;
-        // Some biases mask their pair, and so do all of the second query.
+        // Some biases mask their pair, and every pair of the second query.
         let mask = |mut bias: Array| {
             let queries = bias.shape[2];
             for (n, x) in bias.elements.iter_mut().enumerate() {

@@ -14,18 +14,18 @@ use crate::mask::QueryMask;
 use crate::stream::LogSumExp;
 use crate::tiles::KEY_LANES;
 
-/// The weights of all queries of a group, and what it takes to compute them.
+/// The weights of all queries of a group, and the buffers to compute them.
 #[derive(Default)]
 pub(super) struct GroupWeights<'a, E> {
-    /// The first of the keys that some query attends to, and perhaps of more: a multiple of [`KEY_LANES`].
+    /// The first key that some query attends to, rounded down to a multiple of [`KEY_LANES`].
     pub first: usize,
-    /// The number of keys in these keys' blocks.
+    /// The number of keys in the blocks of these keys.
     pub stride: usize,
     /// `[queries, stride]`: scores, then weights, which are 0 where masked.
     pub weights: Vec<E>,
     masks: Vec<QueryMask<'a>>,
     queries: PackedQueries<'a, E>,
-    /// A block of keys, and the same packed.
+    /// A block of keys, and its packed form.
     key_block: Vec<E>,
     packed: Vec<E>,
 }
@@ -84,7 +84,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         }
     }
 
-    /// As [`compute`](Self::compute), from what [`save`](Self::save) wrote for the same group.
+    /// As [`compute`](Self::compute), but from what [`save`](Self::save) wrote for the same group.
     pub(super) fn restore(&mut self, group: &Group<'a, E>, from: &[E]) {
         let [_, _, num_keys, _] = group.attention.score.inputs.keys.shape();
         self.start(group);
@@ -97,7 +97,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         }
     }
 
-    /// Takes up the masks of a group. Returns the keys that some query attends to, and their blocks.
+    /// Reads the masks of a group. Returns the keys that some query attends to, and their blocks.
     fn start(&mut self, group: &Group<'a, E>) -> (Range<usize>, Range<usize>) {
         let inputs = &group.attention.score.inputs;
         let [_, _, num_keys, _] = inputs.keys.shape();
@@ -114,7 +114,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
     }
 
     /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside
-    /// of `span` are masked.
+    /// `span` are masked.
     #[inline(always)]
     fn scores<S: Simd<E>>(
         &mut self,
@@ -134,7 +134,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
             at: group.key,
             attended: span,
         };
-        // A block at a time where they have to be packed, so that it is in L1 when it is read.
+        // If keys have to be packed, block by block, so that a block is still in L1 when it is read.
         let step = score.packed.map_or(1, |_| blocks.len().max(1));
         for first in blocks.clone().step_by(step) {
             let some = first..blocks.end.min(first + step);
@@ -167,7 +167,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
 }
 
 impl<E: Real> GroupWeights<'_, E> {
-    /// Lists the keys that a query attends to, their weights and what dropout multiplies those with.
+    /// Lists the keys that a query attends to, their weights and the dropout factors of the weights.
     #[inline(always)]
     pub(super) fn list(&self, group: &Group<E>, row: usize, attended: &mut AttendedKeys<E>) {
         let (mask, weights) = (&self.masks[row], &self.weights[row * self.stride..]);

@@ -15,8 +15,8 @@ use crate::slices::{parts_of_wanted, softmax_gradient};
 use crate::stream::{AttentionGradients, AttentionOutputs, KeyValueGradients, Wanted};
 use crate::tiles::DECODE_HEADS;
 
-/// Adds the wanted gradients of queries and weight, and adds or writes the wanted gradients of keys and values; sizes
-/// are checked.
+/// Adds the requested gradients of queries and weight, and adds or writes the requested gradients of keys and values;
+/// sizes were checked.
 pub(in crate::additive) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,
@@ -66,7 +66,7 @@ struct Scratch<'a, E> {
     /// The gradients of the weights of a query.
     gradient: Vec<E>,
     sums: gradient::Scratch<E>,
-    /// A row of the context's gradient, if it has to be widened.
+    /// A row of the gradient of the context, if it must be widened.
     wide: Vec<E>,
 }
 
@@ -113,7 +113,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             None => group_weights.compute(simd, &group, None),
         }
         let (first, stride) = (group_weights.first, group_weights.stride);
-        // In place of the weights, the gradients of the scores: ds = p (f dw - D), dw = dC . v.
+        // Replaces the weights by the gradients of the scores: ds = p (f dw - D), dw = dC . v.
         for row in 0..group.len() {
             let upstream = context_gradient
                 .row(group.head(row), group.query(row))

@@ -13,7 +13,7 @@ use crate::gather::AttendedKeys;
 use crate::stream::{LogSumExp, TileScore};
 use crate::tiles::DECODE_HEADS;
 
-/// Writes context, log-sum-exp and, if asked for, the weights before dropout, of checked sizes.
+/// Writes context, log-sum-exp and, if requested, the weights before dropout; sizes were checked.
 pub(in crate::additive) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
@@ -48,7 +48,7 @@ pub(in crate::additive) fn forward<E: Real>(
     });
 }
 
-/// As [`forward`], with the weights.
+/// As [`forward`], and also writes the weights.
 ///
 /// # Panics
 /// If sizes do not fit together, or there are too many queries.

@@ -1,9 +1,9 @@
 //! The gradients of queries, keys and weight, from the gradients of scores; see `additive/gradient.rs` for the
 //! formulas.
 //!
-//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units,
-//! one query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is
-//! read and written once.
+//! That file orders its loops the other way round, since many queries share packed keys. Here a vector of units, one
+//! query and one block of keys are taken at a time: the sums over keys stay in registers, and the gradient of each key
+//! is read and written once.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::slices::add_weighted;
 use crate::tiles::KEY_LANES;
 
-/// Where the gradients of a group are added. The sums of its queries and of the weight are always made: they cost one
-/// addition for each term.
+/// The gradients of a group, to add to. The sums of queries and weight are always computed: they cost one addition per
+/// term.
 pub(super) struct GradOutputs<'a, E> {
     /// `[group, queries, units]`
     pub queries: Option<&'a mut [E]>,
@@ -28,7 +28,7 @@ pub(super) struct GradOutputs<'a, E> {
     pub weight: &'a mut [E],
 }
 
-/// Rows of whole vectors: what lies beyond the units comes to nothing.
+/// Rows padded to whole vectors; the padding contributes nothing.
 #[derive(Default)]
 pub(super) struct Scratch<E> {
     /// `e^(2q) / 2`
@@ -41,7 +41,7 @@ pub(super) struct Scratch<E> {
     keys: Vec<E>,
 }
 
-/// The gradients of the scores of one query and one block of keys.
+/// The gradients of the scores of one query with one block of keys.
 struct Block<'a, E> {
     row: usize,
     first_key: usize,
@@ -49,7 +49,7 @@ struct Block<'a, E> {
 }
 
 impl<E: Real> Scratch<E> {
-    /// Adds what the scores of all queries of the group contribute.
+    /// Adds the contributions of the scores of all queries of the group.
     #[inline(always)]
     pub(super) fn add<S: Simd<E>>(
         &mut self,
@@ -93,7 +93,7 @@ impl<E: Real> Scratch<E> {
         }
     }
 
-    /// Sums the terms of queries and weight here, and adds the keys' terms where they belong.
+    /// Sums the terms of queries and weight here, and adds the terms of keys to their gradients.
     #[inline(always)]
     fn sum<S: Simd<E>, W: Sums>(
         &mut self,
@@ -173,8 +173,8 @@ impl<E: Real> Scratch<E> {
         }
     }
 
-    /// `e^(2k)` of a block of keys, `[keys][padded]`, from the packed keys if there are any: transposing is cheaper
-    /// than computing them again. Returns their magnitude.
+    /// `e^(2k)` of a block of keys, `[keys][padded]`, from packed keys if there are any: transposing is cheaper than
+    /// recomputing. Returns their magnitude.
     #[inline(always)]
     fn fill_keys<S: Simd<E>>(
         &mut self,

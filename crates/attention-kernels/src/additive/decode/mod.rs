@@ -1,7 +1,7 @@
 //! Decoding: few queries per head, as the steps of a decoder have.
 //!
-//! Every key and value is read once, nothing is packed that is not packed already, and gradients are added where they
-//! belong. The heads that share a key head are taken together.
+//! Every key and value is read once, nothing is packed here, and gradients are added to their place directly. Heads
+//! that share a key head are processed together.
 
 mod attended;
 mod backward;
@@ -18,19 +18,19 @@ pub(super) use backward::backward;
 pub(super) use forward::forward;
 pub(crate) use forward::forward_saving;
 
-/// The attention that decodes.
+/// The inputs of decoding.
 type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;
 
 /// One key head, and the queries of all heads that share it, head by head.
 struct Group<'a, E> {
     attention: &'a Decode<'a, E>,
     key: HeadIndex,
-    /// Queries of each head.
+    /// The number of queries of each head.
     num_queries: usize,
 }
 
 impl<'a, E: Real> Group<'a, E> {
-    /// The `index`-th of all examples.
+    /// The `index`-th group, over all examples.
     fn nth(attention: &'a Decode<'a, E>, index: usize) -> Self {
         let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
         Self {
@@ -40,7 +40,7 @@ impl<'a, E: Real> Group<'a, E> {
         }
     }
 
-    /// How many queries there are.
+    /// The number of queries.
     fn len(&self) -> usize {
         self.attention.score.heads.group() * self.num_queries
     }
@@ -52,7 +52,7 @@ impl<'a, E: Real> Group<'a, E> {
         heads.member(self.key, row / self.num_queries)
     }
 
-    /// Which one of its head a query is.
+    /// The index of a query within its head.
     #[inline(always)]
     fn query(&self, row: usize) -> usize {
         row % self.num_queries

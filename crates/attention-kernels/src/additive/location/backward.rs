@@ -108,7 +108,7 @@ fn check<E: Real>(
     sizes
 }
 
-/// The gradients of one example alone, as far as they are wanted.
+/// The requested gradients of one example.
 struct Own<'a, E> {
     /// `[units]`
     query: Option<&'a mut [E]>,
@@ -127,7 +127,7 @@ struct Backward<'a, 'b, E> {
     /// The first of the examples.
     first: usize,
     own: &'b mut [Own<'a, E>],
-    /// The sums of the weight and of the filters, `[1 + channels * width, units]` with zeros.
+    /// The sums of the weight and of the filters, `[1 + channels * width, units]`, padded with zeros.
     shared: &'b mut [E],
     wants_filters: bool,
 }
@@ -137,11 +137,11 @@ struct Backward<'a, 'b, E> {
 struct Sums<E> {
     /// The gradients of the scores, `[keys]`.
     scores: Vec<E>,
-    /// `[units]` and zeros.
+    /// `[units]`, padded with zeros.
     query: Vec<E>,
     /// `[channels, keys + width - 1]`
     alignments: Vec<E>,
-    /// The products of a block of keys with the filters of a channel, `[keys, width]` with zeros.
+    /// The products of a block of keys with the filters of a channel, `[keys, width]`, padded with zeros.
     taps: Vec<E>,
 }
 
@@ -191,8 +191,8 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 }
 
 impl<E: Real> Example<'_, E> {
-    /// `g weight (1 - t^2)` in place of the sums of a key, which are added to the query's gradient, as `g t` is to the
-    /// weight's.
+    /// Replaces the sums of a key by `g weight (1 - t^2)`, which is added to the query's gradient; `g t` is added to
+    /// the weight's.
     #[inline(always)]
     fn slopes<S: Simd<E>>(
         &self,
@@ -219,8 +219,8 @@ impl<E: Real> Example<'_, E> {
         }
     }
 
-    /// The share of the keys from `first` on in the filters' gradient: `slopes[key, unit]` times the alignments under
-    /// each tap.
+    /// Adds the contribution of the keys from `first` on to the filters' gradient: `slopes[key, unit]` times the
+    /// alignments under each tap.
     #[inline(always)]
     fn add_filters<S: Simd<E>>(
         &self,
@@ -247,10 +247,10 @@ impl<E: Real> Example<'_, E> {
     }
 }
 
-/// The filters of each channel, transposed: `[channels, units, width]`, with zeros up to whole vectors of the width.
+/// The filters of each channel, transposed: `[channels, units, width]`, with the width padded to whole vectors.
 struct Across<E> {
     sizes: Sizes,
-    /// With the zeros.
+    /// The number of units, padded.
     units: usize,
     width: usize,
     filters: Vec<E>,
@@ -276,7 +276,7 @@ impl<E: Real> Across<E> {
         }
     }
 
-    /// The share of the keys from `first` on in the alignments' gradient.
+    /// Adds the contribution of the keys from `first` on to the gradient of the alignments.
     #[inline(always)]
     fn add_alignments<S: Simd<E>>(&self, simd: S, first: usize, slopes: &[E], sums: &mut Sums<E>) {
         let (units, width) = (self.units, self.width);
@@ -303,7 +303,7 @@ impl<E: Real> Across<E> {
 }
 
 impl<E: Real> Sums<E> {
-    /// Reads the gradients of the scores; the sums are 0.
+    /// Reads the gradients of the scores and sets the sums to 0.
     fn start(&mut self, example: &Example<E>, score_gradients: &Rows<E>) {
         let Sizes { keys, channels, .. } = example.sizes;
         self.scores.resize(keys, E::ZERO);

@@ -7,11 +7,11 @@ use crate::{Mask, Rows};
 
 pub(super) const OPERATION: &str = "location score";
 
-/// Additive scores of one query an example, with a location term: `score[b,j] = sum_u weight[u] tanh(queries[b,u] +
+/// Additive scores of one query per example, with a location term: `score[b,j] = sum_u weight[u] tanh(queries[b,u] +
 /// keys[b,j,u] + sum_ct filters[c,t,u] alignments[b,c, j + t - width/2])`, where alignments beyond the keys are 0. The
 /// scores of masked keys are 0.
 ///
-/// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.2; a filter of width 1 is the
+/// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.2; with filters of width 1, the
 /// coverage of See, Liu and Manning 2017, "Get To The Point", equation 11.
 ///
 /// # Shapes
@@ -36,7 +36,7 @@ pub struct LocationScoreInputs<'a, E> {
     pub mask: Mask<'a>,
 }
 
-/// Where [`LocationScoreInputs::backward`] adds the gradients that are wanted; contiguous.
+/// The requested gradients, to which [`LocationScoreInputs::backward`] adds; contiguous.
 #[derive(Debug)]
 pub struct LocationScoreGradients<'a, E> {
     /// `[batch, units]`
@@ -52,7 +52,7 @@ pub struct LocationScoreGradients<'a, E> {
 }
 
 impl<E> LocationScoreGradients<'_, E> {
-    /// None is wanted.
+    /// No gradients.
     pub const NONE: Self = Self {
         queries: None,
         keys: None,

@@ -4,15 +4,15 @@
 //! score[j] = sum_u weight[u] tanh(query[u] + key[j,u] + sum_ct filters[c,t,u] alignments[c, j + t - width/2])
 //! ```
 //!
-//! A convolution without a bias and the linear layer after it are one filter for each channel and hidden unit. It costs
-//! `channels width units` multiply-adds a key, and nothing of size `[keys, units]` leaves the cache.
+//! A convolution without a bias and the linear layer after it make one filter for each channel and hidden unit. It
+//! costs `channels width units` multiply-adds per key, and nothing of size `[keys, units]` leaves the cache.
 //!
-//! The sums over `c` and `t` are a matrix product whose left operand has the alignments from `j` on in row `j`: both of
-//! its strides are 1, and it is never written. The location differs in each step, and `e^(2 (key + location))` with it.
-//! So nothing is exponentiated beforehand, and tanh is taken of the whole sum.
+//! The sums over `c` and `t` are a matrix product, whose left operand has in row `j` the alignments from `j` on: both
+//! of its strides are 1, so it is never materialised. The location, and `e^(2 (key + location))` with it, differs in
+//! each step. So no exponentials can be precomputed, and tanh is taken of the whole sum.
 //!
-//! With `g = d loss / d score`, `t = tanh(..)` and `d[j,u] = g[j] weight[u] (1 - t^2)`, whose rows are recomputed some
-//! keys at a time:
+//! With `g = d loss / d score`, `t = tanh(..)` and `d[j,u] = g[j] weight[u] (1 - t^2)`, whose rows are recomputed for
+//! some keys at a time:
 //!
 //! ```text
 //! dquery[u] = sum_j d[j,u]      dkey[j,u] = d[j,u]      dweight[u] = sum_j g[j] t[j,u]
@@ -45,8 +45,8 @@ impl<E: AttentionReal> LocationScoreInputs<'_, E> {
         E::location_forward(self, level, scores);
     }
 
-    /// Adds the wanted gradients to `gradients`; `score_gradients` is the gradient of the scores, and ignored at masked
-    /// keys. No bit depends on which gradients are wanted, or on the number of threads.
+    /// Adds the requested gradients to `gradients`; `score_gradients` is the gradient of the scores, which is ignored
+    /// at masked keys. The requested gradients and the number of threads change no bit of a result.
     ///
     /// # Shapes
     /// - score_gradients `[batch, 1, 1, keys]`

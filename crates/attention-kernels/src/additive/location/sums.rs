@@ -10,9 +10,9 @@ use super::inputs::{LocationScoreInputs, Sizes};
 use crate::HeadIndex;
 use crate::mask::QueryMask;
 
-/// Weight and filters with zeros up to whole vectors.
+/// Weight and filters, padded with zeros to whole vectors.
 pub(super) struct Padded<E> {
-    /// The units, and zeros.
+    /// The number of units, padded.
     pub units: usize,
     /// `[units]`
     pub weight: Vec<E>,
@@ -45,7 +45,7 @@ impl<E: Real> Padded<E> {
     }
 }
 
-/// One example, and what its steps through the keys are made of.
+/// One example, with the inputs of its steps through the keys.
 pub(super) struct Example<'a, E> {
     pub inputs: &'a LocationScoreInputs<'a, E>,
     pub sizes: Sizes,
@@ -57,9 +57,9 @@ pub(super) struct Example<'a, E> {
 /// Buffers that a thread fills anew for each example.
 #[derive(Default)]
 pub(super) struct Scratch<E> {
-    /// The query, `[units]` with zeros.
+    /// The query, `[units]`, padded with zeros.
     query: Vec<E>,
-    /// `[channels, keys + width - 1]`: the alignments with zeros before and after.
+    /// `[channels, keys + width - 1]`: the alignments, with zeros before and after them.
     pub alignments: Vec<E>,
     /// `[keys of a block, units]`
     pub sums: Vec<E>,
@@ -83,7 +83,7 @@ impl<'a, E: Real> Example<'a, E> {
         }
     }
 
-    /// The alignments of a channel with what stands before and after them.
+    /// The length of a channel's alignments, zeros before and after included.
     pub(super) fn alignments_len(&self) -> usize {
         self.sizes.keys + self.sizes.width - 1
     }
@@ -110,7 +110,7 @@ impl<'a, E: Real> Example<'a, E> {
         }
     }
 
-    /// `query + key + location` of some keys, `[keys, units]`; 0 where a key is masked, which is not read.
+    /// `query + key + location` of some keys, `[keys, units]`; 0 for masked keys, which are not read.
     #[inline(always)]
     pub(super) fn sum<S: Simd<E>>(&self, simd: S, keys: Range<usize>, scratch: &mut Scratch<E>) {
         let padded_units = self.padded.units;

@@ -102,8 +102,8 @@ fn check<E: Real>(
     heads
 }
 
-/// The parts of the keys of each key head, enough to keep every thread busy; none if there is nothing to do. They
-/// depend on shapes alone, so that the sums over keys are the same on every machine.
+/// The parts of the keys of each key head, enough to keep every thread busy; none without work. They depend on shapes
+/// alone, so that the sums over keys are the same on every machine.
 fn parts<E: Real>(inputs: &AdditiveScoreInputs<E>, heads: Heads) -> Vec<Range<usize>> {
     let [_, _, num_queries, units] = inputs.queries.shape();
     let [_, _, num_keys, _] = inputs.keys.shape();
@@ -126,11 +126,11 @@ struct Task<'a, 'b, E> {
     wanted: Wanted,
     key: HeadIndex,
     range: Range<usize>,
-    /// Where their gradients are added, `[keys of the range, units]`.
+    /// The gradients of these keys, to add to, `[keys of the range, units]`.
     keys: Option<&'b mut [E]>,
-    /// Where the queries' gradients are added, `[group, queries, units]`.
+    /// The gradients of the queries, to add to, `[group, queries, units]`.
     queries: Option<&'b mut [E]>,
-    /// Where the weight's gradient is added, `[units]`.
+    /// The gradient of the weight, to add to, `[units]`.
     weight_sums: &'b mut [E],
 }
 
@@ -167,7 +167,7 @@ impl<E: Real> Job<E> for Task<'_, '_, E> {
         let mut to_keys = self.keys.map(|keys| &mut keys[of_range]);
         for member in 0..self.heads.group() {
             if member > 0 {
-                // Each head's sum by itself: its rounding grows with the number of terms.
+                // Each head is summed by itself, because the rounding error of a sum grows with the number of terms.
                 key_operand.clear_sums();
             }
             let at = self.heads.member(key, member);

@@ -7,9 +7,9 @@ use crate::heads::Heads;
 use crate::{Mask, Rows};
 
 /// Additive scores to compute, `score[b,h,i,j] = sum_u weight[u] tanh(queries[b,h,i,u] + keys[b,n,j,u])`, and 0 for
-/// pairs that are masked.
+/// masked pairs.
 ///
-/// Fewer key heads than heads are grouped: head `h` attends to the key head `n = h * key_heads / heads`.
+/// Heads may share key heads: head `h` attends to the key head `n = h * key_heads / heads`.
 ///
 /// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
 ///
@@ -29,7 +29,7 @@ pub struct AdditiveScoreInputs<'a, E> {
     pub mask: Mask<'a>,
 }
 
-/// Where [`AdditiveScoreInputs::backward`] adds the gradients that are wanted; contiguous.
+/// The requested gradients, to which [`AdditiveScoreInputs::backward`] adds; contiguous.
 #[derive(Debug)]
 pub struct AdditiveScoreGradients<'a, E> {
     /// `[batch, heads, queries, units]`

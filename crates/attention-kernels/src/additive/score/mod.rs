@@ -26,8 +26,8 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
         E::score_forward(self, level, scores);
     }
 
-    /// Adds the wanted gradients to `gradients`; `score_gradients` is the gradient of the scores, and ignored at masked
-    /// pairs. No bit depends on which gradients are wanted.
+    /// Adds the requested gradients to `gradients`; `score_gradients` is the gradient of the scores, which is ignored
+    /// at masked pairs. The choice of gradients changes no bit of a result.
     ///
     /// # Shapes
     /// - score_gradients `[batch, heads, queries, keys]`
@@ -43,12 +43,12 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
         E::score_backward(self, level, score_gradients, gradients);
     }
 
-    /// As [`backward`](Self::backward), of the keys alone: for the steps of a decoder, whose gradients of the scores
-    /// were [deferred](crate::KeyValueGradients::Deferred), with the queries of all steps concatenated.
+    /// The part of [`backward`](Self::backward) for the keys alone: for the steps of a decoder, whose gradients of
+    /// scores were [deferred](crate::KeyValueGradients::Deferred), with the queries of all steps concatenated.
     ///
-    /// Where `group` heads share a key head, they may be heads here too. Or the queries of the group are queries of the
-    /// key head: without a copy, `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`,
-    /// and so do contiguous queries.
+    /// If `group` heads share a key head, they may be heads here too. Alternatively the queries of the group are
+    /// queries of the key head: without a copy, `[batch, heads, queries, keys]` becomes `[batch, key_heads, group *
+    /// queries, keys]`, and contiguous queries likewise.
     ///
     /// # Shapes
     /// - score_gradients `[batch, heads, queries, keys]`
@@ -65,13 +65,13 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
         self.backward(level, score_gradients, gradients);
     }
 
-    /// The shape of what [`packed_keys`](Self::packed_keys) returns, for keys `[batch, key_heads, keys, units]`.
+    /// The shape of the result of [`packed_keys`](Self::packed_keys), for keys `[batch, key_heads, keys, units]`.
     pub fn packed_shape(keys: [usize; 4]) -> [usize; 4] {
         packed_shape(keys)
     }
 
-    /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys of many
-    /// calls. Of the queries only the number matters, for the mask.
+    /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys that many calls read.
+    /// Only the number of queries matters, for the mask.
     ///
     /// # Panics
     /// If the mask does not fit the keys.

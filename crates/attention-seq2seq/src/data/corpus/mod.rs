@@ -1,4 +1,4 @@
-//! The pairs of a run, as little as they can be in memory.
+//! The pairs of a run, stored compactly in memory.
 
 mod texts;
 
@@ -12,8 +12,8 @@ use crate::text::vocab::{TokenCounts, Vocabs};
 use crate::text::vocab_limits::VocabLimits;
 use texts::Texts;
 
-/// The pairs of a run: to learn from, and to validate on. They stay texts until they become numbers, so that they take
-/// little more memory than their files; [`Pairs`] hold a string for each token.
+/// The pairs of a run, to learn from and to validate on. They stay texts until they become numbers, so that they take
+/// little more memory than their files; [`Pairs`] have a string for each token.
 ///
 /// ```
 /// use attention_seq2seq::{Task, Tokenization};
@@ -31,11 +31,11 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// Pairs whose tokens this tokenization makes of their texts.
+    /// Pairs, as texts that this tokenization splits into their tokens.
     ///
     /// # Panics
-    /// If a token is another: with [`Tokenization::Spaces`] an empty one or one with a space, with
-    /// [`Tokenization::Chars`] one that is not a character, or a control character within one.
+    /// If a token cannot come from this tokenization: with [`Tokenization::Spaces`] an empty one or one with a space,
+    /// with [`Tokenization::Chars`] one that is not a character, or contains a control character.
     pub fn of_pairs(pairs: &Pairs, tokens: Tokenization) -> Self {
         Self {
             train: Texts::of_pairs(&pairs.train, tokens),
@@ -43,8 +43,8 @@ impl Corpus {
         }
     }
 
-    /// The pairs of files that were read: those to validate on are in a file of their own, or 5 % of the sources, held
-    /// out by the seed as [`split_holdout`](crate::split_holdout) does.
+    /// The pairs of files that were read; the validation pairs come from a file of their own, or are 5 % of the
+    /// sources, held out by the seed like in [`split_holdout`](crate::split_holdout).
     ///
     /// # Errors
     /// As [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that none
@@ -63,7 +63,7 @@ impl Corpus {
         Self { train, valid }.checked()
     }
 
-    /// The pairs of a file, all to validate on.
+    /// The pairs of a file, all for validation.
     ///
     /// # Errors
     /// As [`PairFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
@@ -73,25 +73,25 @@ impl Corpus {
         Ok(Self { train, valid })
     }
 
-    /// Refuses to train on nothing, or to validate on nothing.
+    /// Refuses an empty training or validation set.
     pub(crate) fn checked(self) -> Result<Self> {
         check_counts(self.train_len(), self.valid_len())?;
         Ok(self)
     }
 
-    /// The number of pairs to learn from.
+    /// The number of training pairs.
     pub fn train_len(&self) -> usize {
         self.train.len
     }
 
-    /// The number of pairs to validate on.
+    /// The number of validation pairs.
     pub fn valid_len(&self) -> usize {
         self.valid.len
     }
 
-    /// A checksum of all tokens in their order (CRC-32), which tells other pairs from these.
+    /// A checksum of all tokens in their order (CRC-32), which differs for other pairs.
     pub fn checksum(&self) -> u32 {
-        // Bytes that no text has.
+        // A byte that occurs in no text.
         const END_OF_TOKEN: u8 = 0xfd;
         const END_OF_SEQUENCE: u8 = 0xfe;
         const END_OF_SIDE: u8 = 0xff;
@@ -109,14 +109,14 @@ impl Corpus {
         sum.finalize()
     }
 
-    /// The vocabularies of the pairs to learn from.
+    /// The vocabularies of the training pairs.
     pub fn vocabs(&self) -> Vocabs {
         let all = VocabLimits::default();
         let [source, target] = self.token_counts().map(|counts| counts.into_vocab(&all));
         Vocabs { source, target }
     }
 
-    /// As [`vocabs`](Self::vocabs), of the tokens within these limits on either side.
+    /// As [`vocabs`](Self::vocabs), limited to the tokens within these limits on either side.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if a limit is 0, or no token of a side is frequent enough.
@@ -131,8 +131,8 @@ impl Corpus {
         })
     }
 
-    /// How often each token occurs in sources and in targets to learn from. Each subword counts once more: texts to
-    /// come may be divided into those that these texts are not.
+    /// How often each token occurs in the sources and targets of the training pairs. Each subword counts once more:
+    /// later texts may be divided into subwords that do not occur in these texts.
     fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
         let train = &self.train;
@@ -147,34 +147,34 @@ impl Corpus {
         [sources, targets]
     }
 
-    /// The number of tokens of the longest target to learn from.
+    /// The number of tokens of the longest training target.
     pub fn longest_target(&self) -> usize {
         self.train.longest_target()
     }
 
-    /// The number of tokens of the longest target to validate on.
+    /// The number of tokens of the longest validation target.
     pub fn longest_valid_target(&self) -> usize {
         self.valid.longest_target()
     }
 
-    /// The pairs to learn from, as token ids.
+    /// The training pairs, as token ids.
     pub fn train_examples(&self, vocabs: &Vocabs) -> Examples {
         self.train.examples(vocabs)
     }
 
-    /// The pairs to validate on, as token ids.
+    /// The validation pairs, as token ids.
     pub fn valid_examples(&self, vocabs: &Vocabs) -> Examples {
         self.valid.examples(vocabs)
     }
 
-    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: the pairs of one
-    /// source come together, however many, and sources in the order of their first pair.
+    /// The validation pairs with a string for each token, and therefore only some ten megabytes at a time: the pairs of
+    /// one source come together, however many, and sources in the order of their first pair.
     pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
         // About 10 MB of strings.
         self.valid.chunks(1 << 17)
     }
 
-    /// All pairs, a string for each token.
+    /// All pairs, with a string for each token.
     pub fn into_pairs(self) -> Pairs {
         Pairs {
             train: self.train.pairs(),
@@ -182,7 +182,7 @@ impl Corpus {
         }
     }
 
-    /// Forgets the pairs to learn from, once they are numbers.
+    /// Drops the training pairs, once they are numbers.
     pub fn forget_train(&mut self) {
         self.train = self.train.without_pairs();
     }

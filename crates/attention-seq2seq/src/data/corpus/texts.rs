@@ -15,7 +15,7 @@ use crate::text::vocab::{Vocab, Vocabs};
 pub(super) struct Texts {
     pub(super) source: Tokenizer,
     pub(super) target: Tokenizer,
-    /// A line for each pair, prepared source and target divided by TAB: they have no control characters of their own.
+    /// A line for each pair, prepared source and target separated by TAB: neither has control characters.
     lines: String,
     /// The number of pairs.
     pub(super) len: usize,
@@ -35,7 +35,7 @@ impl Texts {
         check(bytes)?;
         let mut texts = Self::with_capacity(options.source(), options.target(), bytes);
         file.for_each_pair(options, |source, target| texts.push(source, target))?;
-        // In another normal form they may be longer.
+        // Normalization may have made them longer.
         check(texts.lines.len())?;
         Ok(texts)
     }
@@ -60,7 +60,7 @@ impl Texts {
         texts
     }
 
-    /// No pairs, of the same tokens.
+    /// An empty set with the same tokenization.
     pub(super) fn without_pairs(&self) -> Self {
         Self::with_capacity(self.source.clone(), self.target.clone(), 0)
     }
@@ -120,7 +120,7 @@ impl Texts {
         targets.max().unwrap_or(0)
     }
 
-    /// As [`Corpus::valid_chunks`](super::Corpus::valid_chunks). A chunk that has `most` tokens takes up no further
+    /// As [`Corpus::valid_chunks`](super::Corpus::valid_chunks). A chunk with `most` tokens or more takes no further
     /// source.
     pub(super) fn chunks(&self, most: usize) -> impl Iterator<Item = Vec<Pair>> {
         let places = self.places();
@@ -143,7 +143,7 @@ impl Texts {
         })
     }
 
-    /// For each pair, the first of its source.
+    /// For each pair, the first pair with the same source.
     fn first_of_sources(&self, places: &[u32]) -> Vec<u32> {
         let place = |pair: u32| places[pair as usize];
         let compare = |a: u32, b: u32| self.compare_sources(place(a), place(b));
@@ -179,7 +179,7 @@ impl Texts {
         self.iter().map(|pair| self.tokens(pair)).collect()
     }
 
-    /// Holds out a share of the sources: all pairs of one source are on one side.
+    /// Holds out a fraction of the sources: all pairs of one source are on one side.
     pub(super) fn split(self, fraction: f64, seed: u64) -> Result<(Self, Self)> {
         let places = self.places();
         let first = self.first_of_sources(&places);

@@ -10,7 +10,7 @@ use super::line::{LineResult, Texts, check_characters};
 pub(super) use entry::is_column;
 pub(super) use layout::Layout;
 
-/// The word and the phonemes of one line, none if it is empty or a comment.
+/// The word and the phonemes of one line; `None` if it is empty or a comment.
 pub(super) fn texts<'a>(
     line: usize,
     text: &'a str,
@@ -34,7 +34,7 @@ pub(super) fn texts<'a>(
     }))
 }
 
-/// A word without the number of its variant: `read` of `read(2)`.
+/// A word without the number of its variant: `read(2)` becomes `read`.
 fn without_variant(word: &str) -> &str {
     let variant = word.strip_suffix(')').and_then(|it| it.rsplit_once('('));
     match variant {
@@ -49,7 +49,7 @@ fn without_variant(word: &str) -> &str {
     }
 }
 
-/// A phoneme without the digit of its stress: `AH` of `AH0`.
+/// A phoneme without the digit of its stress: `AH0` becomes `AH`.
 fn without_stress(phoneme: &str) -> &str {
     let bare = phoneme.strip_suffix(['0', '1', '2']);
     bare.filter(|bare| !bare.is_empty()).unwrap_or(phoneme)

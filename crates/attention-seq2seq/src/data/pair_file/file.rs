@@ -1,4 +1,4 @@
-//! A file of pairs, one pair a line.
+//! A file of pairs, one per line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,22 +36,22 @@ pub fn load_pairs(path: impl AsRef<Path>, options: &PairFileOptions) -> Result<V
     PairFile::read(path)?.pairs(options)
 }
 
-/// The content of a file of pairs, read once: the file may be a pipe.
+/// The content of a file of pairs, read only once, so that the file may be a pipe.
 ///
-/// One pair a line, in a [`PairFormat`]. Lines end with LF or CRLF; a byte order mark, empty lines at the end, and
-/// columns and fields beyond those that are named are ignored. Spaces and carriage returns around a text are no part of
-/// it; any other character is, a no-break space (U+00A0) too.
+/// It has one pair per line, in a [`PairFormat`]. Lines end with LF or CRLF; a byte order mark, empty lines at the end,
+/// and columns and fields that are not named are ignored. Spaces and carriage returns around a text are not part of it;
+/// all other characters are, including a no-break space (U+00A0).
 #[derive(Clone, Debug)]
 pub struct PairFile {
     path: PathBuf,
     bytes: Vec<u8>,
     is_stream: bool,
-    /// The layout of a dictionary, once it is known.
+    /// The layout of a dictionary, once it has been found.
     layout: OnceLock<dict::Layout>,
 }
 
 impl PairFile {
-    /// The most pairs that a guess is made from.
+    /// The number of pairs to guess from.
     const GUESSED: usize = 1_000;
 
     /// Reads a file to its end; `-` is the standard input.
@@ -69,7 +69,7 @@ impl PairFile {
         }
         let refused = |error| Error::io("read", path, error);
         let mut file = File::open(path).map_err(refused)?;
-        // These are names of this process: `/dev/stdin`, `<(..)` of a shell.
+        // These names belong to this process: `/dev/stdin`, `<(..)` of a shell.
         let of_process = ["/dev/stdin", "/dev/fd", "/proc"];
         let is_stream = !file.metadata().map_err(refused)?.is_file()
             || of_process.iter().any(|it| path.starts_with(it));
@@ -80,7 +80,7 @@ impl PairFile {
         })
     }
 
-    /// Content that is in memory already. Errors name it `path`.
+    /// Content that is in memory already. Errors call it `path`.
     pub fn from_bytes(path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
         Self {
             path: path.into(),
@@ -95,7 +95,7 @@ impl PairFile {
         self.is_stream
     }
 
-    /// The name that errors give it.
+    /// The name in errors.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -104,11 +104,11 @@ impl PairFile {
         &self.bytes
     }
 
-    /// The format that its name [tells](PairFormat::of_path), and else its content: a file that begins with `;;;` is a
-    /// [`PairFormat::Dict`], any other [`PairFormat::Tsv`].
+    /// The format by its [name](PairFormat::of_path), otherwise by its content: a file that begins with `;;;` is a
+    /// [`PairFormat::Dict`], any other a [`PairFormat::Tsv`].
     ///
     /// # Errors
-    /// [`Error::Config`] if its lines may be either: numbers behind every word, as dictionaries have them.
+    /// [`Error::Config`] if its lines may be either: numbers follow every word, as in dictionaries.
     pub fn format(&self) -> Result<PairFormat> {
         match PairFormat::told(&self.path) {
             Some(told) => Ok(told),
@@ -116,8 +116,8 @@ impl PairFile {
         }
     }
 
-    /// A line for a person that names the file and the columns found in it, if it is a dictionary; `None` for another
-    /// format.
+    /// A line for the user with the name of the file and the columns found in it, if it is a dictionary; otherwise
+    /// `None`.
     ///
     /// # Errors
     /// [`Error::PairLine`] for a line that can be read in two ways.
@@ -126,8 +126,8 @@ impl PairFile {
         Ok(layout.map(|layout| format!("{}: {layout}", self.path.display())))
     }
 
-    /// As [`guess_of`](Self::guess_of), with nothing known of the texts, in the format that its name or its content
-    /// [tells](Self::format). Where columns are named, it is [`PairFormat::Tsv`], unless its name tells another.
+    /// As [`guess_of`](Self::guess_of), with nothing known about the texts, in the format by its name or content
+    /// ([`format`](Self::format)). With named columns it is [`PairFormat::Tsv`], unless its name says otherwise.
     ///
     /// # Errors
     /// As [`format`](Self::format) and [`guess_of`](Self::guess_of).
@@ -139,14 +139,14 @@ impl PairFile {
         self.guess_of(format, columns, [TextKind::Any; 2])
     }
 
-    /// Guesses both tokenizations from 1,000 pairs of all parts of the file, by what is known of sources and targets.
-    /// [`Tokenization::Spaces`] are guessed where more than half of the texts hold a space and their words are tokens:
-    /// letters or phonemes written apart, words that come again and again, or sentences; not so names of two words. A
-    /// dictionary has letters and phonemes. The normal form is that which the sources, as characters,
-    /// [tell](Normalization::guess).
+    /// Guesses both tokenizations from 1,000 pairs of all parts of the file, using what is known about sources and
+    /// targets. [`Tokenization::Spaces`] is guessed if more than half of the texts have a space and their words are
+    /// tokens: letters or phonemes written apart, recurring words, or sentences; but not for names of two words. A
+    /// dictionary has letters and phonemes. The normal form is [guessed](Normalization::guess) from the sources, as
+    /// characters.
     ///
     /// # Errors
-    /// As [`pairs`](Self::pairs), in the lines that are read.
+    /// As [`pairs`](Self::pairs), for the lines that are read.
     pub fn guess_of(
         &self,
         format: PairFormat,
@@ -161,7 +161,7 @@ impl PairFile {
         };
         let tokenizer = options.source();
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
-        // The beginning of a sorted file is not like the rest of it.
+        // The beginning of a sorted file is not representative.
         let apart = lines(&self.bytes).count().div_ceil(Self::GUESSED).max(1);
         self.for_each_line_of(&options, apart, |Texts { source, target }| {
             sources.push(tokenizer.divide(&source).1.to_owned());
@@ -180,8 +180,8 @@ impl PairFile {
     /// The pairs, in the order of their lines.
     ///
     /// # Errors
-    /// [`Error::PairLine`] for a line that is empty, not UTF-8, not in the format, short of a column, without source or
-    /// target, with a control character in one, or with too many tokens; [`Error::EmptyData`] if there is no pair;
+    /// [`Error::PairLine`] for a line that is empty, not UTF-8 or not in the format, that lacks a column, a source or a
+    /// target, or that has a control character in one or too many tokens; [`Error::EmptyData`] if there is no pair;
     /// [`Error::Config`] for a column 0 or the same column twice.
     pub fn pairs(&self, options: &PairFileOptions) -> Result<Vec<Pair>> {
         let (source_tokens, target_tokens) = (options.source(), options.target());
@@ -195,8 +195,8 @@ impl PairFile {
         Ok(pairs)
     }
 
-    /// Hands the [prepared](Tokenizer::prepare) texts of source and target of each pair to `take`, once their tokens
-    /// are counted.
+    /// Passes the [prepared](Tokenizer::prepare) texts of source and target of each pair to `take`, after counting
+    /// their tokens.
     pub(crate) fn for_each_pair(
         &self,
         options: &PairFileOptions,
@@ -221,8 +221,8 @@ impl PairFile {
         })
     }
 
-    /// Hands the texts of a line to `take`, and then the texts of the first line with some, `apart` lines on or more: 1
-    /// for all.
+    /// Passes the texts of a line to `take`, then those of the next line with texts that is at least `apart` lines
+    /// further on: 1 for all lines.
     fn for_each_line_of<'a>(
         &'a self,
         options: &PairFileOptions,
@@ -259,7 +259,7 @@ impl PairFile {
         }
     }
 
-    /// The layout of a dictionary, which is told once.
+    /// The layout of a dictionary, which is found once.
     fn layout(&self, format: &PairFormat) -> Result<Option<&dict::Layout>> {
         let PairFormat::Dict { .. } = format else {
             return Ok(None);
@@ -285,7 +285,7 @@ impl PairFile {
         }
     }
 
-    /// There is nothing of this kind in it.
+    /// The error of a file without any `what`.
     fn empty(&self, what: &str) -> Error {
         Error::EmptyData {
             what: format!("{} holds no {what}", self.path.display()),
@@ -293,7 +293,7 @@ impl PairFile {
     }
 }
 
-/// The lines of a file, without a byte order mark and the empty ones at its end.
+/// The lines of a file, without a byte order mark and without empty lines at its end.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = Some(trim_end(text)).filter(|text| !text.is_empty());

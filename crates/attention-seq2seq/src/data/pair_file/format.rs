@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::JsonFields;
 use crate::error::{Error, Result};
 
-/// The format of a file of pairs. The name of each is that which [`FromStr`] reads, with the settings by default.
+/// The format of a file of pairs. [`FromStr`] reads the name of each, and gives it default settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PairFormat {
-    /// `tsv`: a pair a line, columns divided by TAB.
+    /// `tsv`: a pair per line, in columns separated by TAB.
     #[default]
     Tsv,
-    /// `dict`: a pronunciation dictionary, a word and its phonemes a line, divided by spaces or TAB. A word before a
-    /// TAB may have spaces. The number of a variant, as in `read(2)`, is no part of it, nor is anything between a
-    /// word and its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`, NLTK's
-    /// numbers of pronunciations, HTK's outputs in brackets. The file as a whole tells which of them it has; one that
-    /// can be read in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are comments, and so is the rest
-    /// of a line from a field that begins with `#`.
+    /// `dict`: a pronunciation dictionary, with a word and its phonemes per line, separated by spaces or TAB. A word
+    /// before a TAB may have spaces. The number of a variant, as in `read(2)`, is not part of it, nor is anything
+    /// between a word and its phonemes: the probabilities of the Montreal Forced Aligner and of Kaldi's `lexiconp.txt`,
+    /// NLTK's numbers of pronunciations, HTK's outputs in brackets. Which of these a dictionary has follows from the
+    /// file as a whole; a file that can be read in two ways is refused. Lines that begin with `;;;`, `##` or `# ` are
+    /// comments, and so is the rest of a line from a field that begins with `#`.
     Dict {
         /// The digits of stress that end a vowel.
         stress: Stress,
     },
-    /// `jsonl`: a JSON object a line.
+    /// `jsonl`: a JSON object per line.
     Jsonl(JsonFields),
 }
 
@@ -34,29 +34,29 @@ pub enum PairFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stress {
-    /// Phonemes are as they are: AH0.
+    /// Phonemes stay as they are: AH0.
     #[default]
     Keep,
-    /// Phonemes have no digit: AH.
+    /// Phonemes lose their digit: AH.
     Drop,
 }
 
 impl PairFormat {
-    /// The format that the name of a file tells: `.dict`, `.jsonl`, `.ndjson`, or one of CMUdict's own, such as
-    /// `cmudict-0.7b`; and else [`Tsv`](Self::Tsv).
+    /// The format by the name of a file: `.dict`, `.jsonl`, `.ndjson`, or one of CMUdict's own names, such as
+    /// `cmudict-0.7b`; otherwise [`Tsv`](Self::Tsv).
     pub fn of_path(path: impl AsRef<Path>) -> Self {
         Self::told(path.as_ref()).unwrap_or_default()
     }
 
-    /// The format of another file that is read for the same model: the format that its name tells, if that is of
-    /// another kind; else this one with its settings.
+    /// The format of another file that is read for the same model: the one by its name, if that is of another kind;
+    /// otherwise this one with its settings.
     pub fn of_other(&self, path: impl AsRef<Path>) -> Self {
         let is_other = |told: &Self| std::mem::discriminant(told) != std::mem::discriminant(self);
         let told = Self::told(path.as_ref()).filter(is_other);
         told.unwrap_or_else(|| self.clone())
     }
 
-    /// The format that the name of a file tells, if it is the name of one.
+    /// The format by the name of a file, if the name tells one.
     pub(super) fn told(path: &Path) -> Option<Self> {
         let dict = Self::Dict {
             stress: Stress::default(),
@@ -93,7 +93,7 @@ impl FromStr for PairFormat {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::Config`] for another name.
+    /// [`Error::Config`] for an unknown name.
     fn from_str(name: &str) -> Result<Self> {
         match name {
             "tsv" | "dict" | "jsonl" => Ok(Self::of_path(Path::new("pairs").with_extension(name))),

@@ -34,10 +34,10 @@ impl LineError {
     }
 }
 
-/// The texts of a line, none if it is a comment, or its fault.
+/// The texts of a line, `None` if it is a comment, or its fault.
 pub(super) type LineResult<T> = std::result::Result<T, LineError>;
 
-/// Refuses a line without anything in it.
+/// Refuses an empty line.
 pub(super) fn check_not_empty(line: &str) -> LineResult<()> {
     match trim(line) {
         "" => Err(LineError::new("a pair", "an empty line")),
@@ -45,7 +45,7 @@ pub(super) fn check_not_empty(line: &str) -> LineResult<()> {
     }
 }
 
-/// Refuses control characters in a text; `place` says where it stands.
+/// Refuses control characters in a text; `place` says where the text stands.
 pub(super) fn check_characters(text: &str, place: &str) -> LineResult<()> {
     match text.chars().find(|c| c.is_control()) {
         None => Ok(()),

@@ -17,31 +17,31 @@ pub struct PairFileOptions {
     /// The format.
     #[serde(default)]
     pub format: PairFormat,
-    /// The columns of source and target, where they are divided by TAB.
+    /// The columns of source and target, if they are separated by TAB.
     pub columns: Columns,
-    /// How a source becomes tokens.
+    /// The tokenization of sources.
     pub source_tokens: Tokenization,
-    /// How a target becomes tokens.
+    /// The tokenization of targets.
     pub target_tokens: Tokenization,
-    /// The most tokens that a source or a target may have.
+    /// The largest number of tokens of a source or a target.
     pub max_tokens: usize,
-    /// Unicode's normal form of sources, targets and texts to translate. Settings saved without one have none.
+    /// Unicode's normal form of sources, targets and texts to translate. Saved settings without this field mean none.
     #[serde(default = "Normalization::none")]
     pub normalization: Normalization,
-    /// The pieces that the words of a source are divided into, in the place of `source_tokens`.
+    /// The subwords that the words of a source are divided into, instead of `source_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_subwords: Option<Subwords>,
-    /// The pieces that the words of a target are divided into, in the place of `target_tokens`.
+    /// The subwords that the words of a target are divided into, instead of `target_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_subwords: Option<Subwords>,
 }
 
 impl PairFileOptions {
-    /// The most tokens of a source or a target, unless another number is asked for: a model of recurrent layers learns
-    /// little from more, and memory and time of a batch grow with the longest in it.
+    /// The default of `max_tokens`: a model of recurrent layers learns little from longer sequences, and memory and
+    /// time of a batch grow with its longest sequence.
     pub const MAX_TOKENS: usize = 1_000;
 
-    /// These tokens, and all other options by default.
+    /// Options with these tokenizations, and defaults otherwise.
     pub fn new(source_tokens: Tokenization, target_tokens: Tokenization) -> Self {
         Self {
             format: PairFormat::default(),
@@ -63,11 +63,11 @@ impl PairFileOptions {
         PairFile::read(path)?.guess(columns)
     }
 
-    /// The options of another file, which is read for the same model: in this format, or that which its
+    /// The options of another file that is read for the same model: in the given format, or in the one that its
     /// [ending](PairFormat::of_other) tells. Its sources and targets may have any number of tokens.
     ///
     /// # Errors
-    /// [`Error::Config`] if one of the formats has tags before a source and the other has none.
+    /// [`Error::Config`] if one of the formats has tags before a source and the other does not.
     pub fn of_other(&self, path: impl AsRef<Path>, format: Option<PairFormat>) -> Result<Self> {
         let path = path.as_ref();
         let other = Self {
@@ -83,7 +83,7 @@ impl PairFileOptions {
         Ok(other)
     }
 
-    /// How a source becomes tokens, its tags and its normal form included.
+    /// The tokenization of sources, including tags and normal form.
     pub(crate) fn source(&self) -> Tokenizer {
         let has_tags = match &self.format {
             PairFormat::Tsv => self.columns.tags.is_some(),
@@ -98,7 +98,7 @@ impl PairFileOptions {
         }
     }
 
-    /// How a target becomes tokens, its normal form included.
+    /// The tokenization of targets, including normal form.
     pub(crate) fn target(&self) -> Tokenizer {
         Tokenizer {
             tokens: self.target_tokens,

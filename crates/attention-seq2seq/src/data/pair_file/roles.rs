@@ -10,32 +10,32 @@ use super::line::{LineError, LineResult, Texts};
 use crate::error::{Error, Result};
 use crate::text::tags::with_tags;
 
-/// The places of source and target in a line, and of tags where there are some: [`Columns`] or [`JsonFields`].
+/// The places of source and target in a line, and of tags if there are any: [`Columns`] or [`JsonFields`].
 ///
-/// Tags are divided by `;`, and each is a token before the source's, such as `V;` and `PST;`.
+/// Tags are separated by `;`, and each is a token before the tokens of the source, such as `V;` and `PST;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles<T> {
     /// The place of the source.
     pub source: T,
     /// The place of the target.
     pub target: T,
-    /// The place of tags.
+    /// The place of tags, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<T>,
 }
 
-/// The columns of a file whose lines are divided by TAB, counted from 1; 1 and 2 by default.
+/// The columns of a file whose columns are separated by TAB, counted from 1; by default 1 and 2.
 ///
-/// Reads as the numbers of source and target, `1,2`, or as the roles of the columns in their order: `source` (or
-/// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out.
+/// Parsed from the numbers of source and target, `1,2`, or from the roles of the columns in their order: `source` (or
+/// `lemma`), `target` (or `form`), `tags`, and `-` for a column to skip.
 pub type Columns = Roles<usize>;
 
-/// The names of the fields of a JSON object; `source` and `target` by default. Reads and writes as `source,target` or
-/// `source,target,tags`.
+/// The names of the fields of a JSON object; by default `source` and `target`. Parsed from and printed as
+/// `source,target` or `source,target,tags`.
 pub type JsonFields = Roles<String>;
 
 impl<T: PartialEq> Roles<T> {
-    /// These places, if each is one and has one role.
+    /// These places, if each is valid and has only one role.
     fn checked(self, is_place: impl Fn(&T) -> bool) -> Option<Self> {
         let places = [Some(&self.source), Some(&self.target), self.tags.as_ref()];
         let places: Vec<&T> = places.into_iter().flatten().collect();
@@ -47,7 +47,7 @@ impl<T: PartialEq> Roles<T> {
 }
 
 impl<T> Roles<T> {
-    /// The texts of a line; `text` finds the one at a place, which has a name for errors.
+    /// The texts of a line; `text` finds the text at a place, and the place's name is for errors.
     pub(super) fn texts<'a>(
         &self,
         text: impl Fn(&str, &T) -> LineResult<&'a str>,
@@ -59,7 +59,7 @@ impl<T> Roles<T> {
             return Ok(Texts { source, target });
         };
         let tags = text("tags", tags)?;
-        // They could not be told from the source behind them.
+        // Such tags could not be told from the source after them.
         if tags.contains(' ') {
             let expected = "tags divided by ; without spaces";
             return Err(LineError::new(expected, format!("{tags:?}")));
@@ -112,7 +112,7 @@ impl Columns {
         })
     }
 
-    /// The columns that two numbers stand for.
+    /// The columns given by two numbers.
     fn of_numbers(numbers: &str) -> Option<Self> {
         let (source, target) = numbers.split_once(',')?;
         Some(Self {
@@ -151,7 +151,7 @@ impl FromStr for Columns {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::Config`] for anything but two different numbers from 1 on with a comma between them, or roles with one
+    /// [`Error::Config`] unless there are two different numbers from 1 on, separated by a comma, or roles with one
     /// source, one target and at most one column of tags.
     fn from_str(spec: &str) -> Result<Self> {
         let columns = Self::of_numbers(spec).or_else(|| Self::of_roles(spec));
@@ -184,7 +184,7 @@ impl FromStr for JsonFields {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::Config`] for anything but two or three different names with commas between them.
+    /// [`Error::Config`] unless there are two or three different names, separated by commas.
     fn from_str(names: &str) -> Result<Self> {
         let fields = match names.split(',').collect::<Vec<_>>()[..] {
             [source, target] => Some((source, target, None)),

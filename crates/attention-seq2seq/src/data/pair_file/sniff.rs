@@ -7,11 +7,11 @@ use super::dict::is_column;
 use crate::error::{Error, Result};
 use crate::text::tokens::trim;
 
-/// The format of these lines.
+/// Finds the format of these lines.
 ///
 /// # Errors
-/// [`Error::Config`] if most lines have numbers or brackets where a dictionary may have them: they would be targets,
-/// or part of sources.
+/// [`Error::Config`] if most lines have numbers or brackets where a dictionary may have them; otherwise these would be
+/// targets, or parts of sources.
 pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> Result<PairFormat> {
     let mut lines = lines
         .filter_map(|line| std::str::from_utf8(line).ok().map(trim))
@@ -34,10 +34,10 @@ pub(super) fn format<'a>(path: &Path, lines: impl Iterator<Item = &'a [u8]>) -> 
     Err(Error::config(&what, expected, found))
 }
 
-/// Whether nothing but columns of a dictionary stand between the first word of a line and its last cell.
+/// Whether only columns of a dictionary stand between the first word of a line and its last cell.
 fn has_columns(line: &str) -> bool {
     let cells: Vec<&str> = line.split('\t').map(trim).collect();
-    // NLTK's and Kaldi's numbers may be 1 in every line.
+    // The numbers of NLTK and Kaldi may be 1 in every line.
     let is_column = |it: &str| is_column(it) || it == "1";
     match &cells[..] {
         [head, _] => head.contains(' ') && head.split(' ').skip(1).all(is_column),

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::text::subwords::Subwords;
 
 impl PairFile {
-    /// The options, with subwords learned from the sources and from the targets of the file, at most `source` and
-    /// `target`; without a number that side keeps its tokens. Tags are no part of them.
+    /// The options with subwords learned from the sources and targets of the file, at most `source` and `target`
+    /// subwords; a side without a number keeps its tokens. Subwords do not include tags.
     ///
     /// # Errors
     /// As [`pairs`](Self::pairs) and [`Subwords::learn`].
@@ -16,7 +16,7 @@ impl PairFile {
         source: Option<usize>,
         target: Option<usize>,
     ) -> Result<PairFileOptions> {
-        // Texts of many characters may be few subwords.
+        // Texts with many characters may have few subwords.
         let of_texts = PairFileOptions {
             source_subwords: None,
             target_subwords: None,

@@ -1,4 +1,4 @@
-//! Lines of columns divided by TAB.
+//! Lines of columns separated by TAB.
 
 use super::Columns;
 use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty};

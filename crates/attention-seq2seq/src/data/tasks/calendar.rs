@@ -11,9 +11,9 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// Days since Monday: 0 to 6. Sakamoto's method: years begin in March, so that the leap day is the last.
+    /// The days since Monday, 0 to 6. Sakamoto's method: years begin in March, so that the leap day is the last.
     pub(super) fn weekday(self) -> u32 {
-        /// Weekday of the first day of each month relative to January's, minus one after the leap day.
+        /// The weekday of the first day of each month relative to January's, minus one after the leap day.
         const SHIFTS: [u32; 12] = [0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4];
         let year = self.year - u32::from(self.month < 3);
         let since_sunday =

@@ -13,17 +13,17 @@ use crate::text::tokens::Tokenization::Chars;
 
 const YEARS: RangeInclusive<u32> = 1900..=2099;
 
-/// The years that two digits after an apostrophe mean: '50 to '99 are 19xx, '00 to '49 are 20xx.
+/// The range of two-digit years after an apostrophe: '50 to '99 are 19xx, '00 to '49 are 20xx.
 const SHORT_YEARS: RangeInclusive<u32> = 1950..=2049;
 
-/// A written form of dates, of one language or in digits.
+/// A written form of dates, in one language or in digits.
 ///
 /// The fields are as in `strftime`: `%d` day, `%m` month, `%-d` and `%-m` without leading zero, `%b` short month, `%B`
 /// month, `%A` weekday, `%Y` year, `%y` its last two digits; and `%o` for the day as an ordinal.
 ///
 /// No text fits two dates. A two-digit year is the last field, after an apostrophe. In digits, the year is first or
-/// last: a year first is year, month, day; with a year last, dots and dashes are day, month, year, and slashes are
-/// month, day, year as in the United States.
+/// last: if first, the order is year, month, day; if last, it is day, month, year with dots and dashes, and month, day,
+/// year with slashes, as in the United States.
 struct Format {
     language: &'static Language,
     pattern: &'static str,
@@ -163,7 +163,7 @@ impl Format {
     }
 }
 
-/// A date of [`YEARS`] in one of the [`FORMATS`], every eighth in small letters and every eighth in capitals.
+/// A date of [`YEARS`] in one of the [`FORMATS`]; one in eight is in lower case, one in eight in upper case.
 pub(super) fn pair(rng: &mut impl Rng) -> Pair {
     let format = &FORMATS[rng.random_range(0..FORMATS.len())];
     let (year, month) = (rng.random_range(format.years()), rng.random_range(1..=12));

@@ -1,8 +1,8 @@
 //! The names of months and weekdays, in the forms that dates use.
 
-/// One language's words for a date, in the case it writes them.
+/// The words of one language for a date, in its usual letter case.
 pub(super) struct Language {
-    /// January to December; in the genitive where dates use it.
+    /// January to December; in the genitive if dates use it.
     pub(super) months: [&'static str; 12],
     pub(super) short_months: [&'static str; 12],
     /// Monday to Sunday.
@@ -10,7 +10,7 @@ pub(super) struct Language {
     pub(super) ordinal: Ordinal,
 }
 
-/// How a day is numbered in words.
+/// How the number of a day is written in words.
 pub(super) enum Ordinal {
     /// 1st, 2nd, 3rd, 4th.
     English,

@@ -49,21 +49,21 @@ impl Task {
         }
     }
 
-    /// How the sources and targets of the task become tokens.
+    /// The tokenization of sources and targets of the task.
     pub(crate) fn tokenization(self) -> Tokenization {
         match self {
             Self::Dates | Self::Reverse | Self::Copy => Tokenization::Chars,
         }
     }
 
-    /// The first `count` pairs of a seed. A source may occur twice, always with the same target.
+    /// The first `count` pairs for a seed. A source may occur twice, always with the same target.
     pub fn generate(self, count: usize, seed: u64) -> Vec<Pair> {
         self.pairs(seed, TRAIN_STREAM).take(count).collect()
     }
 
-    /// Pairs to learn from and pairs to validate on, with no source of one among the other.
+    /// Training and validation pairs, without common sources.
     ///
-    /// The validation pairs of a seed are the same whatever `train_count`: runs on more data stay comparable. In
+    /// The validation pairs of a seed do not depend on `train_count`, so that runs on more data stay comparable. In
     /// [`Dates`](Self::Dates) the calendar day of a validation source may be in `train`, written in another way.
     pub fn train_valid(self, train_count: usize, valid_count: usize, seed: u64) -> Pairs {
         let valid: Vec<Pair> = self.pairs(seed, VALID_STREAM).take(valid_count).collect();
@@ -88,7 +88,7 @@ impl Task {
     }
 }
 
-/// Independent sequences of random numbers under one seed.
+/// Independent sequences of random numbers for one seed.
 const TRAIN_STREAM: u64 = 0;
 const VALID_STREAM: u64 = 1;
 
@@ -102,7 +102,7 @@ impl FromStr for Task {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::UnknownName`] with the names there are.
+    /// [`Error::UnknownName`], which lists the valid names.
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL
             .into_iter()

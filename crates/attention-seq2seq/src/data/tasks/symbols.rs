@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 
 use crate::data::pairs::Pair;
 
-/// Long enough that a fixed-size state alone does badly, short enough to train in seconds.
+/// Too long for a state of fixed size alone, short enough to train in seconds.
 const LENGTHS: std::ops::RangeInclusive<usize> = 3..=20;
 
 pub(super) fn copied_pair(rng: &mut impl Rng) -> Pair {

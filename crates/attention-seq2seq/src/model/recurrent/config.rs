@@ -34,10 +34,10 @@ pub struct Seq2SeqConfig {
     /// The feature dimension of a token's embedding, on both sides.
     #[config(default = 32)]
     pub embedding_size: usize,
-    /// The feature dimension of a state, of encoder and decoder.
+    /// The feature dimension of states, in encoder and decoder.
     #[config(default = 128)]
     pub hidden_size: usize,
-    /// The number of recurrent layers, of encoder and decoder.
+    /// The number of recurrent layers, in each of encoder and decoder.
     #[config(default = 1)]
     pub layers: usize,
     /// Whether the encoder reads the source in both directions.
@@ -52,13 +52,13 @@ pub struct Seq2SeqConfig {
     /// The probability to drop a feature of an embedding while training.
     #[config(default = 0.0)]
     pub embedding_dropout: f64,
-    /// The probability to drop an output of a recurrent layer below another while training.
+    /// The probability to drop, while training, an output of a recurrent layer that feeds another layer.
     #[config(default = 0.0)]
     pub layer_dropout: f64,
 }
 
 impl Seq2SeqConfig {
-    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
+    /// Checks the settings; returns a one-line error where [`init`](Self::init) would panic.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
         check_sizes(&[
             ("the embedding size", self.embedding_size),
@@ -77,7 +77,7 @@ impl Seq2SeqConfig {
         check_parameters(self.parameters())
     }
 
-    /// The number of parameters without the attention's. Settings from outside may take it beyond any integer.
+    /// The number of parameters, except the attention's. Settings from outside may make it exceed any integer.
     pub(crate) fn parameters(&self) -> f64 {
         let [embedding, hidden, layers] =
             [self.embedding_size, self.hidden_size, self.layers].map(|size| size as f64);
@@ -99,8 +99,8 @@ impl Seq2SeqConfig {
 
     /// A model with new random parameters, whose decoder attends to the source with `attention`.
     ///
-    /// Queries, keys and values are of `hidden_size`, and contexts have to be. [`AttentionKind::init`] makes the
-    /// attentions that the program offers; any other will do.
+    /// Queries, keys and values have the size `hidden_size`, and so must contexts. [`AttentionKind::init`] makes the
+    /// attentions that the program offers; any other works as well.
     ///
     /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
     ///

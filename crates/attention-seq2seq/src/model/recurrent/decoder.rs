@@ -20,7 +20,7 @@ use crate::model::candidates::Candidates;
 /// A recurrent decoder with attention (Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
 /// and Translate").
 ///
-/// At each step the query is the top layer's state. The context, joined with the embedding of the previous target
+/// In each step the query is the state of the top layer. The context, joined with the embedding of the previous target
 /// token, is the input of the recurrent layers. The new state and the context predict the next token.
 #[derive(Module, Debug)]
 pub struct Decoder<A: StatefulAttention> {
@@ -30,14 +30,14 @@ pub struct Decoder<A: StatefulAttention> {
     pub embedding_dropout: Dropout,
     /// The attention to the source.
     pub attention: A,
-    /// The linear layers from the encoder's last outputs to the first ones, one for each layer; the cell of an LSTM is
-    /// handed on as it is.
+    /// The linear layers from the encoder's final outputs to the decoder's first ones, one for each layer; the cell
+    /// state of an LSTM is passed on unchanged.
     pub start: Vec<Linear>,
-    /// The recurrent layers, in one direction.
+    /// The recurrent layers, in a single direction.
     pub recurrent: Recurrent,
     /// Dropout on the features that predict a token.
     pub dropout: Dropout,
-    /// The output projection, from state and context to the logits of the tokens.
+    /// The output projection, from state and context to the logits of tokens.
     pub output: Linear,
 }
 
@@ -48,17 +48,17 @@ pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     weights: &'a DecoderWeights,
 }
 
-/// The weights of the recurrent layers, ready for many steps. Clones share what is packed.
+/// The weights of the recurrent layers, ready for many steps. Clones share the packed weights.
 #[derive(Clone, Debug)]
 pub(crate) struct DecoderWeights {
-    /// The tokens' share of the first layer's gates.
+    /// The input projection of the first layer's gates, for tokens.
     of_tokens: TokenGates,
-    /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
+    /// The input projections of the gates: of the first layer from the context, of others from the layer below.
     gates: Vec<PackedLinear>,
     cells: Vec<RecurrentCell>,
 }
 
-/// The state that a step hands to the next.
+/// The state that a step passes to the next.
 #[derive(Clone)]
 pub(crate) struct DecoderState<A: StatefulAttention> {
     layers: Vec<RecurrentState>,
@@ -82,7 +82,7 @@ impl Features {
 pub(crate) struct Step<A: StatefulAttention> {
     /// The features that predict the token.
     pub features: Features,
-    /// The attention weights, `[batch, source tokens]`, if asked for.
+    /// The attention weights, `[batch, source tokens]`, if requested.
     pub weights: Option<Tensor<2>>,
     /// The state for the next step.
     pub state: DecoderState<A>,
@@ -107,7 +107,7 @@ impl<A: StatefulAttention> Decoder<A> {
         }
     }
 
-    /// The state before the first token, from the encoder's last ones.
+    /// The state before the first token, from the final states of the encoder.
     pub(crate) fn first_state(
         &self,
         encoded: Vec<RecurrentState>,
@@ -149,7 +149,7 @@ impl<A: StatefulAttention> Decoder<A> {
         let layers = &self.recurrent.layers;
         let gates = layers.iter().enumerate().map(|(index, layer)| {
             if index == 0 {
-                // With the bias of the token's share.
+                // Without a bias, which the projection of tokens has.
                 return PackedLinear::new(weights_after(&layer.input, embedding_size), None);
             }
             PackedLinear::from(&layer.input)
@@ -166,20 +166,20 @@ impl<A: StatefulAttention> Decoder<A> {
         }
     }
 
-    /// The tokens that may come next in decoding, for one step after the other.
+    /// The tokens that may come next in decoding, for all steps.
     pub(crate) fn candidates(&self) -> Candidates {
         Candidates::new(&self.output)
     }
 
     /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`, from
-    /// the features of steps. The logits of all steps are never in memory at once.
+    /// the features of steps. The logits of all steps are never in memory together.
     pub(crate) fn loss(
         &self,
         features: Vec<Features>,
         targets: ClassTargets,
     ) -> (Tensor<1>, Tensor<1, Int>) {
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        // The states of all steps, and after them the contexts.
+        // The states of all steps, followed by the contexts.
         let [rows] = targets.classes.dims();
         let (states, contexts): (Vec<_>, Vec<_>) = features
             .into_iter()
@@ -204,7 +204,7 @@ impl<A: StatefulAttention> Decoder<A> {
 }
 
 impl<A: StatefulAttention> DecoderPass<'_, A> {
-    /// One step, whose inputs are the previous tokens, `[batch]`.
+    /// One step with the previous tokens, `[batch]`, as inputs.
     pub(crate) fn step(
         &self,
         tokens: Tensor<1, Int>,

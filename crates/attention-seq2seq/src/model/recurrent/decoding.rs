@@ -1,4 +1,4 @@
-//! The steps of decoding by a recurrent model.
+//! The decoding steps of a recurrent model.
 
 use attention_core::stateful::StatefulAttention;
 use attention_transformers::generate::SelectTexts;
@@ -8,7 +8,7 @@ use super::decoder::DecoderWeights;
 use super::{Encoding, Seq2Seq};
 use crate::model::candidates::Candidates;
 
-/// The weights that the steps of a search read. Clones share what is packed.
+/// The weights that the steps of a search read. Clones share the packed weights.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchWeights {
     pub(super) decoder: DecoderWeights,

@@ -12,7 +12,7 @@ use super::Seq2SeqConfig;
 use super::gates::token_gates;
 use crate::data::batch::Source;
 
-/// A recurrent encoder: embeddings through layers of GRUs or LSTMs, in one direction or both.
+/// A recurrent encoder: embeddings, then layers of GRUs or LSTMs, in one direction or both.
 #[derive(Module, Debug)]
 pub struct Encoder {
     /// The embedding of source tokens, `[tokens, embedding_size]`.
@@ -27,7 +27,7 @@ pub struct Encoder {
 pub struct Encoded {
     /// The top layer's state at every source token, `[batch, source tokens, hidden_size]`; arbitrary at padding.
     pub states: Tensor<3>,
-    /// The state of each layer after the last token, of `hidden_size`: both directions concatenated.
+    /// The state of each layer after the last token, with `hidden_size` features: both directions concatenated.
     pub last: Vec<RecurrentState>,
 }
 
@@ -53,7 +53,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes a batch of sources. Padding changes no state of a token.
+    /// Encodes a batch of sources. Padding does not change the state of any token.
     pub fn forward(&self, source: &Source) -> Encoded {
         let in_order = Steps::of_lens(source.lens());
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
@@ -70,7 +70,7 @@ impl Encoder {
     }
 }
 
-/// The state of a layer, from its directions' states.
+/// The state of a layer: the states of its directions, concatenated.
 fn side_by_side(directions: &[RecurrentState]) -> RecurrentState {
     let hidden = directions.iter().map(|state| state.hidden.clone());
     let cells: Option<Vec<_>> = directions.iter().map(|state| state.cell.clone()).collect();

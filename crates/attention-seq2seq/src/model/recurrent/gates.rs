@@ -1,4 +1,4 @@
-//! The input projection of a recurrent layer's gates, where the input begins with the embedding of a token.
+//! The input projection of a recurrent layer's gates, for inputs that begin with the embedding of a token.
 
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
@@ -9,18 +9,18 @@ use burn_fused_layers::{EmbeddingTable, PackedLinear, drop_elements, drops, line
 pub(crate) struct TokenGates {
     /// The probability to drop a feature of an embedding, if the module trains.
     dropout: Option<f64>,
-    /// The projections of all tokens or, where there is a layer, their embeddings.
+    /// The projections of all tokens or, if `layer` is given, their embeddings.
     table: EmbeddingTable,
-    /// From embeddings to gates.
+    /// The projection from embeddings to gates.
     layer: Option<PackedLinear>,
 }
 
 impl TokenGates {
-    /// For a pass over about `tokens` tokens. The embedding's features are the first inputs of `layer`, which makes
-    /// gates of inputs.
+    /// Prepares a pass over about `tokens` tokens. The first inputs of `layer`, which computes gates from inputs, are
+    /// the embedding's features.
     ///
-    /// A vocabulary no larger than that is projected whole, once: cheaper than a product for each of these tokens. Not
-    /// in training with dropout, which drops other features of each of them.
+    /// A vocabulary of at most that size is projected as a whole, once, which is cheaper than a product for each of
+    /// these tokens. Not so in training with dropout, which drops different features for each of them.
     pub(crate) fn new(
         layer: &Linear,
         embedding: &EmbeddingTable,
@@ -62,7 +62,7 @@ impl TokenGates {
     }
 }
 
-/// The share of tokens `[batch, steps]`, which are all of the input: `[batch, steps, gates * hidden_size]`.
+/// The projections of tokens `[batch, steps]` that are the whole input: `[batch, steps, gates * hidden_size]`.
 pub(crate) fn token_gates(
     layer: &Linear,
     embedding: &EmbeddingTable,
@@ -76,7 +76,7 @@ pub(crate) fn token_gates(
     rows.reshape([batch, steps, width])
 }
 
-/// The weights of all inputs but the first `size`: `[input_size - size, gates * hidden_size]`.
+/// The weights of all inputs after the first `size`: `[input_size - size, gates * hidden_size]`.
 pub(crate) fn weights_after(layer: &Linear, size: usize) -> Tensor<2> {
     let weight = layer.weight.val();
     let [input_size, _] = weight.dims();

@@ -1,4 +1,4 @@
-//! The recurrent encoder-decoder, generic over the attention of `attention-core`.
+//! The recurrent encoder-decoder, generic over the attentions of `attention-core`.
 
 mod config;
 mod decoder;
@@ -33,7 +33,7 @@ pub struct Seq2Seq<A: StatefulAttention> {
 }
 
 impl<A: StatefulAttention> Seq2Seq<A> {
-    /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
+    /// The logits of every target token, predicted from the target tokens before it (teacher forcing).
     ///
     /// # Shapes
     /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
@@ -41,7 +41,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         self.forward_with_penalty(batch).0
     }
 
-    /// [`forward`](Self::forward), with the term that attention adds to the loss of each example, if it has one:
+    /// [`forward`](Self::forward), with the term that the attention adds to the loss of each example, if any:
     /// [`StatefulAttention::penalty`] after the last token of the target.
     ///
     /// # Shapes
@@ -76,7 +76,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
                 features.len(),
                 "StatefulAttention::penalty expected after every step or after none"
             );
-            // The penalty of the steps at padding, after a target's last token, must not count.
+            // The penalty of steps at padding, after the last token of a target, must not count.
             let last = batch.last_steps().unsqueeze_dim::<2>(1);
             let penalties: Tensor<2> = Tensor::stack(penalties, 1);
             penalties.gather(1, last).squeeze_dim::<1>(1)
@@ -84,7 +84,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         (features, penalty)
     }
 
-    /// [`decoding`](Seq2SeqModel::decoding), with weights that were made of the same parameters.
+    /// [`decoding`](Seq2SeqModel::decoding) with weights made from the same parameters.
     pub(crate) fn decoding_with<'a>(
         &'a self,
         weights: SearchWeights,
@@ -117,7 +117,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
 }
 
 impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
-    /// The logits of all tokens are never in memory at once, which matters where a vocabulary is large.
+    /// The logits of all tokens are never in memory together, which matters for a large vocabulary.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
@@ -154,6 +154,6 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
 #[derive(Clone)]
 struct Encoding<A: StatefulAttention> {
     memory: Memory,
-    /// The state after the last target token, at first before all of them.
+    /// The state after the last target token, initially before all tokens.
     state: DecoderState<A>,
 }

@@ -47,13 +47,13 @@ pub struct TransformerConfig {
     /// The number of hidden units of a feed-forward network. PyTorch's `dim_feedforward`.
     #[config(default = 256)]
     pub feed_forward_size: usize,
-    /// The probability to drop, while training, an element of an embedding or of what a sublayer adds.
+    /// The probability to drop, while training, an element of an embedding or of a sublayer's output.
     #[config(default = 0.0)]
     pub dropout: f64,
 }
 
 impl TransformerConfig {
-    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
+    /// Checks the settings; returns a one-line error where [`init`](Self::init) would panic.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
         check_sizes(&[
             ("the hidden size", self.hidden_size),
@@ -70,8 +70,8 @@ impl TransformerConfig {
         check_parameters(self.parameters())
     }
 
-    /// The number of parameters, without the score of the attention to the source. Settings from outside may take it
-    /// beyond any integer.
+    /// The number of parameters, except those of the score of the attention to the source. Settings from outside may
+    /// make it exceed any integer.
     pub(crate) fn parameters(&self) -> f64 {
         let [hidden, feed_forward, layers] =
             [self.hidden_size, self.feed_forward_size, self.layers].map(|size| size as f64);
@@ -90,7 +90,7 @@ impl TransformerConfig {
         self.hidden_size / self.heads
     }
 
-    /// A model of scaled dot-product attention, with new random parameters.
+    /// A model with scaled dot-product attention and new random parameters.
     ///
     /// # Panics
     /// If a size or a number is 0, `heads` does not divide `hidden_size`, or `dropout` is not in `[0, 1)`.
@@ -98,9 +98,9 @@ impl TransformerConfig {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
 
-    /// A model whose decoder attends to the source by the scores that `score` makes of the index of each layer, for
-    /// queries and keys of `hidden_size / heads`. Each layer should have its own: the clone of a module shares the
-    /// identity of its parameters, which optimizers go by. [`AttentionKind::score`] makes those that the program
+    /// A model whose decoder attends to the source with the scores that `score` makes from the index of each layer, for
+    /// queries and keys of `hidden_size / heads`. Each layer should have its own score: a cloned module shares the
+    /// identity of its parameters, which optimizers use. [`AttentionKind::score`] makes the scores that the program
     /// offers.
     ///
     /// [`AttentionKind::score`]: crate::AttentionKind::score

@@ -1,4 +1,4 @@
-//! The Transformer, generic over the score of its decoder's attention to the source.
+//! The Transformer, generic over the score of the decoder's attention to the source.
 
 mod config;
 
@@ -24,11 +24,11 @@ use super::{Decoding, LossOutput, Seq2SeqModel};
 use crate::data::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
 
-/// A Transformer, by the names that its parts have in saved models: an [`EncoderDecoder`] of two embeddings, whose
-/// decoder attends to the source by a score of its own.
+/// A Transformer whose parts have the names in saved models: an [`EncoderDecoder`] with two embeddings, whose decoder
+/// attends to the source with a score of its own.
 ///
-/// Positions are sinusoids, added to the embeddings, so that there is no longest text. Normalizations stand before each
-/// sublayer. The encoder reads the end of a source as a token, from which it knows how far each other is from the end.
+/// Positions are sinusoids added to the embeddings, so texts may have any length. Normalizations precede sublayers. The
+/// encoder reads the end of a source as a token, from which it knows how far each other is from the end.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need"; normalizations: Xiong et al. 2020, "On Layer Normalization in the
 /// Transformer Architecture".
@@ -46,17 +46,17 @@ pub struct Transformer<C: ScoringFunction = DotProductScore> {
     pub output: Linear,
 }
 
-/// The weights to look at, of all with which the decoder of a [`Transformer`] attends to the source.
+/// A choice among the weights with which the decoder of a [`Transformer`] attends to the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttentionHead {
-    /// The layer, from 1; by default the last.
+    /// The layer, counted from 1; by default the last.
     pub layer: Option<usize>,
-    /// The head, from 1; by default the mean over all of the layer.
+    /// The head, counted from 1; by default the mean over all heads of the layer.
     pub head: Option<usize>,
 }
 
 impl<C: ScoringFunction> Transformer<C> {
-    /// The model of these parts, which shares their parameters.
+    /// The model made of these parts, sharing their parameters.
     pub fn model(&self) -> EncoderDecoder<DotProductScore, C> {
         EncoderDecoder {
             embedding: self.target_embedding.clone(),
@@ -69,7 +69,7 @@ impl<C: ScoringFunction> Transformer<C> {
         }
     }
 
-    /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
+    /// The logits of every target token, predicted from the target tokens before it (teacher forcing).
     ///
     /// # Shapes
     /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
@@ -101,13 +101,13 @@ impl<C: ScoringFunction> Transformer<C> {
         Ok(())
     }
 
-    /// The number of layers of the decoder, and of heads of each.
+    /// The number of layers of the decoder, and of heads in each.
     pub(super) fn heads(&self) -> [usize; 2] {
         let layers = &self.decoder.layers;
         [layers.len(), layers[0].cross_attention.num_heads()]
     }
 
-    /// [`weights_of`](Seq2SeqModel::weights_of), of one head.
+    /// [`weights_of`](Seq2SeqModel::weights_of) for a single head.
     ///
     /// # Panics
     /// If there is no such layer or head.
@@ -138,8 +138,8 @@ impl<C: ScoringFunction> Transformer<C> {
             .collect()
     }
 
-    /// The weights of each layer, `[batch, heads, steps, keys]`, of teacher forcing with these outputs; no layer where
-    /// no output has a step.
+    /// The weights of each layer, `[batch, heads, steps, keys]`, in teacher forcing with these outputs; no layers if no
+    /// output has a step.
     pub(super) fn weights_of_layers(
         &self,
         source: &Source,
@@ -147,7 +147,7 @@ impl<C: ScoringFunction> Transformer<C> {
         ended: &[bool],
     ) -> Vec<Tensor<4>> {
         let examples = tokens.iter().zip(ended);
-        // The step that predicted the end is one.
+        // The step that predicted the end token counts.
         let steps = examples.map(|(tokens, ended)| tokens.len() + usize::from(*ended));
         let steps = steps.max().unwrap_or(0);
         if steps == 0 {
@@ -174,7 +174,7 @@ fn encode<C: ScoringFunction>(
 }
 
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
-    /// The logits of all tokens are never in memory at once, which matters where a vocabulary is large.
+    /// The logits of all tokens are never in memory together, which matters for a large vocabulary.
     fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let rows = self.features(batch);
         let [examples, steps, size] = rows.dims();
@@ -191,7 +191,7 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         }
     }
 
-    /// Those of the last layer, the mean over its heads.
+    /// The weights of the last layer, the mean over its heads.
     fn weights_of(&self, source: &Source, tokens: &[Vec<u32>], ended: &[bool]) -> Vec<Tensor<2>> {
         self.weights_of_head(source, tokens, ended, AttentionHead::default())
     }
@@ -205,7 +205,7 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
         let model = self.model();
         let state = model.state(encode(&model, source));
         let candidates = Candidates::new(&self.output);
-        // Without weights: each layer has several heads, and no single one is the attention to the source.
+        // Without weights, because layers have several heads, and no single one is the attention to the source.
         decoding_of(candidates, source, state, move |tokens, rows, state| {
             let shape = tokens.dims();
             let features = model.features_cached(tokens, rows, state);

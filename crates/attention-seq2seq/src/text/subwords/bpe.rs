@@ -10,7 +10,7 @@ use tokenizers::{AddedToken, Model, Trainer};
 
 use crate::error::{Error, Result};
 
-/// The piece that stands for an unknown character. It is in no text: what it stands for is written.
+/// The piece for unknown characters. It occurs in no text: the character itself is written.
 const UNKNOWN: &str = "<unk>";
 
 /// Pieces, and the order in which pairs of them are joined.
@@ -21,7 +21,7 @@ impl Eq for Pieces {}
 
 impl Pieces {
     pub(super) fn learn(words: &[String], count: usize) -> Result<Self> {
-        // On this thread: the pool of all threads is started later, with the number asked for.
+        // On this thread, because the pool of threads is started later, with the requested number.
         set_parallelism(false);
         let unknown = AddedToken::from(UNKNOWN, true);
         let mut trainer = BpeTrainer::builder()

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 const EXPECTED: &str = "a build with the feature `subwords`";
 
-/// There are none.
+/// Never constructed.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub(super) enum Pieces {}
 

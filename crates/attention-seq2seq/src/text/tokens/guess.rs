@@ -1,4 +1,4 @@
-//! Guesses of tokens from a sample of texts.
+//! Guesses of the tokenization from a sample of texts.
 
 use std::collections::HashMap;
 
@@ -6,29 +6,29 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{Tokenization, trim};
 
-/// Knowledge of texts before they are looked at.
+/// What is known about texts before they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextKind {
-    /// None: words or letters.
+    /// Nothing: words or letters.
     #[default]
     Any,
-    /// Texts whose letters a model reads or writes, also where they are of several words.
+    /// Texts whose letters a model reads or writes, even if they have several words.
     Letters,
     /// Texts whose words a model reads or writes.
     Words,
 }
 
 impl Tokenization {
-    /// Guesses from a sample of lines: [`Spaces`](Self::Spaces) if more than half of them hold a space between two
-    /// other characters, and its parts are tokens of a model.
+    /// Guesses from a sample of lines: [`Spaces`](Self::Spaces) if more than half of them have a space between two
+    /// other characters, and the parts between spaces are tokens of a model.
     ///
-    /// - In [`TextKind::Letters`] only letters written apart are tokens, in [`TextKind::Words`] any parts.
-    /// - In [`TextKind::Any`] they are letters or phonemes written apart, words that come again and again, or words of
-    ///   sentences: at least four words a line, or a mark at the end. They are not in names of two or three words,
-    ///   whose letters a model has to learn.
+    /// - In [`TextKind::Letters`] only letters written apart are such tokens, in [`TextKind::Words`] any parts.
+    /// - In [`TextKind::Any`] tokens are letters or phonemes written apart, recurring words, or words of sentences: at
+    ///   least four words per line, or a mark at the end. Names of two or three words do not qualify: a model has to
+    ///   learn their letters.
     ///
-    /// Empty lines do not count; without any other line the guess is `Chars`. It is wrong for dates and other texts of
-    /// letters whose words come again: the user can set it.
+    /// Empty lines do not count; without other lines the guess is `Chars`. The guess is wrong for dates and other texts
+    /// of letters whose words recur, so the user can override it.
     pub(crate) fn guess<'a>(kind: TextKind, lines: impl IntoIterator<Item = &'a str>) -> Self {
         let sample = Sample::of(lines);
         let are_tokens = match kind {
@@ -47,9 +47,9 @@ impl Tokenization {
 #[derive(Default)]
 struct Sample<'a> {
     lines: usize,
-    /// Lines with a space.
+    /// The number of lines with a space.
     spaced: usize,
-    /// Lines that end with a mark, as sentences do.
+    /// The number of lines that end with a mark, as sentences do.
     ended: usize,
     /// How often each word occurs.
     words: HashMap<&'a str, usize>,
@@ -70,13 +70,13 @@ impl<'a> Sample<'a> {
         sample
     }
 
-    /// The sum over all words, each as often as it occurs.
+    /// The sum of `of_word` over all words, each counted as often as it occurs.
     fn sum(&self, of_word: impl Fn(&str) -> usize) -> usize {
         let words = self.words.iter();
         words.map(|(word, count)| count * of_word(word)).sum()
     }
 
-    /// Whether nearly all words are a letter, with its accents.
+    /// Whether nearly all words are single letters, with accents.
     fn are_letters_apart(&self) -> bool {
         let is_letter = |word: &str| usize::from(word.nfc().nth(1).is_none());
         10 * self.sum(is_letter) >= 9 * self.sum(|_| 1)
@@ -87,7 +87,7 @@ impl<'a> Sample<'a> {
         let once = self.words.values().filter(|count| **count == 1).count();
         let are_short = self.sum(|word| word.chars().count()) <= 2 * words;
         let come_again = 10 * once <= words;
-        // The syllables of names come again, too, but are few.
+        // The syllables of names recur, too, but are few.
         let are_closed = words > 2 * self.lines && (are_short || come_again);
         let are_of_sentences = words >= 4 * self.lines || 2 * self.ended > self.lines;
         are_closed || are_of_sentences

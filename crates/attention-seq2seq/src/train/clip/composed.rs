@@ -1,4 +1,4 @@
-//! Clipping of gradients anywhere and of any type, composed of Burn's operations. It waits for no device.
+//! Clipping of gradients on any device and of any type, composed of Burn's operations. It waits for no device.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use burn::tensor::{DType, Tensor};
 
 use super::{Clipped, GradientNorm, Squares};
 
-/// The lowest norm that plain squares can be compared with. They are lost below 1e-19, and what is lost of 1e16
-/// elements together is still far below this.
+/// The lowest norm that can be judged by plain squares. Squares of elements below 1e-19 are lost, and even 1e16 such
+/// elements together are far below this norm.
 const LOWEST_PLAIN: f32 = 1e-10;
 
-/// Clips by a norm in `dtype`, which holds every element: half precision cannot hold the squares.
+/// Clips by a norm in `dtype`, which can hold every element: half precision cannot hold the squares.
 pub(super) fn clip<M: Module>(
     mut gradients: GradientsParams,
     module: &M,
@@ -23,7 +23,7 @@ pub(super) fn clip<M: Module>(
     let is_scaled = squares == Squares::Scaled || norm < LOWEST_PLAIN;
     let largest = is_scaled.then(|| {
         let each = of_each(&gradients, module, Reduction::Largest, dtype);
-        // Nothing is divided by 0. (A maximum may leave out NaN: it is among the squares.)
+        // Avoids a division by 0. (A maximum may ignore NaN, which the squares keep.)
         let lowest = f64::from(f32::MIN_POSITIVE);
         all(each).map(|each| each.max().clamp_min(lowest))
     });
@@ -37,7 +37,7 @@ pub(super) fn clip<M: Module>(
     };
     let root = sums.sum().sqrt();
     let divisor = largest.clone().unwrap_or_else(|| root.ones_like());
-    // The norm itself, `root * divisor`, may be too large to be a number.
+    // The norm itself, `root * divisor`, may overflow.
     let limit = root.full_like(norm) / divisor.clone();
     let is_finite = root.clone().is_finite();
     let stays = root.clone().greater(limit).bool_and(is_finite).bool_not();
@@ -54,21 +54,21 @@ pub(super) fn clip<M: Module>(
     }
 }
 
-/// The elements of all, if there are any.
+/// The elements of all tensors, if there are any.
 fn all(tensors: Vec<Tensor<1>>) -> Option<Tensor<1>> {
     (!tensors.is_empty()).then(|| Tensor::cat(tensors, 0))
 }
 
-/// A number of each gradient.
+/// A reduction of each gradient to a number.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Reduction {
     /// The largest magnitude.
     Largest,
-    /// The sum of squares, of elements divided by a number if there is one.
+    /// The sum of squares of the elements, divided by a number first if there is one.
     Sum(Option<Tensor<1>>),
 }
 
-/// A number of each gradient that has elements, each `[1]`.
+/// The reduction of each gradient that has elements, each `[1]`.
 fn of_each<M: Module>(
     gradients: &GradientsParams,
     module: &M,
@@ -88,7 +88,7 @@ fn of_each<M: Module>(
 
 struct Reduce<'a> {
     gradients: &'a GradientsParams,
-    /// A module may have a parameter twice.
+    /// A module may contain a parameter twice.
     visited: HashSet<ParamId>,
     reduction: Reduction,
     dtype: DType,
@@ -121,7 +121,7 @@ impl ModuleVisitor for Reduce<'_> {
 struct Scale<'a> {
     gradients: &'a mut GradientsParams,
     visited: HashSet<ParamId>,
-    /// One factor and one divisor: their quotient may be too small to be a number.
+    /// A factor and a divisor, because their quotient may underflow.
     divisor: Option<Tensor<1>>,
     factor: Tensor<1>,
 }

@@ -1,4 +1,4 @@
-//! Clipping of gradients that are in f32 and in this process's memory.
+//! Clipping of gradients in f32 and in this process's memory.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(super) fn clip<M: Module>(gradients: GradientsParams, module: &M, norm: f32)
     }
 }
 
-/// A gradient whose number of axes is not known.
+/// A gradient with any number of axes.
 struct Gradient {
     of: ParamId,
     data: TensorData,
@@ -43,7 +43,7 @@ struct Gradient {
 }
 
 impl Gradient {
-    /// In f64, which has the square of every f32; in parts that do not depend on the number of threads.
+    /// The sum is in f64, which holds the square of every f32, over parts independent of the number of threads.
     fn sum_of_squares(&mut self) -> f64 {
         let chunks = elements(&mut self.data).par_chunks(CHUNK);
         let sums: Vec<f64> = chunks.map(sum_of_squares).collect();
@@ -52,7 +52,7 @@ impl Gradient {
 
     fn scale(&mut self, factor: f64) {
         let chunks = elements(&mut self.data).par_chunks_mut(CHUNK);
-        // A factor that has few digits in f32, or none, keeps them in f64.
+        // A factor with few or no digits in f32 is applied in f64.
         if factor < f64::from(f32::MIN_POSITIVE) {
             let scale = |x: &mut f32| *x = (f64::from(*x) * factor) as f32;
             chunks.for_each(|chunk| chunk.iter_mut().for_each(scale));
@@ -63,7 +63,7 @@ impl Gradient {
     }
 }
 
-/// In several sums: in one, each addition would wait for the one before.
+/// Uses several sums, because in a single one each addition would wait for the previous one.
 fn sum_of_squares(elements: &[f32]) -> f64 {
     let square = |&x: &f32| f64::from(x).powi(2);
     let (parts, rest) = elements.as_chunks::<16>();
@@ -94,7 +94,7 @@ impl ModuleVisitor for Take {
     }
 }
 
-/// Gives back what [`Take`] took.
+/// Puts back what [`Take`] took.
 struct GiveBack {
     gradients: GradientsParams,
     taken: VecDeque<Gradient>,

@@ -13,17 +13,17 @@ use crate::error::Result;
 
 /// Gradients after they were clipped.
 pub(super) struct Clipped {
-    /// Unchanged where the norm is not finite: it shows in them which are to blame.
+    /// The gradients, unchanged if the norm is not finite, so that the parameters to blame can be found.
     pub(super) gradients: GradientsParams,
     pub(super) norm: GradientNorm,
 }
 
-/// The gradients of `module`, all times the factor that makes the norm of all together at most `norm` (Pascanu et al.
-/// 2013, "On the difficulty of training recurrent neural networks"). PyTorch: `clip_grad_norm_`, but for a norm that is
-/// not finite.
+/// The gradients of `module`, all multiplied by the factor that limits their joint norm to `norm` (Pascanu et al. 2013,
+/// "On the difficulty of training recurrent neural networks"). PyTorch equivalent: `clip_grad_norm_`, except for a norm
+/// that is not finite.
 ///
-/// Gradients that are all in f32 and in this process's memory are read once, and scaled in place. `squares` is for the
-/// others.
+/// If all gradients are in f32 and in this process's memory, they are read once, and scaled in place. `squares` is for
+/// other gradients.
 pub(super) fn clip_by_norm<M: Module>(
     gradients: GradientsParams,
     module: &M,
@@ -48,14 +48,14 @@ pub(super) fn clip_by_norm<M: Module>(
     composed::clip(gradients, module, norm, squares, dtype)
 }
 
-/// The way to add up the squares of a norm that is composed of Burn's operations.
+/// How to sum the squares in a norm composed of Burn's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Squares {
-    /// Those of the gradients. The norm is not finite where the gradients are not, and also where one of 1e20 is: its
-    /// square is none of f32.
+    /// The squares of the gradients. The norm is not finite if the gradients are not, but also if one exceeds about
+    /// 1e19, whose square overflows f32.
     Plain,
-    /// Those of the gradients divided by the largest. The norm is not finite where the gradients are not. Three more
-    /// passes over them.
+    /// The squares of the gradients divided by the largest one. The norm is not finite only if the gradients are not.
+    /// This takes three more passes over them.
     Scaled,
 }
 
@@ -65,13 +65,13 @@ pub(super) enum Squares {
 pub enum GradientNorm {
     /// The norm.
     Known(f64),
-    /// Its factors, on their device: the product of two in f32 may be none of f32.
+    /// Two factors of the norm, on their device: the product may overflow f32.
     OnDevice(Tensor<1>),
 }
 
 impl GradientNorm {
-    /// Reads it; on a GPU that waits for the step. It is not finite if, and only if, an element of a gradient is not:
-    /// no parameter should change by such gradients.
+    /// Reads the norm; on a GPU this waits for the step. It is not finite if and only if an element of a gradient is
+    /// not finite: no parameter should be changed by such gradients.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
@@ -100,10 +100,10 @@ pub(super) fn first_not_finite<M: Module>(
     search.found
 }
 
-/// Where gradients are, and in which types.
+/// The devices and types of gradients.
 struct Kinds<'a> {
     gradients: &'a GradientsParams,
-    /// All, in f32.
+    /// Whether all gradients are in this process's memory, in f32.
     are_on_host: bool,
     has_f64: bool,
 }
@@ -137,7 +137,7 @@ impl ModuleVisitor for NotFinite<'_> {
             return;
         }
         let gradient = self.gradients.get::<D>(parameter.id);
-        // On the host: what a compiler of kernels makes of a comparison with NaN is its own affair.
+        // On the host, because compilers of GPU kernels differ in comparisons with NaN.
         let is_finite = gradient.is_none_or(|it| it.into_data().iter::<f64>().all(f64::is_finite));
         if !is_finite {
             self.found = Some(self.path.join("."));

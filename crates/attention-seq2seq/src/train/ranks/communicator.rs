@@ -1,11 +1,11 @@
-//! The processes of a training, and what they tell each other.
+//! The processes of a training, and their communication.
 
 use crate::error::{Error, Result};
 
-/// The processes of a training, which all run the same program: [`with_launched`](super::with_launched) gives a
-/// launcher's, or implement your own. By default a process is alone, as `()` is.
+/// The processes of a training, which run the same program: use a launcher's by
+/// [`with_launched`](super::with_launched), or implement your own. By default a process is single, as `()` is.
 pub trait Communicator: Send + Sync {
-    /// The number of this process, from 0. The first prints, validates and writes.
+    /// The number of this process, counted from 0. The first prints, validates and writes.
     fn rank(&self) -> usize {
         0
     }
@@ -15,30 +15,30 @@ pub trait Communicator: Send + Sync {
         1
     }
 
-    /// Replaces the values by their sums over all processes, which call it with the same number of values, and wait for
-    /// each other. The sums are the same everywhere, to the bit.
+    /// Replaces the values by their sums over all processes, which must all call it with the same number of values, and
+    /// wait for each other. The sums are identical in all processes, to the bit.
     ///
     /// # Errors
-    /// An error if a process cannot be reached any more.
+    /// An error if a process can no longer be reached.
     fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()> {
         let _ = values;
         Ok(())
     }
 
-    /// The number of this process among the processes of its machine, from 0: also the number of its GPU, where each
-    /// is to have one. By default the rank.
+    /// The number of this process among the processes of its machine, counted from 0: also the number of its GPU, if
+    /// each is to have one. The default is the rank.
     fn local_rank(&self) -> usize {
         self.rank()
     }
 
-    /// Ends all processes with an exit code: after an error the others may wait for this one. By default this process
-    /// alone.
+    /// Ends all processes with an exit code, because after an error the others may be waiting for this one. The default
+    /// ends only this process.
     fn abort(&self, code: u8) -> ! {
         std::process::exit(code.into())
     }
 }
 
-/// A process that is alone.
+/// A single process.
 impl Communicator for () {}
 
 impl dyn Communicator + '_ {
@@ -47,11 +47,11 @@ impl dyn Communicator + '_ {
         self.rank() == 0
     }
 
-    /// The result of work that every process does for itself, once all have done it: where one failed, all do.
+    /// The result of work that every process does by itself, once all have finished: if one failed, all fail.
     ///
     /// # Errors
-    /// The own error at the first process that failed, [`Error::RankFailed`] at the others; [`Error::Stopped`] where it
-    /// was stopped.
+    /// This process's own error if it is the first that failed, [`Error::RankFailed`] otherwise; [`Error::Stopped`] if
+    /// it was stopped.
     pub fn agree<T>(&self, own: Result<T>) -> Result<T> {
         const STOPPED: u64 = 1;
         let outcome = match &own {
@@ -67,7 +67,7 @@ impl dyn Communicator + '_ {
         }
     }
 
-    /// Does work at the first process alone; the others wait for it.
+    /// Runs work in the first process alone, while the others wait.
     ///
     /// # Errors
     /// As for `agree`.
@@ -81,13 +81,13 @@ impl dyn Communicator + '_ {
         Ok(self.gather(own)?[0])
     }
 
-    /// The seed of this process: shares are not to drop the same elements.
+    /// The seed of this process, since different processes should not drop the same elements.
     pub(in crate::train) fn seed(&self, of_first: u64) -> u64 {
         of_first.wrapping_add(self.rank() as u64)
     }
 
-    /// The number of steps until one is waited for, `alone` in a process that is alone: on several each step reads its
-    /// gradients.
+    /// The number of steps in flight before one is waited for: `alone` in a single process; with several, each step
+    /// reads its gradients.
     pub(in crate::train) fn window(&self, alone: usize) -> usize {
         if self.size() > 1 { 1 } else { alone }
     }
@@ -101,10 +101,10 @@ impl dyn Communicator + '_ {
         Ok(())
     }
 
-    /// Checks that every process has the checksums of the first. A process that is alone computes none.
+    /// Checks that every process has the same checksums as the first. A single process computes none.
     ///
     /// # Errors
-    /// [`Error::RankDiffers`], at all of them.
+    /// [`Error::RankDiffers`], in all processes.
     pub(in crate::train) fn check_same<const N: usize>(
         &self,
         checksums: impl FnOnce() -> Result<[(&'static str, u32); N]>,
@@ -124,8 +124,8 @@ impl dyn Communicator + '_ {
         Ok(())
     }
 
-    /// The share of a batch that this process learns from. A batch is sorted by length: each share has all lengths. It
-    /// is empty where there are more processes than examples.
+    /// The part of a batch that this process trains on. A batch is sorted by length, and each part has all lengths. The
+    /// part is empty if there are more processes than examples.
     pub(super) fn share(&self, batch: &[u32]) -> Vec<u32> {
         let own = batch.iter().skip(self.rank()).step_by(self.size());
         own.copied().collect()
@@ -134,7 +134,7 @@ impl dyn Communicator + '_ {
     /// The numbers of each process, in the order of ranks.
     fn gather<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>> {
         const BYTES: usize = size_of::<u64>();
-        // Bytes, each in a place that is 0 at the others: sums in f32 are exact.
+        // Each process has its own place for its bytes, with 0 elsewhere, so sums in f32 are exact.
         let mut values = vec![0.0; self.size() * N * BYTES];
         let places = values.iter_mut().skip(self.rank() * N * BYTES);
         for (place, byte) in places.zip(own.map(u64::to_le_bytes).as_flattened()) {

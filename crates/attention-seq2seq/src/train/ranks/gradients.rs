@@ -12,12 +12,12 @@ use crate::train::failure::failed;
 use crate::train::host::elements;
 use crate::train::{Interrupter, StepOutput};
 
-/// The sum over processes of `weight` times the gradients of `module`, the same for all: with `1 / size` the mean, with
-/// a process's share of the examples the gradients of all examples together. A parameter has a gradient where it has
-/// one at any process.
+/// The sum over processes of `weight` times the gradients of `module`, identical in all processes: with `1 / size` the
+/// mean, with the fraction of examples in a process the gradients of all examples together. A parameter has a gradient
+/// if it has one in any process.
 ///
-/// All gradients are one message, in f32, whatever their type. Parameters are to be the same in all processes. Burn
-/// draws them at their first use: use them once before each process seeds its device differently.
+/// All gradients are sent as one message, in f32, whatever their type. Parameters must be identical in all processes.
+/// Burn initialises them at their first use, so use them once before each process seeds its device differently.
 ///
 /// # Errors
 /// The error of [`Communicator::all_reduce_sum`].
@@ -30,7 +30,7 @@ pub fn sum_gradients<M: Module>(
     Ok(sum_with(communicator, gradients, module, weight, [])?.0)
 }
 
-/// [`sum_gradients`], and the sums of more numbers in the same message.
+/// [`sum_gradients`], and the sums of additional numbers in the same message.
 fn sum_with<M: Module, const N: usize>(
     communicator: &dyn Communicator,
     gradients: GradientsParams,
@@ -58,11 +58,11 @@ fn sum_with<M: Module, const N: usize>(
 }
 
 impl dyn Communicator + '_ {
-    /// The gradients and the output of a step on all shares of a batch of `tokens` target tokens together, by
-    /// `backward` on this process's share. The output tokens are this process's, which may have no share.
+    /// The gradients and the output of a step on a whole batch of `tokens` target tokens, where `backward` computes
+    /// this process's part. The output tokens are only this process's, which may have no part.
     ///
     /// # Errors
-    /// [`Error::Stopped`] at all processes, if one of them is to stop.
+    /// [`Error::Stopped`] in all processes, if one of them is to stop.
     pub(in crate::train) fn joint<M: Module>(
         &self,
         module: &M,
@@ -102,7 +102,7 @@ impl dyn Communicator + '_ {
     }
 }
 
-/// The number of elements of a parameter that is learned, at its first visit: a module may have it twice.
+/// The number of elements of a trainable parameter, at its first visit: a module may contain it twice.
 fn count_of<const D: usize>(
     parameter: &Param<Tensor<D>>,
     visited: &mut HashSet<ParamId>,
@@ -112,7 +112,7 @@ fn count_of<const D: usize>(
     is_new.then(|| value.shape().num_elements())
 }
 
-/// Gradients one after the other, in the order of parameters, before each whether it is there: 1, or 0 with zeros.
+/// Gradients, flattened, in the order of parameters, each preceded by whether it exists: 1, or 0 with zeros.
 struct Flatten {
     gradients: GradientsParams,
     weight: f32,

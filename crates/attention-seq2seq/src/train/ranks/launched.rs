@@ -5,7 +5,7 @@ use super::communicator::Communicator;
 use super::mpi::Mpi;
 use crate::error::{Error, Result};
 
-/// The place of this process among those that a launcher of MPI started, as its environment tells.
+/// The place of this process among those started by an MPI launcher, according to its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launched {
     /// The number of this process, from 0.
@@ -15,10 +15,10 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// The place of this process, without a word to MPI; `None` if no launcher started it.
+    /// The place of this process, found without MPI; `None` if no launcher started it.
     pub fn of_environment() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse().ok();
-        // Open MPI; MPICH, Intel MPI and Slurm's PMI; Slurm's PMIx, whose programs are not all of MPI.
+        // Open MPI; MPICH, Intel MPI and Slurm's PMI; Slurm's PMIx, whose programs need not use MPI.
         let [rank, size] = [
             ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
             ["PMI_RANK", "PMI_SIZE"],
@@ -30,14 +30,14 @@ impl Launched {
     }
 }
 
-/// The processes that a launcher of MPI (`mpirun`, `srun`) started; without one, this process alone.
+/// The processes that an MPI launcher (`mpirun`, `srun`) started; without one, this process alone.
 ///
-/// MPI ends all processes when one dies: `mpirun` and `mpiexec` by default, `srun` with `--kill-on-bad-exit`. A
-/// process that panics ends the others.
+/// MPI ends all processes when one dies: `mpirun` and `mpiexec` by default, `srun` with `--kill-on-bad-exit`. A process
+/// that panics ends all others.
 ///
 /// # Errors
-/// [`Error::Config`](crate::Error::Config) if there are several and this build lacks the feature `mpi`, or MPI has been
-/// started already, cannot be called from threads in turn, or connects fewer processes than the launcher started.
+/// [`Error::Config`](crate::Error::Config) if there are several and this build lacks the feature `mpi`, or MPI has
+/// already been started, cannot be called from threads in turn, or connects fewer processes than the launcher started.
 pub fn launched_processes() -> Result<Box<dyn Communicator>> {
     match Launched::of_environment().map_or(1, |launched| launched.size) {
         0 | 1 => Ok(Box::new(())),
@@ -54,12 +54,12 @@ pub fn launched_processes() -> Result<Box<dyn Communicator>> {
 
 /// Runs `work` on [`launched_processes`].
 ///
-/// After an error of one process all end, for the others may wait for it. `report` prints the line of an error, which
-/// begins with the rank of its process, at this process alone, and gives the exit code of all.
+/// After an error in one process all processes end, because the others may be waiting for it. Only in the failing
+/// process, `report` prints the error, a line that begins with the rank, and returns the exit code of all.
 ///
 /// # Errors
-/// The errors of [`launched_processes`], and of `work` where a process is alone. Where several were launched for a
-/// build without the feature `mpi`, the first has the error, and the others end.
+/// The errors of [`launched_processes`], and those of `work` in a single process. If several processes were launched
+/// for a build without the feature `mpi`, the first returns the error, and the others end.
 pub fn with_launched<T>(
     work: impl FnOnce(&dyn Communicator) -> Result<T>,
     report: impl FnOnce(&Error, &str) -> u8,
@@ -75,8 +75,8 @@ pub fn with_launched<T>(
     };
     let line = match error {
         Error::RankDiffers { .. } if ranks.is_first() => error.to_string(),
-        // Another process reports it, and ends this one, which waits for a message that never comes. Where this one
-        // ended by itself at the same time, `mpirun` (Open MPI 4.1) would now and then wait for ever.
+        // Another process reports the error, and ends this one, which waits for a message that never comes. If this one
+        // ended by itself at the same time, `mpirun` (Open MPI 4.1) would occasionally hang.
         Error::RankFailed { .. } | Error::RankDiffers { .. } => {
             let _ = ranks.all_reduce_sum(&mut [0.0]);
             ranks.abort(2)

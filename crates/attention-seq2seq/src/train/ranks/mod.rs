@@ -1,6 +1,6 @@
-//! Training on several processes, the ranks: each learns from a share of every batch, and all make the same step.
+//! Training on several processes, the ranks: each learns from its part of every batch, and all make the same step.
 //!
-//! Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 2.3. PyTorch: `DistributedDataParallel`.
+//! Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 2.3. PyTorch equivalent: `DistributedDataParallel`.
 
 mod communicator;
 mod gradients;

@@ -12,12 +12,12 @@ pub(super) struct Mpi {
     rank: usize,
     size: usize,
     local_rank: usize,
-    /// MPI ends with it.
+    /// Dropping it finalizes MPI.
     _universe: Universe,
 }
 
 impl Mpi {
-    /// Starts MPI in this process, one of `expected`.
+    /// Starts MPI in this process, one of `expected` processes.
     pub(super) fn start(expected: usize) -> Result<Self> {
         let started = mpi::initialize_with_threading(Threading::Serialized);
         let Some((universe, Threading::Serialized | Threading::Multiple)) = started else {
@@ -57,7 +57,7 @@ impl Communicator for Mpi {
         self.local_rank
     }
 
-    /// An error of MPI ends all processes, as is MPI's default: it is never an error here.
+    /// An MPI error ends all processes, as is MPI's default, so it is never returned.
     fn all_reduce_sum(&self, values: &mut [f32]) -> Result<()> {
         let own = values.to_vec();
         SimpleCommunicator::world().all_reduce_into(&own[..], values, SystemOperation::sum());
@@ -69,7 +69,7 @@ impl Communicator for Mpi {
     }
 }
 
-/// A process that panics does not wait for the others, as the end of MPI would.
+/// A panicking process does not wait for the others, as finalizing MPI would.
 impl Drop for Mpi {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -19,7 +19,7 @@ use crate::train::{
     Communicator, Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput,
 };
 
-/// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
+/// The number of steps made before their outputs are read. A GPU goes on computing while outputs wait to be read.
 pub(super) fn window_of(device: &Device) -> usize {
     const WINDOW_OF_GPU: usize = 8;
     if is_in_host_memory(device) {
@@ -29,7 +29,7 @@ pub(super) fn window_of(device: &Device) -> usize {
     }
 }
 
-/// The epochs of a training: what they share, beside the state that steps change.
+/// What the epochs of a training share, except the state that steps change.
 pub(super) struct Loop<'a, O> {
     pub(super) communicator: &'a dyn Communicator,
     pub(super) config: TrainConfig,
@@ -37,21 +37,21 @@ pub(super) struct Loop<'a, O> {
     pub(super) valid: Batches,
     pub(super) device: Device,
     pub(super) window: usize,
-    /// The most tokens of an output that counts for BLEU, whatever the targets of its batch.
+    /// The largest number of tokens of an output that counts for BLEU, whatever the targets of its batch.
     pub(super) most_output: usize,
     pub(super) schedule: Schedule,
     pub(super) interrupter: Interrupter,
-    /// The first process alone has something to tell.
+    /// Only the first process has an observer.
     pub(super) observer: Option<O>,
 }
 
-/// A step to make.
+/// A step to be made.
 struct Step<'a> {
-    /// The number in the epoch, from 1.
+    /// The number in the epoch, counted from 1.
     number: usize,
-    /// The number in the whole training, from 1.
+    /// The number in the whole training, counted from 1.
     of_all: usize,
-    /// The examples, as they were dealt.
+    /// The dealt examples.
     batch: &'a [u32],
     rate: f64,
 }
@@ -68,9 +68,9 @@ impl<O: TrainObserver> Loop<'_, O> {
         self.schedule.read_clock(|own| communicator.first(own))
     }
 
-    /// Trains for an epoch, which ends early where time or steps do, but not before its first steps: there was time
-    /// when it began. A step is made once its loss and the norm of its
-    /// gradients are known to be finite, and else refused.
+    /// Trains for an epoch, which may end early by limits of time or steps, but not before its first steps, for which
+    /// there was time when it began. A step is made once its loss and the norm of its gradients are known to be finite,
+    /// otherwise refused.
     pub(super) fn train<M: Seq2SeqModel>(
         &mut self,
         epoch: usize,
@@ -88,7 +88,7 @@ impl<O: TrainObserver> Loop<'_, O> {
             if numbers.start > 1 && self.schedule.is_out_of_time() {
                 break;
             }
-            // The rate is that of the step's number, whatever becomes of the steps before.
+            // The learning rate depends on the number of the step, whatever becomes of earlier steps.
             let window = window.iter().zip(numbers.by_ref());
             let window = window.map(|(batch, number)| Step {
                 number,
@@ -128,8 +128,8 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok((state, meter.finish()?))
     }
 
-    /// Makes several steps, and reads their results after the last; `None` if one of them should have been refused, or
-    /// if there is only one. The state before the steps stays in memory until then.
+    /// Makes several steps, and reads their results only after the last; `None` if one of them should have been
+    /// refused, or if there is only one. Until then, the state before the steps stays in memory.
     fn make_unread<M: Seq2SeqModel>(
         &self,
         before: &State<M>,
@@ -141,7 +141,7 @@ impl<O: TrainObserver> Loop<'_, O> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
         for step in steps {
-            // In fewer passes over gradients: their norm may be infinite where they are finite.
+            // This takes fewer passes over gradients, but their norm may overflow although they are finite.
             let mut made = self.compute(&state, step, Squares::Plain)?;
             let gradients = std::mem::take(&mut made.gradients);
             state = state.step(step.of_all, step.rate, gradients);
@@ -155,7 +155,7 @@ impl<O: TrainObserver> Loop<'_, O> {
         Ok(Some((state, outputs.collect())))
     }
 
-    /// The step of the whole batch; this process computes its share.
+    /// The step of the whole batch, of which this process computes its part.
     fn compute<M: Seq2SeqModel>(
         &self,
         state: &State<M>,

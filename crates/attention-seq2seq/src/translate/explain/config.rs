@@ -2,22 +2,22 @@
 
 use crate::translate::SearchConfig;
 
-/// How much an [`Explanation`](super::Explanation) has.
+/// The extent of an [`Explanation`](super::Explanation).
 #[derive(Clone, Debug)]
 pub struct ExplainConfig {
     /// The search for outputs.
     pub search: SearchConfig,
-    /// The target tokens with which every output begins, greedy search's too; if empty, the tokens of the
-    /// text [`SearchConfig::prefix`]. After `<eos>` as the last of them nothing is left to search: they are the output.
-    /// A model whose data have a token `<eos>` refuses it there: it could be either.
+    /// The target tokens with which every output begins, including that of greedy search; if empty, the tokens of the
+    /// text [`SearchConfig::prefix`]. If `<eos>` is the last of them, nothing is left to search: the tokens are the
+    /// output. A model whose data have a token `<eos>` refuses it there, as it could mean either.
     pub prefix: Vec<String>,
-    /// The most alternatives of a step.
+    /// The largest number of alternatives of a step.
     pub alternatives: usize,
-    /// The most source tokens of a source that has an [`Occlusion`](super::Occlusion), which decodes each output once
-    /// for each of them; 0 for none at all.
+    /// The largest number of source tokens for which a source gets an [`Occlusion`](super::Occlusion), which decodes
+    /// each output once for each source token; 0 for no occlusion.
     pub occlusion_limit: usize,
-    /// The most attention weights, changes of an [`Occlusion`](super::Occlusion) and alternatives that all outputs
-    /// have together; more are an error before any of them is computed. None for any number.
+    /// The largest number of attention weights, changes of an [`Occlusion`](super::Occlusion) and alternatives, for all
+    /// outputs together; more are an error before any of them is computed. `None` for no limit.
     pub most_numbers: Option<usize>,
 }
 

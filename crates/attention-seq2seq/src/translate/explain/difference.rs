@@ -1,4 +1,4 @@
-//! Outputs beside references.
+//! Outputs compared with references.
 
 use serde::Serialize;
 
@@ -6,20 +6,20 @@ use super::Explanation;
 use crate::metrics::{AlignedStep, Closest, aligned_steps};
 use crate::translate::Translator;
 
-/// An output beside the closest of its references.
+/// An output, compared with the closest reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The reference, as a text.
     pub reference: String,
-    /// The fewest insertions, deletions and substitutions between the two.
+    /// The smallest number of insertions, deletions and substitutions between the two.
     pub edits: usize,
     /// The tokens of both, step by step.
     pub steps: Vec<AlignedStep>,
 }
 
 impl Explanation {
-    /// Puts each output beside the closest of these references, any of which is right; without any, outputs stay as
-    /// they are. `translator` joins their tokens to texts.
+    /// Compares each output with the closest of these references, any of which is right; without references, outputs
+    /// stay unchanged. `translator` joins the tokens of references to texts.
     pub fn with_references<R: AsRef<[String]>>(
         mut self,
         translator: &Translator,

@@ -1,8 +1,8 @@
 //! Explanations of outputs: alternatives, attention weights and occlusion of each token.
 //!
 //! [`Translator::explain`](crate::Translator::explain) makes an [`Explanation`], a plain value that serde writes as
-//! JSON. Its JSON form rounds what is only looked at: attention weights and changes to three decimals, entropies to
-//! four, probabilities to five. Log-probabilities are exact. A number that is not finite is `null`.
+//! JSON. Its JSON form rounds numbers that are only for display: attention weights and changes to three decimals,
+//! entropies to four, probabilities to five. Log-probabilities are exact, and non-finite numbers are `null`.
 
 mod config;
 mod difference;
@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::stop::StopSignal;
 use crate::text::unknown::ReadTokens;
 
-/// The outputs of a source, with all that is known of their tokens.
+/// The outputs of a source, with all that is known about their tokens.
 ///
 /// ```no_run
 /// use attention_seq2seq::Translator;
@@ -44,18 +44,18 @@ use crate::text::unknown::ReadTokens;
 pub struct Explanation {
     /// The source, as a text.
     pub source: String,
-    /// The source tokens, unknown ones as they came.
+    /// The source tokens, including unknown ones as they were given.
     pub tokens: Vec<String>,
-    /// Whether the model has learned each of them; those that it has not are read as `<unk>`.
+    /// Whether the model has learned each token; the others are read as `<unk>`.
     pub is_known: Vec<bool>,
-    /// Their places in the source, counted from 0: further apart where tokens between them were
-    /// [left out](Self::in_text).
+    /// The positions of the tokens in the source, counted from 0: with gaps where tokens were [left
+    /// out](Self::in_text).
     pub positions: Vec<usize>,
     /// Whether the end of the source is a key of the attention, after the source tokens, as in a Transformer.
     pub attends_to_end: bool,
-    /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
+    /// The outputs, the best first. The output of greedy search is added last, if the search has not found it.
     pub outputs: Vec<ExplainedOutput>,
-    /// The index of the output of greedy search: the output of [`translate`](Translator::translate) where no prefix is
+    /// The index of the output of greedy search: the result of [`translate`](Translator::translate) if no prefix is
     /// set.
     pub greedy: usize,
 }
@@ -65,28 +65,27 @@ pub struct Explanation {
 pub struct ExplainedOutput {
     /// The tokens, joined to a text.
     pub text: String,
-    /// Whether the model ended the output. If not, it was cut off.
+    /// Whether the model ended the output. If not, the output was cut off.
     pub ended: bool,
-    /// The sum of the log-probabilities of the steps; with subwords also over other ways to divide the text, as far as
+    /// The sum of the log-probabilities of the steps; with subwords also over other divisions of the text, as far as
     /// the search has found them.
     pub log_probability: f64,
-    /// The score that orders outputs: the log-probability, where no penalty is set.
+    /// The score that orders outputs: the log-probability, if no penalty is set.
     pub score: f64,
-    /// A step for each token, and the last for the end if the output has ended.
+    /// A step for each token, and one for the end token if the output has ended.
     pub steps: Vec<ExplainedStep>,
-    /// The attention weights of the steps; none of an ensemble, which has no attention of its own.
+    /// The attention weights of the steps; `None` for an ensemble, which has no attention of its own.
     pub attention: Option<AttentionOfHeads>,
-    /// The changes where a source token is dropped; none of a source with one token or with more than
+    /// The changes when a source token is dropped; `None` for a source with a single token or with more than
     /// [`ExplainConfig::occlusion_limit`].
     pub occlusion: Option<Occlusion>,
-    /// The output beside its closest reference, once there are some:
-    /// [`Explanation::with_references`].
+    /// The comparison with the closest reference, if references were given: [`Explanation::with_references`].
     pub difference: Option<Difference>,
 }
 
 impl Explanation {
-    /// The explanation by the places of its tokens in the text that they were read from, whose other tokens were left
-    /// out. `translator` joins all of them to a text.
+    /// The explanation with the positions of its tokens in the original text, from which other tokens were left out.
+    /// `translator` joins all tokens to a text.
     pub fn in_text(self, translator: &Translator, read: &ReadTokens) -> Self {
         Self {
             source: translator.source_text(&read.of_text()),
@@ -113,7 +112,7 @@ impl From<ScoredHypothesis> for ExplainedOutput {
 }
 
 impl ExplainedOutput {
-    /// The target tokens, without the end.
+    /// The target tokens, without the end token.
     pub fn tokens(&self) -> Vec<String> {
         let count = self.steps.len().saturating_sub(usize::from(self.ended));
         let steps = self.steps[..count].iter();
@@ -121,15 +120,15 @@ impl ExplainedOutput {
     }
 }
 
-/// The attention weights of all heads of all layers of the decoder; a recurrent model has one.
+/// The attention weights of all heads in all layers of the decoder; a recurrent model has one head.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttentionOfHeads {
     /// The number of layers.
     pub layers: usize,
-    /// The number of heads of each.
+    /// The number of heads of each layer.
     pub heads: usize,
-    /// The weights, `[layers, heads, steps, keys]`, row by row. The keys are the source tokens, and the end of the
-    /// source if [`Explanation::attends_to_end`].
+    /// The weights, `[layers, heads, steps, keys]`, row by row. The keys are the source tokens, and the end token if
+    /// [`Explanation::attends_to_end`].
     #[serde(serialize_with = "rounded::weights")]
     pub weights: Vec<f32>,
 }
@@ -138,7 +137,7 @@ impl Translator {
     /// Explains the best outputs of a text.
     ///
     /// # Errors
-    /// Those of [`source_tokens`](Self::source_tokens) and of [`explain_tokens`](Self::explain_tokens).
+    /// The errors of [`source_tokens`](Self::source_tokens) and of [`explain_tokens`](Self::explain_tokens).
     pub fn explain(&self, text: &str, config: &ExplainConfig) -> Result<Explanation> {
         let source = self.source_tokens(text)?;
         self.explain_tokens(&source, config)
@@ -147,23 +146,23 @@ impl Translator {
     /// Explains the best outputs of a source. Tokens that are not in the vocabulary are read as
     /// [`Vocab::UNK`](crate::Vocab::UNK).
     ///
-    /// Probabilities are computed as by [`score`](Self::score), over the tokens that an output can have, for an ensemble
-    /// too, which has no attention weights.
+    /// Probabilities are computed as in [`score`](Self::score), over the tokens that an output can have. An ensemble
+    /// has probabilities, too, but no attention weights.
     ///
     /// # Errors
-    /// Those of [`check_explanation`](Self::check_explanation) and of [`n_best_tokens`](Self::n_best_tokens);
+    /// The errors of [`check_explanation`](Self::check_explanation) and of [`n_best_tokens`](Self::n_best_tokens);
     /// [`Error::ExplanationTooLarge`](crate::Error::ExplanationTooLarge) beyond [`ExplainConfig::most_numbers`];
-    /// [`Error::Config`](crate::Error::Config) if the weights of an output do not fit into the memory that is free.
+    /// [`Error::Config`](crate::Error::Config) if the weights of an output do not fit into free memory.
     pub fn explain_tokens(&self, source: &[String], config: &ExplainConfig) -> Result<Explanation> {
         self.explain_tokens_until(source, config, || false)
     }
 
-    /// As [`explain_tokens`](Self::explain_tokens), unless `should_stop` says that nobody waits for the explanation any
-    /// more: it is asked before each step of each decoding; every source token and output has a decoding.
+    /// As [`explain_tokens`](Self::explain_tokens), unless `should_stop` returns that nobody waits for the explanation
+    /// any more: it is called before each step of each decoding, of which there is one per source token and output.
     ///
     /// # Errors
-    /// Those of [`explain_tokens`](Self::explain_tokens); [`Error::Stopped`](crate::Error::Stopped) once `should_stop`
-    /// is true.
+    /// The errors of [`explain_tokens`](Self::explain_tokens); [`Error::Stopped`](crate::Error::Stopped) once
+    /// `should_stop` returns true.
     pub fn explain_tokens_until(
         &self,
         source: &[String],
@@ -202,7 +201,7 @@ impl Translator {
         }
     }
 
-    /// An explanation that has no output yet.
+    /// An explanation without outputs.
     fn unexplained(&self, source: &[String]) -> Explanation {
         let is_known = |token: &String| self.vocabs.source.id(token).is_some();
         Explanation {
@@ -235,7 +234,7 @@ impl Translator {
         let Some(greedy) = self.greedy_after(source, search.max_len, &tokens, stop)? else {
             return Ok((found, 0));
         };
-        // It may be another way to divide a text that is there.
+        // It may be another division of a text that is already an output.
         let is_greedy =
             |output: &ScoredHypothesis| output.text == greedy.text && output.ended == greedy.ended;
         let at = found.iter().position(is_greedy);
@@ -258,7 +257,7 @@ impl Translator {
             let found = self.translate_tokens(&[source])?.into_iter().next();
             found.map(|output| (output.tokens, output.ended))
         } else {
-            // A beam of one is greedy search.
+            // Greedy search is a beam search of width one.
             let search = SearchConfig::new().with_max_len(max_len);
             let found = self.n_best_after(&[source], &search, prefix, stop)?;
             let found = found.into_iter().flatten().next();
@@ -270,7 +269,7 @@ impl Translator {
         }))
     }
 
-    /// The attention weights of an output; none of an ensemble.
+    /// The attention weights of an output; `None` for an ensemble.
     fn attention_of(
         &self,
         source: &[String],

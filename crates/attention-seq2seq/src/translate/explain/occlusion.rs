@@ -7,24 +7,24 @@ use crate::error::Result;
 use crate::stop::StopSignal;
 use crate::translate::{ScoredHypothesis, Translator};
 
-/// The change of an output's log-probability where one source token is dropped, and the same output is decoded from
-/// what is left (forced decoding): below 0 where the output needs the token.
+/// The change of an output's log-probability if one source token is dropped and the same output is decoded from the
+/// remaining source (forced decoding): below 0 if the output needs the token.
 ///
-/// An attention weight says where a step reads; this says what the output depends on. The two may differ: the state of
-/// a source token also holds what its neighbours are. Li et al. 2016, "Understanding Neural Networks through
+/// An attention weight tells where a step reads, an occlusion what the output depends on. The two may differ: the state
+/// of a source token also depends on its neighbours. Li et al. 2016, "Understanding Neural Networks through
 /// Representation Erasure"; Jain and Wallace 2019, "Attention is not Explanation".
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Occlusion {
-    /// The change of the whole output, for each source token; the end of a source is never dropped.
+    /// The change for the whole output, for each source token; the end token of a source is never dropped.
     #[serde(serialize_with = "rounded::changes")]
     pub output: Vec<f64>,
-    /// The change of each step, `[source tokens, steps]`, row by row.
+    /// The change for each step, `[source tokens, steps]`, row by row.
     #[serde(serialize_with = "rounded::changes")]
     pub steps: Vec<f64>,
 }
 
 impl Translator {
-    /// The occlusion of each output; none where the source has one token, or more than the limit.
+    /// The occlusion of each output; empty if the source has a single token, or more than the limit.
     pub(super) fn occlusions(
         &self,
         source: &[String],
@@ -48,7 +48,7 @@ impl Translator {
                 steps: Vec::with_capacity(sources.len() * steps.len()),
             };
             for scores in self.score_all_until(&pairs, stop)? {
-                // The steps of an output that was cut off are without its end.
+                // The steps of an output that was cut off do not include the end token.
                 let changes = scores.tokens.iter().zip(steps);
                 let changes = changes.map(|(without, step)| without - step.log_probability);
                 let first = occlusion.steps.len();

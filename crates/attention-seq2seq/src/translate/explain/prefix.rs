@@ -7,24 +7,24 @@ use crate::translate::{ScoredHypothesis, Translator};
 
 /// The beginning of the outputs of an explanation.
 pub(super) struct Prefix {
-    /// The target tokens, without the end.
+    /// The target tokens, without the end token.
     pub(super) tokens: Vec<String>,
-    /// Whether the end follows, so that they are an output.
+    /// Whether the end token follows, so that they are a whole output.
     pub(super) is_whole: bool,
 }
 
 impl Translator {
-    /// Checks the settings of an explanation, before a source is read or waits.
+    /// Checks the settings of an explanation, before a source is read or queued.
     ///
     /// # Errors
-    /// [`Error::Config`] for the first setting that is out of its range, a prefix with more tokens than an output may
-    /// have, or `<eos>` at its end where that is a token of the model's data, too; [`Error::UnknownToken`] for a token
-    /// of the prefix that is not in the vocabulary.
+    /// [`Error::Config`] for the first setting out of its range, a prefix with more tokens than an output may have, or
+    /// `<eos>` at its end if that is also a token of the model's data; [`Error::UnknownToken`] for a token of the
+    /// prefix that is not in the vocabulary.
     pub fn check_explanation(&self, config: &ExplainConfig) -> Result<()> {
         self.prefix_of(config).map(drop)
     }
 
-    /// The prefix of an explanation, whose settings are checked.
+    /// The prefix of an explanation, whose settings were checked.
     pub(super) fn prefix_of(&self, config: &ExplainConfig) -> Result<Prefix> {
         config.search.check(self.max_len)?;
         let (tokens, is_whole) = match config.prefix.split_last() {
@@ -45,7 +45,7 @@ impl Translator {
         Ok(Prefix { tokens, is_whole })
     }
 
-    /// An output of these tokens that has ended, whose probability is not known yet.
+    /// An ended output with these tokens, whose probability is not known yet.
     pub(super) fn unscored(&self, tokens: Vec<String>) -> ScoredHypothesis {
         ScoredHypothesis {
             text: self.target_text(&tokens),

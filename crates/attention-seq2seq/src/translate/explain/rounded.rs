@@ -1,11 +1,11 @@
-//! Numbers as JSON has them: no longer than they are read.
+//! Numbers in JSON, rounded to what readers need.
 
 use serde::{Serialize, Serializer};
 
-/// A number with few decimals, and without a point if it is whole. What is not finite is `null`.
+/// A number with few decimals, and without a point if it is whole. Non-finite numbers are `null`.
 pub(super) struct Rounded {
     value: f64,
-    /// The units in 1.
+    /// The number of units in 1.
     units: f64,
 }
 
@@ -17,7 +17,7 @@ impl Rounded {
 
 impl Serialize for Rounded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Below it, an `i64` and an `f64` have the same whole numbers.
+        /// Below this, whole numbers are the same in `i64` and `f64`.
         const MOST_WHOLE: f64 = 1e15;
         let rounded = (self.value * self.units).round() / self.units;
         match rounded.fract() == 0.0 && rounded.abs() < MOST_WHOLE {

@@ -7,7 +7,7 @@ use crate::translate::translator::Member;
 use crate::translate::{ScoredHypothesis, Translator};
 
 impl Translator {
-    /// Checks that the explanation of these outputs has no more numbers than the settings allow, before any is
+    /// Checks that the explanation of these outputs has no more numbers than the settings allow, before they are
     /// computed.
     pub(super) fn check_numbers(
         &self,
@@ -27,7 +27,7 @@ impl Translator {
         };
         let occludes = config.occludes(source);
         let changes = if occludes { source.len() } else { 0 };
-        // The end, and the tokens of the data.
+        // The end token, and the tokens of the data.
         let candidates = 1 + self.vocabs.target.len() - Vocab::SPECIAL_TOKENS;
         let of_step = weights + changes + config.alternatives.min(candidates);
         let steps = outputs

@@ -12,18 +12,18 @@ use crate::text::vocab::Vocab;
 use crate::translate::align::END;
 use crate::translate::{ScoredHypothesis, Translator};
 
-/// The outputs that are decoded at once.
+/// The number of outputs that are decoded at once.
 const OUTPUTS: usize = 32;
 
 /// A step of an output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExplainedStep {
-    /// The token, `<eos>` for the end.
+    /// The token; `<eos>` for the end.
     pub token: String,
-    /// The log-probability of the token after those before it.
+    /// The log-probability of the token, given the earlier ones.
     pub log_probability: f64,
-    /// The entropy of the distribution that it was chosen from, in nats: 0 where one token is certain, and the
-    /// logarithm of the number of tokens where all are as likely.
+    /// The entropy of the distribution that it was chosen from, in nats: 0 if one token is certain, the logarithm of
+    /// the number of tokens if all are equally likely.
     #[serde(serialize_with = "rounded::entropy")]
     pub entropy: f64,
     /// The most likely tokens of the step, the best first.
@@ -40,7 +40,7 @@ impl ExplainedStep {
 /// A token that a step could have chosen. Its JSON form is an array, `[token, probability]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alternative {
-    /// The token, `<eos>` for the end.
+    /// The token; `<eos>` for the end.
     pub token: String,
     /// Its probability.
     pub probability: f64,
@@ -56,8 +56,8 @@ impl Serialize for Alternative {
 }
 
 impl Translator {
-    /// The steps of each output. An output without a probability, as greedy search's and one that was given, gets it
-    /// from them, and its score.
+    /// The steps of each output. From them an output without a probability (greedy search's or a given one) gets its
+    /// probability and score.
     pub(super) fn steps_of(
         &self,
         source: &[String],
@@ -88,7 +88,7 @@ impl Translator {
                 if row[column].is_nan() {
                     broken.get_or_insert(of_output.len() + 1);
                 }
-                // The end that an output lacks reads nothing.
+                // The end token that an output lacks reads nothing.
                 if of_output.len() < len_of(&outputs[step.row]) {
                     let (sums, weights) =
                         (&mut coverage[step.row], step.weights.unwrap_or_default());
@@ -138,7 +138,7 @@ impl Translator {
     }
 }
 
-/// The steps of an output: one for each token, and the end's unless it was cut off.
+/// The number of steps of an output: one for each token, and one for the end token unless it was cut off.
 fn len_of(output: &ScoredHypothesis) -> usize {
     output.tokens.len() + usize::from(output.ended)
 }
@@ -150,11 +150,11 @@ fn entropy(log_probabilities: &[f64]) -> f64 {
         f64::NEG_INFINITY => 0.0,
         it => -it * it.exp(),
     });
-    // The sum of nothing but zeros is -0.
+    // An empty sum of zeros is -0.
     terms.sum::<f64>().max(0.0)
 }
 
-/// The columns of the largest elements, the largest first, of equals the first column first.
+/// The columns of the largest elements, the largest first; of equal ones, the first column first.
 fn most_likely(row: &[f64], count: usize) -> Vec<usize> {
     let count = count.min(row.len());
     let order = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));

@@ -7,84 +7,84 @@ use burn::config::Config;
 use super::{LengthPenalty, Rules, Search};
 use crate::generate::repetition::Repetition;
 
-/// The most hypotheses of an example.
+/// The largest number of hypotheses of an example.
 const MOST_BEAM: usize = 10_000;
 
-/// Configuration of a beam search, which keeps the `beam` most likely beginnings of an output at each step.
+/// Configuration of a beam search, which keeps the `beam` most likely beginnings of an output in each step.
 ///
-/// A step extends each of them by every token of the data and by the end, and keeps the `beam` extensions of the
-/// highest probability, all examples of a batch in one step. Hypotheses that the end extends are outputs; the others go
-/// on. So a beam of one is greedy search: it stops with the first end that is the most likely token.
+/// A step extends each hypothesis by every token of the data and by the end token, and keeps the `beam` extensions of
+/// the highest probability; one step serves all examples of a batch. Hypotheses extended by the end token are outputs;
+/// the others continue. So a beam of one is greedy search: it stops when the end token is first the most likely token.
 ///
 /// Outputs are ordered by their score, `log p / lp + cp`, where `log p` is the sum of the log-probabilities of their
-/// tokens, the end included, in `f64`. A probability is over the tokens of the data and the end: padding, begin and the
-/// unknown token, which no output has, are left out of the softmax. A token that the minimum length or a prefix forbids
-/// keeps its share, so that `log p` is what the model says of the output, however it was found.
+/// tokens, including the end token, in `f64`. Probabilities are over the tokens of the data and the end token: padding,
+/// begin and the unknown token, which no output has, are left out of the softmax. A token that the minimum length or a
+/// prefix forbids keeps its probability, so that `log p` is what the model says of the output, however it was found.
 ///
-/// - `lp` is the divisor of the [`LengthPenalty`] for the number of tokens, the end and a prefix included. Without one,
-///   the default, the most likely output is first.
+/// - `lp` is the divisor of the [`LengthPenalty`] for the number of tokens, including the end token and a prefix.
+///   Without one, the default, the most likely output is first.
 /// - `cp = coverage_penalty * sum_i log(min(sum_t a_ti, 1))`, where `a_ti` is the attention weight of source token `i`
-///   at step `t`; a sum below 1e-6 counts as that. It needs a recurrent model.
+///   in step `t`; sums below 1e-6 count as 1e-6. It needs a recurrent model.
 ///
-/// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
-/// beginnings are kept is decided among beginnings of one length. A repetition penalty and n-grams that may not come
-/// twice change the log-probabilities themselves, after the softmax, so that `log p` is no longer the model's.
+/// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties only order outputs; which
+/// beginnings to keep is decided among beginnings of the same length. A repetition penalty and a limit on repeated
+/// n-grams change the log-probabilities themselves, after the softmax, so that `log p` is no longer the model's.
 ///
-/// With a beam of two or more the greedy output is one of the outputs if it ends, so that none is less likely: a search
-/// for one finds it first, and one for several goes on with its beginning even where others crowd it out of the beam,
-/// unless none of these can be extended.
-/// Outputs that reach `max_len` without an end come after those that ended.
+/// With a beam of two or more the greedy output is one of the outputs if it ends, so that the best is at least as
+/// likely: a search for one output finds it first, and a search for several continues its beginning even if others
+/// crowd it out of the beam, unless none of these can be extended. Outputs that reach `max_len` without an end token
+/// come after those that ended.
 ///
-/// Once there are `n_best` outputs, a hypothesis is dropped if its *reach*, `log p` over `lp` at `max_len`, passes none
-/// of them. That changes no output:
+/// Once there are `n_best` outputs, a hypothesis is dropped if its *reach*, `log p` over `lp` at `max_len`, exceeds the
+/// score of none of them. Dropping it changes no output:
 ///
-/// - No output that begins with it is better than its reach: log-probabilities only fall, which `lp` divides the more
-///   the longer the output is, and `cp` is not above 0.
-/// - An extension that it, or what would have come of it, crowds out of the beam has the same length and no higher
-///   log-probability, so that its reach is no higher: it would be dropped, too.
+/// - No output that begins with it is better than its reach: log-probabilities only fall, `lp` divides them the more
+///   the longer the output is, and `cp` is at most 0.
+/// - If that hypothesis or its descendants would crowd an extension out of the beam, the extension has the same length
+///   and no higher log-probability, hence no higher reach: it would be dropped, too.
 ///
-/// So the outputs are what a beam search that drops nothing finds, and the greedy output, and the first of
-/// `n_best` outputs is the output of the same search for one.
+/// So the outputs are those of a beam search that drops nothing, and the greedy output; and the first of `n_best`
+/// outputs is the output of the same search for one.
 #[derive(Config, Debug)]
 pub struct BeamSearchConfig {
-    /// The most tokens of an output; one without an end by then is cut off.
+    /// The largest number of tokens of an output, which is then cut off without an end token.
     pub max_len: usize,
-    /// The number of hypotheses that a step keeps of each example.
+    /// The number of hypotheses that a step keeps for each example.
     #[config(default = 1)]
     pub beam: usize,
-    /// The number of outputs of each example, at most `beam`. There are fewer where fewer are possible.
+    /// The number of outputs of each example, at most `beam`. There may be fewer if fewer are possible.
     #[config(default = 1)]
     pub n_best: usize,
-    /// The length penalty, its exponent from 0.
+    /// The length penalty, whose exponent is at least 0.
     #[config(default = "LengthPenalty::None")]
     pub length_penalty: LengthPenalty,
-    /// The factor of the coverage penalty, from 0.
+    /// The factor of the coverage penalty, at least 0.
     #[config(default = 0.0)]
     pub coverage_penalty: f64,
-    /// The fewest tokens of an output, its end not counted; less than `max_len`.
+    /// The smallest number of tokens of an output, without the end token; less than `max_len`.
     #[config(default = 0)]
     pub min_len: usize,
-    /// The tokens with which every output begins; tokens of the data.
+    /// The tokens with which every output begins, which must be tokens of the data.
     #[config(default = "Vec::new()")]
     pub prefix: Vec<u32>,
-    /// The factor on the log-probability of a token that the output has already (Keskar et al. 2019, "CTRL", section
-    /// 4.1): above 1, tokens come again less often. Tokens of the prefix count, and are not penalized themselves.
+    /// The factor on the log-probability of a token that the output already has (Keskar et al. 2019, "CTRL", section
+    /// 4.1): above 1, tokens recur less often. Tokens of the prefix count, but are not penalized themselves.
     #[config(default = 1.0)]
     pub repetition_penalty: f64,
-    /// The size of the n-grams that no output has twice; 0 for any. Tokens count as they do for the penalty.
+    /// The size of the n-grams that no output has twice; 0 for no limit. Tokens of the prefix count as for the penalty.
     #[config(default = 0)]
     pub no_repeat_ngram_size: usize,
-    /// Whether to search as OpenNMT-py 3.5.1. The search of an example then ends with the first step whose most likely
-    /// extension is an end, once there are `n_best` outputs; by default it ends when no other output can be better. It
-    /// keeps no greedy output. A hypothesis that reaches `max_len` is an output among the others, and the length
-    /// penalty counts a token more, the one with which OpenNMT-py begins.
+    /// Whether to search like OpenNMT-py 3.5.1. The search for an example then ends with the first step whose most
+    /// likely extension is an end token, once there are `n_best` outputs; by default it ends when no other output can
+    /// be better. It does not add the greedy output. A hypothesis that reaches `max_len` is an output like the others,
+    /// and the length penalty counts one token more, the one with which OpenNMT-py begins.
     #[config(default = false)]
     pub as_opennmt: bool,
 }
 
 impl BeamSearchConfig {
-    /// The score of an output of `len` tokens, its end included, that was found in another way; `coverage` has the sum
-    /// of the attention weights of each source token, none where they do not count.
+    /// The score of an output of `len` tokens, including its end token, that was found in another way; `coverage` has
+    /// the sum of the attention weights of each source token, and is empty if they do not count.
     pub fn score(&self, log_probability: f64, len: usize, coverage: &[f64]) -> f64 {
         self.by_rules().score(log_probability, len, coverage)
     }
@@ -110,7 +110,7 @@ impl BeamSearchConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`SearchError::Setting`] for the first that is out of its range.
+    /// [`SearchError::Setting`] for the first setting out of its range.
     pub fn check(&self) -> Result<(), SearchError> {
         if !(1..=MOST_BEAM).contains(&self.beam) {
             let expected = format!("1 to {MOST_BEAM}");
@@ -161,7 +161,7 @@ fn check_factor(what: &'static str, factor: f64) -> Result<(), SearchError> {
     }
 }
 
-/// The reason for which a search has no outputs.
+/// The reason why a search has no outputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// A setting is out of its range.
@@ -177,10 +177,10 @@ pub enum SearchError {
     /// Logits of the model are NaN or infinite.
     #[error("finite logits expected, got others for token {position}")]
     NoProbabilities {
-        /// The number of the token that has no probability, from 1.
+        /// The number of the token without a probability, counted from 1.
         position: usize,
     },
-    /// Nobody waits for the outputs any more.
+    /// `should_stop` returned that nobody waits for the outputs any more.
     #[error("the search was stopped")]
     Stopped,
 }

@@ -1,13 +1,13 @@
-//! Decoding, step by step: what a search asks of a model.
+//! The interface of a model for a search: decoding step by step.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-/// The outputs of one batch in the making, each row one of them: what a search asks of a model. It begins with a row
-/// for each example. [`TextDecoding`](super::TextDecoding) makes it of a [`CausalModel`](crate::generate::CausalModel).
+/// The interface of a model for a search: the unfinished outputs of one batch, one per row, at first one for each
+/// example. [`TextDecoding`](super::TextDecoding) implements it for a [`CausalModel`](crate::generate::CausalModel).
 pub trait Decoding {
-    /// The tokens that may come next, in the order of [`NextTokens::log_probabilities`]; known after the first step at
-    /// the latest. Of equals a search chooses the first.
+    /// The tokens that may come next, in the order of [`NextTokens::log_probabilities`]; known at the latest after the
+    /// first step. Of equally likely ones, a search chooses the first.
     fn candidates(&self) -> &[u32];
 
     /// Whether a token ends an output.
@@ -16,21 +16,20 @@ pub trait Decoding {
     /// The number of rows.
     fn rows(&self) -> usize;
 
-    /// The tokens before the first token of a row, which count as repeated where the row has them again. By default
-    /// there are none.
+    /// The tokens before the first token of a row, which count for the limits on repetition. By default there are none.
     fn context(&self, _row: usize) -> &[u32] {
         &[]
     }
 
-    /// Goes on by one token: `previous` are the last tokens of the rows, at first none, as the decoding knows with
-    /// which tokens its examples begin.
+    /// Decodes one more token: `previous` are the last tokens of the rows; it is empty at first, because the decoding
+    /// knows the tokens with which its examples begin.
     ///
     /// # Panics
-    /// If there are other numbers of tokens and of rows.
+    /// If the numbers of tokens and of rows differ.
     fn step(&mut self, previous: &[u32]) -> NextTokens;
 
-    /// [`step`](Self::step), for the most likely candidate of each row alone: the first of equals, and the first
-    /// candidate where a row has no probabilities.
+    /// [`step`](Self::step), but only the most likely candidate of each row: the first of equally likely ones, and the
+    /// first candidate for a row without probabilities.
     ///
     /// # Panics
     /// As [`step`](Self::step).
@@ -41,36 +40,36 @@ pub trait Decoding {
         rows.map(|row| tokens[index_of_largest(row)]).collect()
     }
 
-    /// Goes on with the outputs of these rows, in this order: one may be left out, or come several times.
+    /// Continues with the outputs of these rows, in this order: rows may be left out, or come several times.
     ///
     /// # Panics
-    /// If one is no row.
+    /// If an index is no row.
     fn select(&mut self, rows: &[usize]);
 
-    /// Begins again, with a row for each of these examples, which are counted as at first.
+    /// Begins again, with a row for each of these examples, numbered as at first.
     ///
     /// # Panics
-    /// If one is no example.
+    /// If an index is no example.
     fn restart(&mut self, examples: &[usize]);
 }
 
 /// The output of [`Decoding::step`].
 #[derive(Clone, Debug)]
 pub struct NextTokens {
-    /// The log-probability of each candidate, `[rows, candidates]`: over the candidates alone, which are all tokens
-    /// that an output can have, so that the probabilities of a row sum to 1. NaN in all of a row whose logits are NaN
-    /// or infinite.
+    /// The log-probability of each candidate, `[rows, candidates]`: normalized over the candidates, which are all
+    /// tokens that an output can have, so that the probabilities of a row sum to 1. A row is all NaN if its logits are
+    /// NaN or infinite.
     pub log_probabilities: Vec<f64>,
-    /// The attention weights with which the step read the source, `[keys]` of each row, padding left out; none if they
-    /// were not asked for, or the model has no single attention to a source.
+    /// The attention weights with which the step read the source, `[keys]` of each row, without padding; `None` if they
+    /// were not requested, or the model has no single attention to a source.
     pub weights: Option<Vec<Vec<f32>>>,
 }
 
-/// The most elements of rows that one thread normalizes by itself.
+/// The largest number of elements that one thread normalizes.
 const ELEMENTS_OF_TASK: usize = 1 << 14;
 
-/// The rows of logits, `[rows, candidates]`, each normalized by `normalize`: in `f64`, so that sums over many steps
-/// differ by no more than sums of logits do.
+/// The rows of logits, `[rows, candidates]`, each normalized by `normalize` in `f64`, so that sums over many steps are
+/// about as exact as sums of logits.
 pub(super) fn normalized(logits: Tensor<2>, normalize: &(dyn Fn(&mut [f64]) + Sync)) -> Vec<f64> {
     let [_, columns] = logits.dims();
     let mut rows: Vec<f64> = logits.try_into_vec_as().expect("logits are floats");
@@ -81,8 +80,8 @@ pub(super) fn normalized(logits: Tensor<2>, normalize: &(dyn Fn(&mut [f64]) + Sy
     rows
 }
 
-/// Makes log-probabilities of a row of logits: the logarithm of their softmax. The largest logit is subtracted first:
-/// the sum is at least 1, so that no log-probability is above 0.
+/// Turns a row of logits into log-probabilities: the logarithm of their softmax. The largest logit is subtracted first,
+/// so the sum is at least 1, and no log-probability is above 0.
 pub(in crate::generate) fn log_softmax(row: &mut [f64]) {
     let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = row.iter().map(|logit| (logit - largest).exp()).sum();

@@ -10,7 +10,7 @@ pub(super) struct Columns {
     pub(super) tokens: Vec<u32>,
     /// The columns of the tokens that end an output.
     pub(super) ends: Vec<usize>,
-    /// The column of each token, once one was asked for.
+    /// The column of each token, filled at the first query.
     places: OnceCell<HashMap<u32, usize>>,
 }
 
@@ -41,13 +41,13 @@ pub(super) struct Extension {
     pub(super) column: usize,
     /// The log-probability of the extended hypothesis.
     pub(super) log_probability: f64,
-    /// The log-probability of the token.
+    /// The log-probability of the added token.
     of_token: f64,
 }
 
-/// The order from the best to the worst. Sums of one parent may round to the same where its tokens differ: these
-/// decide, so that a beam of one chooses as greedy search does. Of equals the first hypothesis and the first column
-/// come first.
+/// Orders from the best to the worst. The sums of different tokens of one parent may round to the same number; then the
+/// tokens decide, so that a beam of one chooses like greedy search. Of equal extensions, the one with the smaller
+/// hypothesis and then the smaller column comes first.
 impl Ord for Extension {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_sum = other.log_probability.total_cmp(&self.log_probability);
@@ -76,13 +76,13 @@ impl Eq for Extension {}
 #[derive(Clone)]
 pub(super) struct Allowed<'a> {
     pub(super) columns: Range<usize>,
-    /// The columns that are left out of these.
+    /// The columns to exclude from these.
     pub(super) without: &'a [usize],
 }
 
-/// The `count` best extensions by tokens that are allowed, the best first: of hypotheses of the log-probabilities
-/// `sums`; `rows` are the log-probabilities of their next tokens. A token of probability 0 is chosen only if it alone
-/// is allowed.
+/// The `count` best extensions of hypotheses by allowed tokens, the best first; the hypotheses have the
+/// log-probabilities `sums`, and their next tokens the log-probabilities `rows`. A token of probability 0 is chosen
+/// only if no other token is allowed.
 pub(super) fn best_extensions(
     rows: &[&[f64]],
     sums: &[f64],
@@ -91,7 +91,7 @@ pub(super) fn best_extensions(
 ) -> Vec<Extension> {
     let Allowed { columns, without } = allowed;
     let is_forced = columns.len() == 1 + without.len();
-    // The worst of those that are kept is on top.
+    // The worst of the kept extensions is on top.
     let mut best: BinaryHeap<Extension> = BinaryHeap::with_capacity(count + 1);
     for (parent, (row, sum)) in rows.iter().zip(sums).enumerate() {
         for column in columns.clone() {
@@ -121,7 +121,7 @@ pub(super) fn best_extensions(
     best.into_sorted_vec()
 }
 
-/// The best extension of the hypothesis `parent`, as [`best_extensions`] of that alone.
+/// The best extension of the hypothesis `parent`, like [`best_extensions`] of that hypothesis alone.
 pub(super) fn best_extension_of(
     parent: usize,
     rows: &[&[f64]],

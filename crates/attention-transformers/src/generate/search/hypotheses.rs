@@ -1,4 +1,4 @@
-//! The hypotheses of one example: those that go on, and the outputs.
+//! The hypotheses of one example: those that continue, and the outputs.
 
 use std::iter::repeat;
 
@@ -8,14 +8,14 @@ use super::{BeamOutput, EarlyStopping, Rules, Search};
 /// The beginning of an output.
 #[derive(Clone, Debug)]
 struct Hypothesis {
-    /// Its last token, among the nodes; none at the beginning.
+    /// Its last token, as the index of a node; `None` at the beginning.
     node: Option<usize>,
     log_probability: f64,
     /// The sum of the attention weights of each source token, if they count.
     coverage: Vec<f64>,
     /// Whether it is the beginning of the greedy output.
     is_greedy: bool,
-    /// Whether it goes on as such alone, crowded out of the beam.
+    /// Whether it continues only as the beginning of the greedy output, crowded out of the beam.
     is_outside: bool,
 }
 
@@ -30,7 +30,7 @@ impl Hypothesis {
         }
     }
 
-    /// The coverage after a step of these weights.
+    /// The coverage after a step with these weights.
     fn covering(&self, weights: &[f32]) -> Vec<f64> {
         let before = self.coverage.iter().copied().chain(repeat(0.0));
         let weights = weights.iter().map(|&weight| f64::from(weight));
@@ -41,18 +41,18 @@ impl Hypothesis {
     }
 }
 
-/// A token and the one before it.
+/// A token, and the node of the token before it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     token: u32,
     previous: Option<usize>,
 }
 
-/// An output whose tokens are those up to a node.
+/// An output, with the node of its last token.
 #[derive(Clone, Debug)]
 struct Found {
     node: Option<usize>,
-    /// The number of its tokens, the end included.
+    /// The number of its tokens, including the end token.
     len: usize,
     ended: bool,
     is_greedy: bool,
@@ -63,34 +63,34 @@ struct Found {
 /// The greedy output of an example, which was found first.
 #[derive(Debug)]
 struct Greedy {
-    /// Its tokens, the end included.
+    /// Its tokens, including the end token.
     tokens: Vec<u32>,
-    /// The highest score that any other extension of its beginning of each length can reach.
+    /// The highest score that other extensions can reach, for each length of its beginning.
     others: Vec<f64>,
 }
 
-/// Which extensions go on.
+/// Which extensions continue.
 #[derive(Debug)]
 enum Phase {
-    /// All.
+    /// All of them.
     Beam,
-    /// All, and the beginning of the greedy output, though it may be crowded out of the beam.
+    /// All of them, and the beginning of the greedy output, even if it is crowded out of the beam.
     WithGreedy,
-    /// The best alone.
+    /// Only the best one, to find the greedy output.
     FindsGreedy(Greedy),
-    /// All, with the greedy output among those that ended.
+    /// All of them, with the greedy output already among the outputs.
     AfterGreedy(Greedy),
 }
 
 /// The hypotheses of one example.
 #[derive(Debug)]
 pub(super) struct Hypotheses {
-    /// The tokens of all hypotheses, which share their beginnings.
+    /// The tokens of all hypotheses; common beginnings are shared.
     nodes: Vec<Node>,
-    /// Hypotheses that go on, the most likely first; all of one length.
+    /// Hypotheses that continue, the most likely first; all of the same length.
     live: Vec<Hypothesis>,
     len: usize,
-    /// The outputs that ended, the best first; no more than are kept.
+    /// The outputs that ended, the best first; only those that are kept.
     ended: Vec<Found>,
     /// Hypotheses that no token can extend.
     cut_off: Vec<Hypothesis>,
@@ -98,7 +98,7 @@ pub(super) struct Hypotheses {
 }
 
 impl Hypotheses {
-    /// Before the first token.
+    /// The hypotheses before the first token.
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -110,7 +110,7 @@ impl Hypotheses {
         }
     }
 
-    /// Before the first token. The greedy output is one of those that are found.
+    /// The hypotheses before the first token. The greedy output will be one of the outputs.
     pub(super) fn with_greedy() -> Self {
         Self {
             phase: Phase::WithGreedy,
@@ -118,7 +118,7 @@ impl Hypotheses {
         }
     }
 
-    /// Before the first token, for the greedy output: of extensions, the best alone goes on.
+    /// The hypotheses before the first token, for the greedy output: only the best extension continues.
     pub(super) fn of_greedy() -> Self {
         let greedy = Greedy {
             tokens: Vec::new(),
@@ -130,8 +130,8 @@ impl Hypotheses {
         }
     }
 
-    /// Before the first token again, with the greedy output as the first that ended; done if no other can pass it. As
-    /// [`new`](Self::new) if it was cut off.
+    /// The hypotheses before the first token again, with the greedy output as the first that ended; done if no other
+    /// can be better. If the greedy output was cut off, the same as [`new`](Self::new).
     pub(super) fn after_greedy(self, search: &Search<'_>) -> Self {
         let greedy = match self.phase {
             Phase::FindsGreedy(greedy) if !self.ended.is_empty() => greedy,
@@ -149,18 +149,18 @@ impl Hypotheses {
         again
     }
 
-    /// The number of hypotheses that go on.
+    /// The number of hypotheses that continue.
     pub(super) fn live(&self) -> usize {
         self.live.len()
     }
 
-    /// The number of these that are in the beam; they are the first.
+    /// The number of these that are in the beam; they come first.
     pub(super) fn in_beam(&self) -> usize {
         let live = self.live.iter();
         live.filter(|hypothesis| !hypothesis.is_outside).count()
     }
 
-    /// The index of the beginning of the greedy output, if it is to go on even if others crowd it out.
+    /// The index of the greedy output's beginning, if it must continue even if others crowd it out.
     pub(super) fn greedy(&self) -> Option<usize> {
         let mut live = self.live.iter();
         match self.phase {
@@ -169,28 +169,28 @@ impl Hypotheses {
         }
     }
 
-    /// The last token of each hypothesis that goes on, none at the beginning.
+    /// The last token of each hypothesis that continues; empty at the beginning.
     pub(super) fn last_tokens(&self) -> impl Iterator<Item = u32> {
         let nodes = self.live.iter().filter_map(|hypothesis| hypothesis.node);
         nodes.map(|node| self.nodes[node].token)
     }
 
-    /// The tokens of each hypothesis that goes on.
+    /// The tokens of each hypothesis that continues.
     pub(super) fn texts(&self) -> impl Iterator<Item = Vec<u32>> {
         self.live
             .iter()
             .map(|hypothesis| self.tokens(hypothesis.node))
     }
 
-    /// The log-probability of each hypothesis that goes on.
+    /// The log-probability of each hypothesis that continues.
     pub(super) fn log_probabilities(&self) -> Vec<f64> {
         let live = self.live.iter();
         live.map(|hypothesis| hypothesis.log_probability).collect()
     }
 
-    /// Goes on with these extensions, the best first, and with the extension of the [greedy](Self::greedy) output, if
-    /// there is one. Returns the parents of those that go on: none once the example is done. `weights` are each
-    /// hypothesis's at this step, if they count.
+    /// Continues with these extensions, the best first, and with the extension of the [greedy](Self::greedy) output, if
+    /// there is one. Returns the parents of the hypotheses that continue: none once the example is done. `weights` are
+    /// those of each hypothesis in this step, if they count.
     pub(super) fn extend(
         &mut self,
         extensions: &[Extension],
@@ -203,7 +203,7 @@ impl Hypotheses {
             return Vec::new();
         }
         let before = std::mem::take(&mut self.live);
-        // Where the greedy output alone goes on, outside the beam, the beam has no extension.
+        // If only the greedy output continues, outside the beam, the beam has no extension.
         let is_stuck = extensions.is_empty();
         if is_stuck && before.iter().any(|hypothesis| !hypothesis.is_outside) {
             self.cut_off = before;
@@ -232,7 +232,7 @@ impl Hypotheses {
             let is_cut_off = search.rules != Rules::Bounded && self.len == search.config.max_len;
             let ends = is_end || is_cut_off;
             is_top_ended |= ends && rank == 0;
-            // Places of outputs and of hypotheses that go on are counted apart.
+            // Outputs and continuing hypotheses are counted separately.
             if is_full && (if ends { rank } else { parents.len() }) >= beam {
                 continue;
             }
@@ -284,9 +284,9 @@ impl Hypotheses {
         parents
     }
 
-    /// Takes up a hypothesis that the end has extended, or that is cut off where that is an output like others,
-    /// behind hypotheses of its score that are no longer; the greedy output comes before others of its score and
-    /// length, as it does in a search for one, which finds it first.
+    /// Adds a hypothesis that was extended by the end token, or cut off if that makes an output; it comes after outputs
+    /// of equal score and at most equal length. The greedy output comes before others of equal score and length, as in
+    /// a search for one output, which finds it first.
     fn end(&mut self, hypothesis: &Hypothesis, ended: bool, search: &Search<'_>) {
         let found = self.found(hypothesis, ended, search);
         let is_as_short =
@@ -298,16 +298,16 @@ impl Hypotheses {
         self.ended.truncate(search.config.n_best);
     }
 
-    /// Whether an output of `len` tokens or more, whose score is `reach` at most, can pass the last of those that are
-    /// kept: of equals the shorter comes first.
+    /// Whether an output of at least `len` tokens, whose score is at most `reach`, can beat the last of the kept
+    /// outputs; of equal scores the shorter one wins.
     fn can_pass(&self, reach: f64, len: usize, search: &Search<'_>) -> bool {
         let worst = self.ended.get(search.config.n_best - 1);
         worst.is_none_or(|worst| reach > worst.score || reach == worst.score && len < worst.len)
     }
 
-    /// Whether nothing that goes on can pass the last of the outputs that are kept. The greedy output is there already,
-    /// so that its beginning goes on for its other extensions alone. By the rules of `transformers`: as
-    /// [`EarlyStopping`] tells.
+    /// Whether no continuing hypothesis can beat the last of the kept outputs. As the greedy output is already known,
+    /// its beginning continues only for its other extensions. With the rules of `transformers`, [`EarlyStopping`]
+    /// decides.
     fn is_done(&self, search: &Search<'_>) -> bool {
         if let Rules::Transformers { early_stopping } = search.rules {
             let worst = self.ended.get(search.config.n_best - 1);

@@ -7,11 +7,11 @@ use burn::serde::{Deserialize, Serialize};
 
 use super::SearchError;
 
-/// The divisor of an output's log-probability, by the number `n` of its tokens, the end included. Above an exponent of
-/// 0, long outputs gain.
+/// The divisor of an output's log-probability, depending on the number `n` of its tokens, including the end token. An
+/// exponent above 0 favours long outputs.
 ///
-/// It is written `none`, `average:A` or `gnmt:A`, on command lines and in JSON. A number alone is refused: it is the
-/// exponent of one form in transformers, CTranslate2, OpenNMT-py and Sockeye, of the other in JoeyNMT and opennmt-tf.
+/// It is written `none`, `average:A` or `gnmt:A`, on command lines and in JSON. A bare number is refused: it is the
+/// first form's exponent in transformers, CTranslate2, OpenNMT-py and Sockeye, the second's in JoeyNMT and opennmt-tf.
 ///
 /// ```
 /// use attention_transformers::generate::search::LengthPenalty;
@@ -24,16 +24,16 @@ use super::SearchError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(crate = "burn::serde", try_from = "Spelling", into = "String")]
 pub enum LengthPenalty {
-    /// 1: outputs come by their probability.
+    /// 1: outputs are ordered by their probability.
     #[default]
     None,
-    /// `n^A`: at 1, the mean log-probability of a token.
+    /// `n^A`: with `A = 1`, the score is the mean log-probability of a token.
     Average(f64),
     /// `((5 + n) / 6)^A`: Wu et al. 2016, "Google's Neural Machine Translation System", section 7.
     Gnmt(f64),
 }
 
-/// A penalty in JSON; a number is there to be refused.
+/// A penalty in JSON; a number is parsed only to refuse it.
 #[derive(Deserialize)]
 #[serde(
     crate = "burn::serde",
@@ -46,7 +46,7 @@ enum Spelling {
 }
 
 impl LengthPenalty {
-    /// The divisor of an output of `n` tokens, its end included.
+    /// The divisor for an output of `n` tokens, including its end token.
     pub fn divisor(self, n: usize) -> f64 {
         let base = match self {
             Self::None | Self::Average(_) => n as f64,
@@ -55,7 +55,7 @@ impl LengthPenalty {
         base.powf(self.exponent())
     }
 
-    /// A, and 0 of none.
+    /// The exponent `A`; 0 for `none`.
     pub fn exponent(self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -68,7 +68,7 @@ impl FromStr for LengthPenalty {
     type Err = SearchError;
 
     /// # Errors
-    /// [`SearchError::Setting`], which says what both forms mean.
+    /// [`SearchError::Setting`], which explains both forms.
     fn from_str(text: &str) -> Result<Self, SearchError> {
         let of = |exponent: &str| exponent.parse::<f64>().ok();
         let found = match text.split_once(':') {

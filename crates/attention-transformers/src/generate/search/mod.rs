@@ -1,4 +1,4 @@
-//! One search for whatever model: what it asks of a model, its settings and its steps.
+//! One search for any model: its interface to the model, its settings and its steps.
 //!
 //! ```
 //! use attention_transformers::generate::search::{BeamSearchConfig, TextDecoding};
@@ -41,8 +41,8 @@ pub struct BeamOutput {
     pub tokens: Vec<u32>,
     /// Whether the output has ended; if not, it was cut off.
     pub ended: bool,
-    /// The sum of the log-probabilities of its tokens, and of the end if it has ended.
+    /// The sum of the log-probabilities of its tokens, and of the end token if it has ended.
     pub log_probability: f64,
-    /// The score by which outputs are ordered; without penalties, the log-probability.
+    /// The score that orders outputs; without penalties, the log-probability.
     pub score: f64,
 }

@@ -1,21 +1,21 @@
-//! The rules of a search: which hypotheses go on, and how outputs are ordered.
+//! The rules of a search: which hypotheses continue, and how outputs are ordered.
 
 use burn::config::Config;
 
 use super::BeamSearchConfig;
 
-/// The least that the weights of a source token add up to in the coverage penalty, whose logarithm would not be finite.
+/// The smallest sum of a source token's weights in the coverage penalty, which keeps the logarithm finite.
 const LEAST_COVERAGE: f64 = 1e-6;
 
-/// When the search of a text ends that has `beams` texts that ended: `early_stopping` of `transformers`.
+/// When the search for a text that has `beams` ended candidates ends: `early_stopping` of `transformers`.
 #[derive(Config, Copy, Debug, PartialEq)]
 pub enum EarlyStopping {
-    /// At once: `True`.
+    /// Immediately: `True`.
     AtOnce,
-    /// If the best beginning, were it to end now, would not score above the worst of these: `False`.
+    /// If the best beginning, ended now, would not score above the worst of these: `False`.
     Likely,
-    /// If no text that goes on can score above the worst of these, with tokens of probability 1 up to `max_tokens`
-    /// where the length penalty has an exponent above 0: `"never"`.
+    /// If no beginning can ever score above the worst of these; for a length penalty with an exponent above 0, its
+    /// further tokens up to `max_tokens` count with probability 1: `"never"`.
     Never,
 }
 
@@ -26,27 +26,27 @@ pub(in crate::generate) struct Search<'a> {
     pub(in crate::generate) rules: Rules,
 }
 
-/// The rules by which hypotheses go on, end and are ordered.
+/// The rules by which hypotheses continue, end and are ordered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::generate) enum Rules {
-    /// The rules of [`BeamSearchConfig`]: an output takes the place of a hypothesis in the beam, and what cannot pass
-    /// the outputs that are kept is dropped.
+    /// The rules of [`BeamSearchConfig`]: an output takes the place of a hypothesis in the beam, and hypotheses that
+    /// cannot beat the kept outputs are dropped.
     Bounded,
-    /// The rules of OpenNMT-py, as [`BeamSearchConfig::as_opennmt`] tells: an output takes the place of a hypothesis in
-    /// the beam, and nothing is dropped.
+    /// The rules of OpenNMT-py, see [`BeamSearchConfig::as_opennmt`]: an output takes the place of a hypothesis in the
+    /// beam, and nothing is dropped.
     OpenNmt,
-    /// The rules of `transformers`, as [`BeamConfig`](crate::BeamConfig) tells: as long as a search goes on, `beam`
-    /// hypotheses do, and at the greatest length all of them end. An output has the token that ended it.
+    /// The rules of `transformers`, see [`BeamConfig`](crate::BeamConfig): as long as a search runs, `beam` hypotheses
+    /// continue, and at the greatest length all of them end. An output includes the token that ended it.
     Transformers { early_stopping: EarlyStopping },
 }
 
 impl Search<'_> {
-    /// Whether outputs take no place of a hypothesis that goes on.
+    /// Whether outputs do not take the place of a continuing hypothesis.
     pub(super) fn keeps_beam_full(&self) -> bool {
         matches!(self.rules, Rules::Transformers { .. })
     }
 
-    /// The number of extensions that a step looks at, where `ends` tokens end an output.
+    /// The number of extensions that a step examines, if `ends` tokens end an output.
     pub(super) fn extensions(&self, ends: usize) -> usize {
         match self.rules {
             Rules::Bounded | Rules::OpenNmt => self.config.beam,
@@ -55,8 +55,8 @@ impl Search<'_> {
         }
     }
 
-    /// The score of an output of `len` tokens, its end included; `coverage` has the sum of the attention weights of
-    /// each source token, none if they do not count.
+    /// The score of an output of `len` tokens, including its end token; `coverage` has the sum of the attention weights
+    /// of each source token, and is empty if they do not count.
     pub(super) fn score(&self, log_probability: f64, len: usize, coverage: &[f64]) -> f64 {
         let normalized = self.normalized(log_probability, len);
         if coverage.is_empty() {
@@ -68,7 +68,7 @@ impl Search<'_> {
     }
 
     /// The highest score that a hypothesis can still reach: with tokens of probability 1 up to the greatest length, and
-    /// a source that is covered. Without a bound it is infinite.
+    /// full coverage of the source. It is infinite without a bound.
     pub(super) fn reach(&self, log_probability: f64) -> f64 {
         match self.rules {
             Rules::Bounded => self.normalized(log_probability, self.config.max_len),
@@ -76,7 +76,7 @@ impl Search<'_> {
         }
     }
 
-    /// The log-probability, with the length penalty.
+    /// The log-probability, divided by the length penalty.
     pub(super) fn normalized(&self, log_probability: f64, len: usize) -> f64 {
         let with_begin = len + usize::from(self.rules == Rules::OpenNmt);
         log_probability / self.config.length_penalty.divisor(with_begin)

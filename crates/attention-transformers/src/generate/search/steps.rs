@@ -6,26 +6,26 @@ use super::hypotheses::Hypotheses;
 use super::{BeamOutput, BeamSearchConfig, Rules, Search, SearchError};
 
 impl BeamSearchConfig {
-    /// The best outputs of each example, the first one first: of those that ended, the highest score; of equal scores,
-    /// the one that ended first, and of these the greedy output.
+    /// The best outputs of each example, the best first: among those that ended, by score; of equal scores, the one
+    /// that ended first comes first, and of these the greedy output.
     ///
-    /// On a CPU they are the same in any batch of sources of one length, bit for bit: the sums of a row know of no
-    /// other row. (Padding may change the last bits of an attention's sums, and so may a batch where Burn's own
+    /// On a CPU they are the same in any batch of sources of equal length, bit for bit: the sums of a row do not depend
+    /// on other rows. (Padding may change the last bits of sums in an attention, and so may the batch where Burn's own
     /// products run, on a GPU or without kernels.)
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`SearchError::Setting`] if a token of the prefix is none of the data, or there is a
-    /// coverage penalty and the model has no weights for it; [`SearchError::NoProbabilities`] if logits are NaN or
+    /// As [`check`](Self::check); [`SearchError::Setting`] if a token of the prefix is not one of the data, or there is
+    /// a coverage penalty and the model has no weights for it; [`SearchError::NoProbabilities`] if logits are NaN or
     /// infinite.
     pub fn search(&self, decoding: &mut dyn Decoding) -> Result<Vec<Vec<BeamOutput>>, SearchError> {
         self.search_until(decoding, &|| false)
     }
 
-    /// As [`search`](Self::search), unless `should_stop` says that nobody waits for the outputs any more: it is asked
-    /// before each step.
+    /// As [`search`](Self::search), unless `should_stop` returns that nobody waits for the outputs any more: it is
+    /// called before each step.
     ///
     /// # Errors
-    /// As [`search`](Self::search); [`SearchError::Stopped`] once `should_stop` is true.
+    /// As [`search`](Self::search); [`SearchError::Stopped`] once `should_stop` returns true.
     pub fn search_until(
         &self,
         decoding: &mut dyn Decoding,
@@ -51,10 +51,10 @@ impl BeamSearchConfig {
         Ok(columns)
     }
 
-    /// The weights of a step that the coverage penalty needs; none without one.
+    /// The weights of a step for the coverage penalty; `None` without a penalty.
     ///
     /// # Errors
-    /// [`SearchError::Setting`] if the model has none.
+    /// [`SearchError::Setting`] if the model has no weights.
     pub fn coverage_weights(
         &self,
         weights: Option<Vec<Vec<f32>>>,
@@ -85,7 +85,7 @@ impl Search<'_> {
         let finds_greedy_first = self.rules == Rules::Bounded && beam > 1 && n_best == 1;
         let first = match self.rules {
             Rules::Bounded if finds_greedy_first => Hypotheses::of_greedy,
-            // The greedy output alone bounds no list of several.
+            // The greedy output alone gives no bound for several outputs.
             Rules::Bounded if beam > 1 => Hypotheses::with_greedy,
             _ => Hypotheses::new,
         };
@@ -106,7 +106,7 @@ impl Search<'_> {
         Ok(outputs.map(|example| example.into_outputs(self)).collect())
     }
 
-    /// Steps from the beginning until no example goes on.
+    /// Runs steps from the beginning until no example continues.
     fn steps(
         &self,
         decoding: &mut dyn Decoding,
@@ -129,7 +129,7 @@ impl Search<'_> {
             });
             let width = columns.tokens.len();
             let mut rows = next.log_probabilities.chunks_exact(width);
-            // A row without probabilities is NaN in all of its elements.
+            // A row without probabilities is NaN in all its elements.
             if rows.any(|row| row[0].is_nan()) {
                 return Err(SearchError::NoProbabilities { position: len + 1 });
             }

@@ -1,4 +1,4 @@
-//! The texts of a causal model, as a search asks for them.
+//! The texts of a causal model, as the interface for a search.
 
 use attention_core::NewRows;
 use burn::tensor::{Device, Int, Tensor};
@@ -8,7 +8,7 @@ use crate::generate::{CausalModel, SelectTexts, check_prompts, next_logits};
 
 const NAME: &str = "TextDecoding";
 
-/// The texts with which a model goes on after prompts: [`Decoding`] of one row for each prompt.
+/// The texts with which a model continues prompts: a [`Decoding`] with one row for each prompt.
 pub struct TextDecoding<'a, S> {
     next: Box<Next<'a, S>>,
     device: Device,
@@ -29,15 +29,15 @@ pub struct TextDecoding<'a, S> {
 type Next<'a, S> =
     dyn Fn(Tensor<2, Int>, NewRows<'_>, &mut S) -> (Tensor<2>, Option<Tensor<2>>) + 'a;
 
-/// Makes log-probabilities of a row of logits; the number is the token's in its text, from 1.
+/// Turns a row of logits into log-probabilities; the number is that of the token in its text, counted from 1.
 type Normalize<'a> = dyn Fn(&mut [f64], usize) + Sync + 'a;
 
 impl<'a, S: SelectTexts> TextDecoding<'a, S> {
-    /// Texts that begin with `prompts`, whose lengths may differ; `state` is an empty one, or one that has seen other
-    /// tokens of the same texts before.
+    /// Texts that begin with `prompts`, whose lengths may differ; `state` is an empty one, or one that has read earlier
+    /// tokens of the same texts.
     ///
     /// # Panics
-    /// If there are no prompts, or one is empty.
+    /// If there are no prompts, or a prompt is empty.
     pub fn new(model: &'a impl CausalModel<State = S>, state: S, prompts: Vec<Vec<u32>>) -> Self {
         let next = |tokens: Tensor<2, Int>, rows: NewRows<'_>, state: &mut S| {
             (model.next_logits(tokens, rows, state), None)
@@ -45,8 +45,8 @@ impl<'a, S: SelectTexts> TextDecoding<'a, S> {
         Self::from_fn(model.device(), next, state, prompts)
     }
 
-    /// The same, with a function in the place of [`CausalModel::next_logits`]: it also gives the attention weights with
-    /// which the last rows read a source, `[batch, keys]`, where a coverage penalty is to count.
+    /// As [`new`](Self::new), with a function instead of [`CausalModel::next_logits`]: it also returns the attention
+    /// weights with which the last rows read a source, `[batch, keys]`, if a coverage penalty is to count.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -72,7 +72,7 @@ impl<'a, S: SelectTexts> TextDecoding<'a, S> {
         }
     }
 
-    /// Sets the tokens that the model's logits are of, by default all from 0 on.
+    /// Sets the tokens that the logits of the model are for, by default all from 0 on.
     pub fn with_candidates(mut self, candidates: Vec<u32>) -> Self {
         self.candidates = candidates;
         self
@@ -84,13 +84,13 @@ impl<'a, S: SelectTexts> TextDecoding<'a, S> {
         self
     }
 
-    /// Sets the number of keys of each text's source that are no padding, by default all.
+    /// Sets the number of keys in each text's source that are not padding, by default all.
     pub fn with_source_lens(mut self, source_lens: Vec<usize>) -> Self {
         self.source_lens = Some(source_lens);
         self
     }
 
-    /// Sets how log-probabilities are made of logits, by default by the softmax of all of a row.
+    /// Sets how logits become log-probabilities, by default by a softmax over the whole row.
     pub(crate) fn with_normalize(
         mut self,
         normalize: impl Fn(&mut [f64], usize) + Sync + 'a,
@@ -123,7 +123,7 @@ impl<'a, S: SelectTexts> TextDecoding<'a, S> {
         (logits, weights)
     }
 
-    /// The weights of each row, padding left out.
+    /// The weights of each row, without padding.
     fn without_padding(&self, weights: Tensor<2>) -> Vec<Vec<f32>> {
         let [_, keys] = weights.dims();
         let weights: Vec<f32> = weights.try_into_vec_as().expect("weights are floats");
@@ -171,7 +171,7 @@ impl<S: SelectTexts> Decoding for TextDecoding<'_, S> {
             .collect()
     }
 
-    /// Rows of one prompt read the same source: while each place keeps its prompt, no source is copied.
+    /// Rows with the same prompt read the same source: as long as each place keeps its prompt, no source is copied.
     fn select(&mut self, rows: &[usize]) {
         if rows.iter().copied().eq(0..self.rows()) {
             return;

@@ -1,4 +1,4 @@
-//! The memory of a [`Buffer`] as a tensor's memory: when the tensor is dropped, a later result may have it.
+//! The memory of a [`Buffer`] as a tensor's memory: after the tensor is dropped, a later result may reuse it.
 
 use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -9,7 +9,7 @@ use cpu_kernels::Buffer;
 
 use super::CpuReal;
 
-/// The elements of a buffer, which stay where they are.
+/// The elements of a buffer, not moved.
 pub(super) fn buffer_bytes<E: CpuReal>(buffer: Buffer<E>) -> Bytes {
     if !buffer.is_kept() {
         return Bytes::from_elems(buffer.into_vec());

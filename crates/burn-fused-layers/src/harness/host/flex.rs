@@ -37,7 +37,7 @@ impl CpuBackend for Flex {
     }
 
     fn elements_mut(tensor: &mut FlexTensor) -> ElementsMut<'_> {
-        // A tensor that flex made contiguous is all of its storage.
+        // A tensor that flex made contiguous occupies all of its storage.
         match tensor.dtype() {
             DType::F32 => ElementsMut::F32(tensor.storage_mut()),
             DType::F64 => ElementsMut::F64(tensor.storage_mut()),

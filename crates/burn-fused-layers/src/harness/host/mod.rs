@@ -1,7 +1,7 @@
-//! Tensors in this process's memory: from them to the slices of CPU kernels, and back.
+//! Tensors in this process's memory as slices for CPU kernels, and back.
 //!
-//! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
-//! rounded once.
+//! Half precision is read in place, and computed in `f32`: the kernels widen what they read, and results are rounded
+//! once.
 
 #[cfg(feature = "flex")]
 mod buffer_bytes;
@@ -20,16 +20,16 @@ use super::tracked::TrackedInputs;
 
 /// A backend whose tensors the kernels can read.
 pub trait CpuBackend: Backend {
-    /// The same elements, the last axis contiguous; copied only if need be.
+    /// The same elements with a contiguous last axis; copied only if necessary.
     fn readable(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// The same elements, one after the other; copied only if need be.
+    /// The same elements, contiguous; copied only if necessary.
     fn contiguous(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
 
     /// The elements of a readable tensor.
     fn elements(tensor: &FloatTensor<Self>) -> Elements<'_>;
 
-    /// The elements of a contiguous tensor of `f32` or `f64`, copied first if another tensor has them, too.
+    /// The elements of a contiguous tensor of `f32` or `f64`, copied first if another tensor shares them.
     fn elements_mut(tensor: &mut FloatTensor<Self>) -> ElementsMut<'_>;
 
     /// A tensor of these elements, on the device of `like`.
@@ -49,30 +49,30 @@ pub enum Elements<'a> {
     Bf16(Strided<'a, bf16>),
 }
 
-/// The elements of a contiguous tensor, to write.
+/// The elements of a contiguous tensor, to write to.
 #[allow(missing_docs, reason = "types by name")]
 pub enum ElementsMut<'a> {
     F32(&'a mut [f32]),
     F64(&'a mut [f64]),
 }
 
-/// Elements, and how far apart they lie.
+/// Elements with their strides.
 pub struct Strided<'a, E> {
-    /// From the tensor's first element on.
+    /// The elements from the tensor's first one on.
     pub data: &'a [E],
-    /// Strides of all axes but the last, which is contiguous.
+    /// Strides of all axes except the last, which is contiguous.
     pub strides: Vec<usize>,
 }
 
 /// A type that the kernels compute in.
 pub trait CpuReal: LayerReal + Element {
-    /// Its name.
+    /// The corresponding element type of Burn.
     const DTYPE: DType;
 
-    /// The elements, if they are of this type.
+    /// The elements, if they have this type.
     fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>>;
 
-    /// The elements, if they are of this type.
+    /// The elements, if they have this type.
     fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]>;
 }
 
@@ -112,7 +112,7 @@ impl CpuReal for f64 {
     }
 }
 
-/// Runs `$body` with the type alias `$E` for what tensors of the dtype are computed in: half precision in `f32`.
+/// Runs `$body` with the type alias `$E` for the type in which the dtype is computed: `f32` for half precision.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_real {
@@ -132,8 +132,8 @@ macro_rules! with_real {
 
 pub use crate::with_real;
 
-/// [`with_real!`], for a body whose kernels are compiled for the types that the features choose: `$body` is not
-/// compiled for `f64` without the feature `f64` of the crate that calls it.
+/// [`with_real!`] for kernels that are compiled only for types chosen by features: `$body` is not compiled for `f64`
+/// without the feature `f64` of the calling crate.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_compiled {
@@ -170,7 +170,7 @@ where
         Some(if tracked && tensor.rank() > 1 {
             B::readable(tensor)
         } else if tracked && is_half {
-            // Kernels take vectors in the type that they compute in.
+            // Kernels take vectors in the type in which they compute.
             B::contiguous(B::float_cast(tensor, FloatDType::F32))
         } else {
             B::contiguous(tensor)
@@ -190,14 +190,14 @@ pub fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> &[E] {
     &strided::<B, E>(&B::elements(tensor), tensor).data[..tensor.shape().num_elements()]
 }
 
-/// The elements of a contiguous tensor, to write; copied first if another tensor has them, too.
+/// The elements of a contiguous tensor, to write to; copied first if another tensor shares them.
 pub fn elements_mut<B: CpuBackend, E: CpuReal>(tensor: &mut FloatTensor<B>) -> &mut [E] {
     let dtype = tensor.dtype();
     E::of_mut(B::elements_mut(tensor))
         .unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
 }
 
-/// The elements of an integer tensor that are indices.
+/// The elements of an integer tensor of indices.
 pub fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
     let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");
     let data = data.expect("a tensor in memory can be read");
@@ -207,10 +207,10 @@ pub fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
     data.iter::<i64>().map(index).collect()
 }
 
-/// The elements, of the type that the kernels compute in.
+/// The elements, in the type in which the kernels compute.
 ///
 /// # Panics
-/// If they are of another.
+/// If they have another type.
 pub fn strided<'a, 'b, B: CpuBackend, E: CpuReal>(
     elements: &'b Elements<'a>,
     tensor: &FloatTensor<B>,
@@ -248,12 +248,12 @@ pub fn whole<B: CpuBackend, E: CpuReal>(
     Gradient::Whole(tensor::<B, E>(gradient, input.shape(), dtype, input))
 }
 
-/// Elements that a kernel adds to.
+/// Elements for a kernel to add to.
 pub fn zeros<E: CpuReal>(shape: &Shape) -> Buffer<E> {
     Buffer::zeroed(shape.num_elements())
 }
 
-/// Elements that a kernel writes, all of them.
+/// Elements for a kernel to write, without exception.
 pub fn unwritten<E: CpuReal>(shape: &Shape) -> Buffer<E> {
     Buffer::for_overwrite(shape.num_elements())
 }

@@ -1,6 +1,6 @@
-//! The definition, with a gradient of its own.
+//! The composed definition, with a gradient of its own.
 //!
-//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is, except on flex, the
+//! Every function is `x c(x)`, where `c` rises from 0 to 1. Except on flex, Burn's gradient of GELU (0.22.1) is the
 //! gradient of an approximation; the other functions, differentiated operation by operation, would store several
 //! tensors.
 
@@ -13,11 +13,11 @@ use cpu_kernels::Activation;
 use super::ActivateInputs;
 use crate::harness::kernel::{Asked, Gradient, Kernel};
 
-/// The magnitude at which `c` is at its ends: `e^-80` is nothing beside 1, and `e^80` still a number of f32. Elements
-/// are bounded by it, so that none is multiplied by infinity.
+/// The magnitude at which `c` reaches its ends: `e^-80` vanishes beside 1, and `e^80` is still finite in f32. Elements
+/// are clamped to it, so that none is multiplied by infinity.
 const FAR: f64 = 80.0;
 
-/// The definition in training: one node.
+/// The definition in training, as a single node.
 pub(crate) const fn kernel<B: Backend>()
 -> Kernel<B, ActivateInputs<B>, FloatTensor<B>, ActivateInputs<B>, 2> {
     Kernel {
@@ -116,7 +116,7 @@ fn derivative<B: Backend>(function: Activation, x: FloatTensor<B>) -> FloatTenso
     B::float_add(rise, B::float_mul(x, slope))
 }
 
-/// `2 sqrt(2 / pi) (1 + times 0.044715 x^2)` of `x^2`.
+/// `2 sqrt(2 / pi) (1 + times 0.044715 x^2)`, given `x^2`.
 fn cubic_factor<B: Backend>(square: FloatTensor<B>, times: f64) -> FloatTensor<B> {
     const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
     let cubic = B::float_mul_scalar(square, (LINEAR * times * 0.044715).into());
@@ -129,7 +129,7 @@ fn logistic<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_recip(B::float_add_scalar(B::float_exp(negative), 1.0.into()))
 }
 
-/// The derivative where the logistic function is `y`: `y (1 - y)`.
+/// The derivative of the logistic function where its value is `y`: `y (1 - y)`.
 fn logistic_slope<B: Backend>(y: FloatTensor<B>) -> FloatTensor<B> {
     let rest = B::float_add_scalar(B::float_neg(y.clone()), 1.0.into());
     B::float_mul(y, rest)

@@ -1,4 +1,4 @@
-//! Activations, gated or not.
+//! Activations, with and without a gate.
 
 pub(super) mod composed;
 pub(super) mod cpu;

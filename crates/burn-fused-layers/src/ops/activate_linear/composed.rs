@@ -1,4 +1,4 @@
-//! The definition: one operation after the other.
+//! The definition: the two operations in sequence.
 
 use burn::backend::tensor::FloatTensor;
 

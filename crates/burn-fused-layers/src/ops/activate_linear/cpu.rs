@@ -1,5 +1,5 @@
-//! By the kernels of both, without the activation in memory between the passes: the backward pass computes it anew,
-//! which costs one of the many passes over it that the products make.
+//! Runs in the kernels of both, without keeping the activation in memory between the passes: the backward pass
+//! recomputes it, which costs one of the many passes over it that the products make.
 
 use burn::backend::tensor::FloatTensor;
 
@@ -34,7 +34,7 @@ pub(crate) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 4] {
     let [of_input, of_factor, of_weight, of_bias] = asked.wanted;
     let (activation, layer) = inputs.parts();
-    // Only the gradient of the weight reads it; the others need its shape.
+    // Only the gradient of the weight reads it; the others need only its shape.
     let (activated, activation) = match of_weight {
         true => activate::cpu::forward(activation),
         false => (activation.input.clone(), activation),

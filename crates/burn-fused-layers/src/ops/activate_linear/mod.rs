@@ -1,4 +1,4 @@
-//! An activation, gated or not, and the linear layer after it.
+//! An activation, with or without a gate, and the linear layer after it.
 
 pub(super) mod composed;
 pub(super) mod cpu;
@@ -31,7 +31,7 @@ inputs! {
 }
 
 impl<B: Backend> ActivateLinearInputs<B> {
-    /// The inputs of the activation, and the layer's inputs from its result.
+    /// The inputs of the activation, and those of the layer, made from its result.
     fn parts(
         self,
     ) -> (

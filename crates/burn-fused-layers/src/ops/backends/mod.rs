@@ -1,12 +1,12 @@
-//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file, in the
-//! attribute of `LayerOps` for Burn's dispatch, and in `harness::host`.
+//! The supported backends, and the kernels of each. All that depends on enabled backends is decided in this file, in
+//! the attribute of `LayerOps` for Burn's dispatch, and in `harness::host`.
 //!
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `cpu-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; activations, |
-//! | | normalizations and recurrent layers are one node each in training, with a gradient of their own |
-//! | remote devices | the definitions, one operation of Burn's by one |
+//! | | normalizations and recurrent layers are a single node each in training, with a gradient of their own |
+//! | remote devices | the definitions, one Burn operation at a time |
 
 use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::Device;
@@ -57,8 +57,8 @@ impl super::LayerOps for burn_cubecl::CubeBackend {}
 #[cfg(feature = "remote")]
 impl<C: burn_router::RouterChannel> super::LayerOps for burn_router::BackendRouter<C> {}
 
-/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
-/// `Tensor::into_data` does not wait, and copies no contiguous tensor that nobody else has.
+/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then `Tensor::into_data`
+/// does not wait, and does not copy a contiguous tensor that nobody else holds.
 ///
 /// ```
 /// use burn::prelude::Device;

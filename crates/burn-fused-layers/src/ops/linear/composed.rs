@@ -1,4 +1,4 @@
-//! The definition.
+//! The composed definition.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;

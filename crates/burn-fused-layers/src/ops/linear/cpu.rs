@@ -1,4 +1,4 @@
-//! By the products of `cpu-kernels`.
+//! Runs in the products of `cpu-kernels`.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -79,7 +79,7 @@ pub(crate) fn backward<B: CpuBackend>(
     })
 }
 
-/// A product with a weight, or its transpose, and the packing of it, if there is one.
+/// A product with a weight, or with its transpose, and its packing, if there is one.
 fn multiply<E: CpuReal>(
     left: Matrix<E>,
     (weight, packing): (Matrix<E>, Option<&Packing<E>>),

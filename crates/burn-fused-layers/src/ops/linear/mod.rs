@@ -20,7 +20,7 @@ inputs! {
         /// `[out]`
         #[extension_type]
         tracked_option bias: OptionalTensor<B>,
-        /// The part that calls with the same weight share.
+        /// State that calls with the same weight share.
         same shared: Option<SharedWeight>,
     }
     slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None];

@@ -1,4 +1,4 @@
-//! The definition.
+//! The composed definition.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, get_device_settings};
@@ -33,7 +33,7 @@ pub(crate) fn forward<B: Backend>(
     let predictions = B::float_argmax(constant, 1, settings.int_dtype);
     let logits = match factors.as_option() {
         Some(factors) => {
-            // A row that does not count must not spoil sums and gradients.
+            // A row with factor 0 must not spoil sums and gradients.
             let is_zero = B::float_equal_elem(factors.clone(), 0.0.into(), settings.bool_dtype);
             let is_zero = B::bool_reshape(is_zero, [rows, 1].into());
             let is_zero = B::bool_expand(is_zero, [rows, classes].into());

@@ -1,4 +1,4 @@
-//! By the kernel of `cpu-kernels`.
+//! Runs in the kernel of `cpu-kernels`.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{TensorMetadata, get_device_settings};
@@ -12,7 +12,7 @@ use crate::harness::host::{
 };
 use crate::harness::kernel::{Asked, Gradient};
 
-/// The wanted gradients of input, weight and bias, for a loss gradient of 1.
+/// The requested gradients of input, weight and bias, for a loss gradient of 1.
 pub(crate) type Unscaled<B> = [Option<FloatTensor<B>>; 3];
 
 /// The loss and the predictions.
@@ -23,7 +23,7 @@ pub(crate) fn infer<B: CpuBackend>(
     with_compiled!(inputs.input.dtype(), E => run::<B, E>(&inputs, CrossEntropyGradients::NONE))
 }
 
-/// The loss, the predictions and the gradients that are wanted, which need the logits that are there now.
+/// The loss, the predictions and the requested gradients, which are computed here because they need the logits.
 pub(crate) fn train<B: CpuBackend>(
     inputs: LinearCrossEntropyInputs<B>,
     wanted: [bool; 3],
@@ -87,7 +87,7 @@ fn first<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> f64 {
     elements::<B, E>(tensor)[0].to_f64()
 }
 
-/// The gradients of input, weight and bias that are wanted.
+/// The requested gradients of input, weight and bias.
 pub(crate) fn backward<B: CpuBackend>(
     saved: Unscaled<B>,
     gradient: FloatTensor<B>,

@@ -21,10 +21,10 @@ inputs! {
         tracked_option bias: OptionalTensor<B>,
         /// The class of each row, `[rows]`.
         same targets: IntTensor<B>,
-        /// The factor on the loss of each row, `[rows]`, or else 1; it has no gradient.
+        /// The factor on the loss of each row, `[rows]`; 1 if absent. It has no gradient.
         #[extension_type]
         constant factors: OptionalTensor<B>,
-        /// The share of each target that is spread over all classes.
+        /// The part of each target that is spread over all classes.
         same label_smoothing: f64,
     }
 }

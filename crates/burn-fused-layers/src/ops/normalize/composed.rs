@@ -1,4 +1,4 @@
-//! The definition, with a gradient of its own.
+//! The composed definition, with a gradient of its own.
 //!
 //! Differentiated operation by operation, it would store several tensors of the size of the input.
 
@@ -9,7 +9,7 @@ use burn::tensor::Slice;
 use super::{NormalizeInputs, Normalized};
 use crate::harness::kernel::{Asked, Gradient, Kernel};
 
-/// The definition in training: one node.
+/// The definition in training, as a single node.
 pub(crate) const fn kernel<B: Backend>()
 -> Kernel<B, NormalizeInputs<B>, FloatTensor<B>, Normalized<B>, 3> {
     Kernel {
@@ -19,8 +19,8 @@ pub(crate) const fn kernel<B: Backend>()
     }
 }
 
-/// `h gain + bias` with `h = (x - mean) / sqrt(variance + epsilon)`, where the root mean square has no mean; and what
-/// [`backward`] needs.
+/// `h gain + bias` with `h = (x - mean) / sqrt(variance + epsilon)`, where the mean is 0 for the root mean square; and
+/// the state for [`backward`].
 pub(crate) fn forward<B: Backend>(inputs: NormalizeInputs<B>) -> (FloatTensor<B>, Normalized<B>) {
     let input = inputs.input.clone();
     let [rows, size] = input.shape().dims();

@@ -1,4 +1,4 @@
-//! By the kernel of `cpu-kernels`.
+//! Runs in the kernel of `cpu-kernels`.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -10,7 +10,7 @@ use crate::harness::host::{
 };
 use crate::harness::kernel::{Asked, Gradient};
 
-/// The inputs of the kernel, of contiguous tensors.
+/// The inputs of the kernel, from contiguous tensors.
 fn kernel<B: CpuBackend, E: CpuReal>(inputs: &NormalizeInputs<B>) -> NormalizationInputs<'_, E> {
     NormalizationInputs {
         rows: elements::<B, E>(&inputs.input),

@@ -17,20 +17,20 @@ inputs! {
         tracked input: FloatTensor<B>,
         /// The factor of each feature, `[size]`.
         tracked gain: FloatTensor<B>,
-        /// The number that is added to each feature, `[size]`.
+        /// The number added to each feature, `[size]`.
         #[extension_type]
         tracked_option bias: OptionalTensor<B>,
-        /// The number that is added to the variance, or to the mean square.
+        /// The number added to the variance, or to the mean square.
         same epsilon: f64,
-        /// Whether rows are normalized by mean and variance, rather than by the mean square.
+        /// Whether rows are normalized by mean and variance, instead of by the mean square.
         same is_centered: bool,
     }
 }
 
-/// The inputs, and the numbers that normalized each row: what the backward pass needs.
+/// The state for the backward pass: the inputs, and the numbers that normalized each row.
 #[derive(Clone, Debug)]
 pub(crate) struct Normalized<B: Backend> {
     inputs: NormalizeInputs<B>,
-    /// The mean, 0 where rows are not centered, and `1 / sqrt(variance + epsilon)`: `[rows, 2]`.
+    /// The mean, 0 if rows are not centered, and `1 / sqrt(variance + epsilon)`: `[rows, 2]`.
     statistics: FloatTensor<B>,
 }

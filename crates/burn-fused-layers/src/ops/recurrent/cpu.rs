@@ -1,4 +1,4 @@
-//! By the kernels of `cpu-kernels`.
+//! Runs in the kernels of `cpu-kernels`.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -16,7 +16,7 @@ use crate::harness::host::{
 use crate::harness::kernel::{Asked, Gradient};
 use crate::ops::deferred_rows::DeferredRows;
 
-/// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type; it has no gates.
+/// Runs `$body` with the kernel's view of the inputs, without gates, as `$layer`, in the cell's own type.
 macro_rules! with_layer {
     ($inputs:ident, $E:ident, $layer:ident => $body:expr) => {{
         let [batch, steps, _] = $inputs.gates.shape().dims();
@@ -59,7 +59,7 @@ pub(crate) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B>
     })
 }
 
-/// The states, and what the backward pass needs: of the inputs' gates their values.
+/// The states, and what the backward pass needs; it has the values of the gates instead of their input projections.
 pub(crate) fn train<B: CpuBackend>(
     inputs: RecurrentInputs<B>,
     _wanted: [bool; 4],
@@ -73,7 +73,7 @@ pub(crate) fn train<B: CpuBackend>(
         };
         let saved_shape = [batch, steps, values * size];
         let mut states = unwritten::<E>(&shape.into());
-        // All written but the steps past an example's length, which nobody reads.
+        // All are written except steps past an example's length, which are never read.
         let mut saved = unwritten::<E>(&saved_shape.into());
         with_layer!(inputs, E, layer => {
             let gates = elements_mut::<B, E>(&mut inputs.gates);
@@ -108,7 +108,7 @@ fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
     [inputs.cell.states(), batch, steps, size]
 }
 
-/// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
+/// The requested gradients of gates, hidden weight, hidden bias and initial state.
 pub(crate) fn backward<B: CpuBackend>(
     Recurred {
         inputs,
@@ -118,7 +118,7 @@ pub(crate) fn backward<B: CpuBackend>(
     gradient: FloatTensor<B>,
     asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
-    // Behind a server weight, bias and initial state are those from before the forward pass.
+    // With a server, weight, bias and initial state are those from before the forward pass.
     let mut inputs = contiguous(inputs);
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
     let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
@@ -127,7 +127,7 @@ pub(crate) fn backward<B: CpuBackend>(
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_compiled!(states.dtype(), E => {
-        // For weight and bias alone; in an LSTM it equals the gradient of the input's share.
+        // Only for weight and bias; in an LSTM it equals the gradient of the input projection.
         let has_hidden = inputs.cell == CellKind::Gru && (of_weight || of_bias);
         let mut hidden = has_hidden.then(|| unwritten::<E>(&[rows, width].into()));
         let mut initial = of_initial.then(|| unwritten::<E>(&inputs.initial.shape()));
@@ -182,7 +182,7 @@ pub(crate) fn backward<B: CpuBackend>(
     })
 }
 
-/// Contiguous tensors, where there are any.
+/// Contiguous tensors, where present.
 fn contiguous_each<B: CpuBackend>(
     tensors: Vec<Option<FloatTensor<B>>>,
 ) -> Vec<Option<FloatTensor<B>>> {
@@ -190,7 +190,7 @@ fn contiguous_each<B: CpuBackend>(
     tensors.map(|tensor| tensor.map(B::contiguous)).collect()
 }
 
-/// The elements of each of `N` contiguous tensors, none where there is no tensor.
+/// The elements of each of `N` contiguous tensors; empty for an absent tensor.
 fn of_each<B: CpuBackend, E: CpuReal, const N: usize>(
     tensors: &[Option<FloatTensor<B>>],
 ) -> [&[E]; N] {

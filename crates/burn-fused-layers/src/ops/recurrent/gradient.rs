@@ -1,4 +1,4 @@
-//! The definition with a gradient of its own, a step at a time from the last.
+//! The definition with a gradient of its own, computed step by step from the last.
 //!
 //! Differentiated operation by operation, each step's slice of the gates would add a dense gradient of all gates.
 
@@ -11,7 +11,7 @@ use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::harness::kernel::{Asked, Gradient, Kernel};
 
-/// The definition in training: one node, with a gradient of its own.
+/// The definition in training: a single node, with a gradient of its own.
 pub(crate) const fn kernel<B: Backend>()
 -> Kernel<B, RecurrentInputs<B>, FloatTensor<B>, Recurred<B>, 4> {
     Kernel {
@@ -21,7 +21,7 @@ pub(crate) const fn kernel<B: Backend>()
     }
 }
 
-/// The states, and what [`backward`] needs.
+/// The states, and the state for [`backward`].
 fn forward<B: Backend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<B>) {
     let (states, saved) = steps::run(&inputs, true);
     let recurred = Recurred {
@@ -32,7 +32,7 @@ fn forward<B: Backend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<
     (states, recurred)
 }
 
-/// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
+/// The requested gradients of gates, hidden weight, hidden bias and initial state.
 fn backward<B: Backend>(
     Recurred {
         inputs,
@@ -118,7 +118,7 @@ fn backward<B: Backend>(
             }
         }
         let hidden = B::float_cat(hidden_share, 1);
-        // Before the first step is the initial state alone.
+        // Before the first step there is only the initial state.
         if position > 0 || wants_initial {
             let through_gates = B::float_matmul(hidden.clone(), transposed.clone());
             state[0] = B::float_add(state[0].clone(), through_gates);
@@ -137,7 +137,7 @@ fn backward<B: Backend>(
     }
     let of_gates = wants_gates.then(|| B::float_cat(of_gates.into_iter().flatten().collect(), 1));
     let of_hidden = wants_hidden.then(|| B::float_cat(of_hidden, 0));
-    // The weight's gradient is one product, of all steps.
+    // The gradient of the weight is one product over all steps.
     let of_weight = of_hidden.clone().filter(|_| wants_weight).map(|of_hidden| {
         let outputs_before = B::float_swap_dims(B::float_cat(outputs_before, 0), 0, 1);
         B::float_matmul(outputs_before, of_hidden)
@@ -158,11 +158,11 @@ fn backward<B: Backend>(
 
 /// The gradients of a step, `[batch, hidden_size]` each.
 struct StepGradients<B: Backend> {
-    /// The gradients of the input's projection of the gates.
+    /// The gradients of the input projection of the gates.
     inputs_share: Vec<FloatTensor<B>>,
-    /// The gradients of the previous output's projection of the gates.
+    /// The gradients of the hidden projection of the gates.
     hidden_share: Vec<FloatTensor<B>>,
-    /// The gradients of the state before, but for what goes through the gates.
+    /// The gradients of the previous state, except the part through the gates.
     state: Vec<FloatTensor<B>>,
 }
 

@@ -61,7 +61,7 @@ pub enum CellKind {
 }
 
 impl CellKind {
-    /// How many gates it has.
+    /// The number of gates.
     pub fn gates(self) -> usize {
         match self {
             Self::Gru => 3,
@@ -69,7 +69,7 @@ impl CellKind {
         }
     }
 
-    /// How many vectors its state is.
+    /// The number of vectors in the state.
     pub fn states(self) -> usize {
         match self {
             Self::Gru => 1,
@@ -78,7 +78,7 @@ impl CellKind {
     }
 }
 
-/// Which steps there are, and in which order.
+/// The number of steps, and their order.
 ///
 /// ```
 /// use burn_fused_layers::recurrent::Steps;
@@ -89,14 +89,14 @@ impl CellKind {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// The number of steps of each example; those after them change no state. All if absent.
+    /// The number of steps of each example; later steps do not change the state. All steps if absent.
     pub lens: Option<Vec<usize>>,
-    /// Whether the last comes first.
+    /// Whether the last step comes first.
     pub is_reversed: bool,
 }
 
 impl Steps {
-    /// All, from the first.
+    /// All steps, from the first.
     pub fn all() -> Self {
         Self::default()
     }
@@ -109,7 +109,7 @@ impl Steps {
         }
     }
 
-    /// The same, in the other order.
+    /// The same steps in the opposite order.
     pub fn reversed(self) -> Self {
         Self {
             is_reversed: !self.is_reversed,
@@ -122,7 +122,7 @@ inputs! {
     /// Inputs of [`LayerOps::recurrent`](super::LayerOps::recurrent).
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct RecurrentInputs[4] {
-        /// The input's share of the gates, `[batch, steps, gates * hidden_size]`.
+        /// The input projection of the gates, `[batch, steps, gates * hidden_size]`.
         tracked gates: FloatTensor<B>,
         /// `[hidden_size, gates * hidden_size]`
         tracked hidden_weight: FloatTensor<B>,
@@ -132,11 +132,11 @@ inputs! {
         tracked initial: FloatTensor<B>,
         /// The computation of a step.
         same cell: CellKind,
-        /// Which steps there are.
+        /// The number of steps, and their order.
         same steps: Arc<Steps>,
-        /// The part that calls with the same weight share.
+        /// State that calls with the same weight share.
         same shared: Option<SharedWeight>,
-        /// Where readers of the states deposit their gradients; of one call alone.
+        /// The slot where readers of the states deposit their gradients, for a single call.
         same reads: GradientSlot,
     }
     slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None, None];
@@ -146,10 +146,10 @@ inputs! {
 /// The saved state of the backward pass.
 #[derive(Clone, Debug)]
 pub(crate) struct Recurred<B: Backend> {
-    /// The kernels have the gates' values in the place of the input's share of them.
+    /// The inputs; the kernels have the values of the gates in the place of their input projection.
     pub(super) inputs: RecurrentInputs<B>,
     /// `[states, batch, steps, hidden_size]`
     pub(super) states: FloatTensor<B>,
-    /// For a GRU the hidden share of n, `[batch, steps, hidden_size]`; by the definition after the gates' values.
+    /// For a GRU the hidden projection of n, `[batch, steps, hidden_size]`; in the definition after the gates' values.
     pub(super) saved: FloatTensor<B>,
 }

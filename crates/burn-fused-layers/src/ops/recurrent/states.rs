@@ -1,4 +1,4 @@
-//! A state of a recurrent layer, as it is read, and its gradient, which readers deposit for the layer's backward pass;
+//! Reading the states of a recurrent layer, and their gradients, which readers deposit for the layer's backward pass;
 //! see [`deferred_gradients`](crate::harness::deferred_gradients).
 
 #[cfg(feature = "autodiff")]
@@ -33,7 +33,7 @@ pub enum StepsRead {
     All,
     /// The last step.
     Last {
-        /// Which that is.
+        /// The index of the last step.
         step: usize,
     },
 }
@@ -76,7 +76,7 @@ pub(crate) fn read_trained<B: Backend, C: CheckpointStrategy>(
     }
 }
 
-/// The gradient of a recurrent layer's state that was read, deposited for the backward pass of the layer.
+/// The gradient of a recurrent layer's state that was read, deposited for the layer's backward pass.
 #[cfg(feature = "autodiff")]
 #[derive(Debug)]
 struct ReadStateGradient<B>(PhantomData<fn() -> B>);
@@ -101,7 +101,7 @@ impl<B: Backend> Backward<B, 1> for ReadStateGradient<B> {
     }
 }
 
-/// The gradient of what a reader read.
+/// A reader's gradient of what it read.
 #[derive(Debug)]
 pub(crate) struct StateDeposit<B: Backend> {
     pub(crate) index: usize,
@@ -110,16 +110,16 @@ pub(crate) struct StateDeposit<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
 }
 
-/// The gradient of each state, absent where nothing depends on it.
+/// The gradient of each state, absent if nothing depends on it.
 pub(crate) struct StateGradients<B: Backend> {
-    /// After each step, `[1, batch, steps, hidden_size]`.
+    /// The gradient of the states after each step, `[1, batch, steps, hidden_size]`.
     pub(crate) of_steps: Vec<Option<FloatTensor<B>>>,
-    /// After the last step, to be added to that, `[1, batch, 1, hidden_size]`.
+    /// The gradient of the state after the last step, `[1, batch, 1, hidden_size]`, to be added to `of_steps`.
     pub(crate) last: Vec<Option<FloatTensor<B>>>,
 }
 
 impl<B: Backend> StateGradients<B> {
-    /// From what was registered for the states, a marker unless somebody read them all, and what readers deposited.
+    /// The gradients, from that registered for the states (a marker, unless all are read) and the readers' deposits.
     pub(crate) fn new(
         inputs: &RecurrentInputs<B>,
         states: &FloatTensor<B>,

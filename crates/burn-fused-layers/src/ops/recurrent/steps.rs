@@ -1,4 +1,4 @@
-//! The definition, a step at a time.
+//! The definition, step by step.
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, TensorMetadata};
@@ -12,8 +12,8 @@ pub(crate) fn composed<B: Backend>(inputs: RecurrentInputs<B>) -> FloatTensor<B>
     run(&inputs, false).0
 }
 
-/// The states, and the values of each step that the backward pass needs, if it is to come. The outputs of the steps are
-/// put together once, at the end: to write each into a whole sequence would copy that in every step of training.
+/// The states and, for training, the values of each step that the backward pass needs. The outputs of the steps are
+/// concatenated once at the end: writing each into the whole sequence would copy the sequence in every training step.
 pub(super) fn run<B: Backend>(
     inputs: &RecurrentInputs<B>,
     is_training: bool,
@@ -65,7 +65,7 @@ pub(super) fn run<B: Backend>(
     (states, saved.into_iter().flatten().collect())
 }
 
-/// The next state, and r, z, n and the hidden share of n, or i, f, g and o.
+/// The next state, and the values r, z, n and the hidden projection of n, or i, f, g and o.
 fn cell_step<B: Backend>(
     cell: CellKind,
     inputs: &[FloatTensor<B>],
@@ -78,7 +78,7 @@ fn cell_step<B: Backend>(
             let [reset, update] = [0, 1].map(|gate| B::sigmoid(sum(gate)));
             let from_hidden = B::float_mul(reset.clone(), hidden[2].clone());
             let new = B::float_tanh(B::float_add(inputs[2].clone(), from_hidden));
-            // `z h - (z - 1) n`: in `n + z (h - n)` a state that is kept would be rounded beside n in every step.
+            // `z h - (z - 1) n`, because `n + z (h - n)` would round a kept state beside n in every step.
             let kept = B::float_mul(update.clone(), state[0].clone());
             let less_one = B::float_sub_scalar(update.clone(), Scalar::from(1.0));
             let next = B::float_sub(kept, B::float_mul(less_one, new.clone()));
@@ -96,7 +96,7 @@ fn cell_step<B: Backend>(
 }
 
 impl Steps {
-    /// The steps in their order.
+    /// The indices of the steps in their order.
     pub(crate) fn order(&self, count: usize) -> Vec<usize> {
         let steps = 0..count;
         if self.is_reversed {
@@ -106,7 +106,7 @@ impl Steps {
         }
     }
 
-    /// Where a step is past its example's length, `[batch, hidden_size]`; `None` if nowhere.
+    /// True where a step is past its example's length, `[batch, hidden_size]`; `None` if nowhere.
     pub(super) fn padding<B: Backend>(
         &self,
         step: usize,
@@ -143,7 +143,7 @@ impl Sizes {
         }
     }
 
-    /// `count` parts of the columns, `[rows, hidden_size]` each.
+    /// `count` equal parts of the columns, `[rows, hidden_size]` each.
     pub(super) fn columns<B: Backend>(
         self,
         count: usize,
@@ -162,7 +162,7 @@ impl Sizes {
             .collect()
     }
 
-    /// The gates of a step apart, `[batch, hidden_size]` each.
+    /// The gates of a step, separated, `[batch, hidden_size]` each.
     pub(super) fn step_gates<B: Backend>(
         self,
         cell: CellKind,

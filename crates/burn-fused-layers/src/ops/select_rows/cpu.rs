@@ -1,4 +1,4 @@
-//! By the kernels of `cpu-kernels`; the gradient is one scatter.
+//! Runs in the kernels of `cpu-kernels`; the gradient is a single scatter.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};

@@ -1,4 +1,4 @@
-//! Rows of a table, as of an embedding.
+//! Rows of a table, such as an embedding.
 
 pub(super) mod cpu;
 
@@ -16,13 +16,13 @@ inputs! {
         tracked table: FloatTensor<B>,
         /// `[selected]`
         same indices: IntTensor<B>,
-        /// Where calls with the same table deposit their gradients.
+        /// The slot where calls with the same table deposit their gradients.
         same slot: Option<GradientSlot>,
     }
     slots: |inputs| [inputs.slot.clone()];
 }
 
-/// The definition.
+/// The composed definition.
 pub(super) fn composed<B: Backend>(inputs: SelectRowsInputs<B>) -> FloatTensor<B> {
     B::float_select(inputs.table, 0, inputs.indices)
 }

@@ -2,28 +2,28 @@
 
 use crate::text::tokens::trim;
 
-/// The fields of a line that is no comment.
+/// The fields of a line that is not a comment.
 pub(super) struct Entry<'a> {
     /// The index of the line.
     pub(super) line: usize,
-    /// The fields of the word: those before the first TAB, but for numbers and brackets at their end; without a TAB,
+    /// The fields of the word: those before the first TAB, without numbers and brackets at their end; without a TAB,
     /// the first field.
     pub(super) word: Vec<&'a str>,
-    /// The fields behind the word, without an output.
+    /// The fields after the word, without an output.
     pub(super) rest: Vec<&'a str>,
-    /// The first field of the output in brackets behind the word, as HTK writes it.
+    /// The first field of the output in brackets after the word, as HTK writes it.
     pub(super) output: Option<&'a str>,
     pub(super) has_tab: bool,
-    /// Whether a number with a point or a bracket stands before that TAB.
+    /// Whether a number with a point or a bracket stands before the first TAB.
     pub(super) has_column: bool,
-    /// Whether the first cell behind a TAB is one field, and others follow.
+    /// Whether the first cell after a TAB is a single field, and more cells follow.
     pub(super) has_cell: bool,
-    /// The comment behind the fields, from a field that begins with `#`.
+    /// The comment after the fields, from a field that begins with `#`.
     pub(super) comment: &'a str,
 }
 
 impl<'a> Entry<'a> {
-    /// The fields of a line, none if it is empty or a comment.
+    /// The fields of a line; `None` if it is empty or a comment.
     pub(super) fn of(line: usize, text: &'a str) -> Option<Self> {
         let text = trim(text);
         let first = fields(text).next()?;
@@ -59,7 +59,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The number of fields behind the word that are numbers, the last field not among them if it is an integer.
+    /// The number of numeric fields after the word, except the last field if it is an integer.
     pub(super) fn numbers(&self) -> usize {
         let is_number = |field: &&&str| is_decimal(field) || is_integer(field);
         let count = self.rest.iter().take_while(is_number).count();
@@ -69,20 +69,20 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The number of these up to the last that has a point, 0 if none has.
+    /// The number of these up to the last one with a point, 0 if none has a point.
     pub(super) fn decimals(&self) -> usize {
         let numbers = &self.rest[..self.numbers()];
         let last = numbers.iter().rposition(|it| is_decimal(it));
         last.map_or(0, |last| last + 1)
     }
 
-    /// The fields that are phonemes, whatever the layout is.
+    /// The fields that are phonemes in every layout.
     pub(super) fn phonemes(&self) -> &[&'a str] {
         &self.rest[self.numbers()..]
     }
 }
 
-/// Takes an output in brackets from the fields behind a word, and returns its first field.
+/// Takes an output in brackets from the fields after a word, and returns its first field.
 fn take_output<'a>(rest: &mut Vec<&'a str>) -> Option<&'a str> {
     let first = *rest.first()?;
     let end = rest.iter().position(|it| it.ends_with(']'))?;
@@ -90,31 +90,31 @@ fn take_output<'a>(rest: &mut Vec<&'a str>) -> Option<&'a str> {
     is_output.then(|| rest.drain(..=end).next())?
 }
 
-/// The parts of a text that spaces and TABs divide.
+/// The parts of a text, separated by spaces and TABs.
 pub(super) fn fields(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t']).filter(|field| !field.is_empty())
 }
 
-/// The end of a line before the field that begins with `#`, unless that is the first.
+/// The end of a line before the field that begins with `#`, unless that field is the first.
 fn comment_at(line: &str) -> usize {
     let begins = |&at: &usize| line[..at].ends_with([' ', '\t']);
     let mut signs = line.match_indices('#').map(|(at, _)| at);
     signs.find(begins).unwrap_or(line.len())
 }
 
-/// Whether a field is a number with a point, an exponent or a minus, which is no phoneme anywhere.
+/// Whether a field is a number with a point, an exponent or a minus, which is never a phoneme.
 pub(super) fn is_decimal(field: &str) -> bool {
     let is_written = |it: &str| it.contains(['.', '-', '+']);
     let is_number = field.ends_with(|it: char| it.is_ascii_digit()) && field.parse::<f64>().is_ok();
     is_number && is_written(field)
 }
 
-/// Whether a field is a number that may be a phoneme: X-SAMPA has digits.
+/// Whether a field is a number that may be a phoneme, since X-SAMPA has digits.
 pub(super) fn is_integer(field: &str) -> bool {
     field.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Whether a field is none of a word before a TAB, nor a phoneme: a number, or in brackets, as HTK writes an output.
+/// Whether a field is neither part of a word before a TAB nor a phoneme: a number, or in brackets, as HTK's outputs.
 pub(in crate::data::pair_file) fn is_column(field: &str) -> bool {
     is_decimal(field) || field.len() > 1 && field.starts_with('[') && field.ends_with(']')
 }

@@ -11,13 +11,13 @@ use crate::data::pair_file::line::{LineError, LineResult};
 pub(in crate::data::pair_file) struct Layout {
     /// Whether a word may have spaces, and ends at a TAB.
     has_long_words: bool,
-    /// Whether a TAB stands behind the number of a pronunciation.
+    /// Whether a TAB follows the number of a pronunciation.
     has_numbered_words: bool,
-    /// The most numbers behind a word, where one has a point.
+    /// The largest count of numbers after a word, if one has a point.
     decimals: usize,
-    /// The number of integers behind a word, where no number has a point.
+    /// The number of integers after a word, if no number has a point.
     integers: usize,
-    /// Whether outputs in brackets stand behind words.
+    /// Whether outputs in brackets follow words.
     has_brackets: bool,
     /// The phonemes that are integers.
     digits: HashSet<String>,
@@ -26,7 +26,7 @@ pub(in crate::data::pair_file) struct Layout {
 }
 
 impl Layout {
-    /// The layout of these lines.
+    /// Finds the layout of these lines.
     ///
     /// # Errors
     /// The line that can be read in two ways, and its fault.
@@ -56,7 +56,7 @@ impl Layout {
         })
     }
 
-    /// The word and the phonemes of a line, none if it is empty or a comment.
+    /// The word and the phonemes of a line; `None` if it is empty or a comment.
     pub(super) fn read<'a>(
         &self,
         line: usize,
@@ -94,7 +94,7 @@ impl Layout {
     }
 }
 
-/// The layout, as a person reads of it.
+/// The layout, as shown to the user.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.has_long_words {
@@ -126,16 +126,16 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The entries of a dictionary, by which its layout is told.
+/// The entries of a dictionary, from which its layout is found.
 struct Evidence<'a> {
-    /// The entries whose word begins with no `#`.
+    /// The entries whose word does not begin with `#`.
     entries: Vec<Entry<'a>>,
-    /// Fields that are phonemes, whatever the layout is.
+    /// Fields that are phonemes in every layout.
     phonemes: HashSet<&'a str>,
 }
 
 impl Evidence<'_> {
-    /// The lines that begin with `#` and hold no phonemes.
+    /// The lines that begin with `#` and have no phonemes.
     fn comments(&self, signed: &[Entry<'_>]) -> Result<HashSet<usize>, (usize, LineError)> {
         let mut comments = HashSet::new();
         for Entry {
@@ -163,8 +163,8 @@ impl Evidence<'_> {
         Ok(comments)
     }
 
-    /// The first entry that can be read in two ways, and its fault: a `#` before nothing but phonemes; brackets behind
-    /// a word that are a phoneme elsewhere; fields before a TAB that may be phonemes, since other lines have no TAB.
+    /// The first entry that can be read in two ways, and its fault: a `#` followed by phonemes only; brackets after a
+    /// word that are a phoneme elsewhere; fields before a TAB that may be phonemes, as other lines have no TAB.
     fn fault(&self) -> Option<(usize, LineError)> {
         let is_phoneme = |field: &&str| self.phonemes.contains(field);
         let is_behind_sign = |entry: &&Entry<'_>| {
@@ -214,13 +214,13 @@ impl Evidence<'_> {
         are_probabilities || self.are_counted(numbered.map(|(_, word, number)| (word, number)))
     }
 
-    /// The number of integers that are left out behind a word, in a file whose words have up to `decimals` numbers, one
-    /// of them with a point.
+    /// The number of integers to skip after a word, in a file whose words have up to `decimals` numbers, one of them
+    /// with a point.
     fn integers(&self, decimals: usize) -> Result<usize, (usize, LineError)> {
         let numbered = self.entries.iter().filter(|entry| entry.numbers() > 0);
         let (with_decimals, with_integer): (Vec<_>, Vec<_>) =
             numbered.partition(|entry| entry.decimals() > 0);
-        // A TAB, a number and more in one cell are phonemes, unless every word has a number.
+        // A TAB, a number and more fields in one cell are phonemes, unless every word has a number.
         let is_everywhere = with_integer.len() + with_decimals.len() == self.entries.len();
         let unclear = with_integer
             .iter()
@@ -258,7 +258,7 @@ impl Evidence<'_> {
         Err((first.line, LineError::new(expected, found)))
     }
 
-    /// Whether every word of several entries has a number that counts its pronunciations; in a part of a dictionary
+    /// Whether every word with several entries has a number that counts its pronunciations; in a part of a dictionary
     /// most are 1.
     fn are_counted<'w>(&self, numbers: impl Iterator<Item = (&'w [&'w str], &'w str)>) -> bool {
         let mut counts = HashMap::<&[&str], usize>::new();
