@@ -11,4 +11,5 @@ mod oracle;
 mod owned_mask;
 #[path = "../support/random.rs"]
 mod random;
+mod run;
 mod wanted;

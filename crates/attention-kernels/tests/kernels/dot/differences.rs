@@ -3,8 +3,7 @@
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
-use super::run::kernels;
+use super::case::{Case, Inputs, kernels};
 use crate::modifiers::{Bias, Modifiers};
 
 /// `sum context . gradient`, whose gradients `kernels` computes.

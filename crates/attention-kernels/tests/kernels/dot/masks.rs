@@ -4,10 +4,9 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
+use super::case::{Case, Inputs, kernels};
 use super::masked_cases::{Named, cases, masks};
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 
 fn masked<E: AttentionReal>() {
@@ -97,7 +96,8 @@ fn what_is_masked_changes_no_bit() {
                     let clean = kernels(level, &case, &inputs, mask.mask());
                     let got = kernels(level, &case, &poisoned, mask.mask());
                     let what = format!("{level:?} {name} {case:?}");
-                    for ((name, got), (_, clean)) in got.fields().into_iter().zip(clean.fields()) {
+                    for ((name, got), (_, clean)) in got.outcome().into_iter().zip(clean.outcome())
+                    {
                         let mut pairs = got.iter().zip(&clean);
                         let is_same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
                         assert!(is_same, "{what}: {name}");
@@ -151,8 +151,8 @@ fn a_bias_of_minus_infinity_masks_a_key() {
     inputs.modifiers = inputs.modifiers.map(|_| f32::NEG_INFINITY);
     for level in Level::available() {
         let got = kernels(level, &case, &inputs, Mask::none());
-        for (name, elements) in got.fields() {
-            let expected = if name == "lse" {
+        for (name, elements) in got.outcome() {
+            let expected = if name == "log-sum-exp" {
                 f64::NEG_INFINITY
             } else {
                 0.0

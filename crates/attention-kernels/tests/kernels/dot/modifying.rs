@@ -3,10 +3,9 @@
 use attention_kernels::{AttentionReal, Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
+use super::case::{Case, Inputs, kernels};
 use super::masks::poison;
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 use crate::owned_mask::OwnedMask;
 
@@ -156,9 +155,9 @@ fn a_sink_alone_has_no_gradient() {
         for level in Level::available() {
             let got = kernels(level, &case, &inputs, mask);
             let sinks = inputs.modifiers.sinks.as_ref().unwrap();
-            for (name, elements) in got.fields() {
+            for (name, elements) in got.outcome() {
                 for (at, &x) in elements.iter().enumerate() {
-                    if name == "lse" {
+                    if name == "log-sum-exp" {
                         let sink = f64::from(sinks[at / queries % case.heads]);
                         assert!((x - sink).abs() < 1e-6, "{level:?}: {x}, not {sink}");
                     } else {

@@ -2,9 +2,8 @@
 
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::masked_cases::{Named, masks};
-use super::run::{kernels, same_bits};
 
 /// A key that holds NaN reaches exactly the queries that attend to it; all others keep every bit.
 #[test]
@@ -124,4 +123,10 @@ fn bad_query(queries: usize) {
             }
         }
     }
+}
+
+fn same_bits(a: &[f32], b: &[f32]) -> bool {
+    a.iter()
+        .map(|x| x.to_bits())
+        .eq(b.iter().map(|x| x.to_bits()))
 }

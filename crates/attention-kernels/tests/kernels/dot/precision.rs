@@ -4,9 +4,8 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 
 fn precise<E: AttentionReal>(case: &Case) {

@@ -1,15 +1,12 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
-use attention_kernels::{
-    AttentionGradients, AttentionInputs, AttentionOutputs, KeyValueGradients, Mask, Rows, Score,
-    ScoreModifiers, accumulate_deferred,
-};
+use attention_kernels::{AttentionInputs, Mask, Rows, accumulate_deferred};
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::oracle::assert_precise;
-use super::run::{kernels, run};
 use crate::modifiers::Modifiers;
+use crate::run::run;
 
 #[test]
 fn every_axis_of_size_zero_or_one() {
@@ -185,46 +182,11 @@ fn gradients_are_added() {
         let once = kernels(level, &case, &inputs, Mask::none());
         let attention = inputs.attention(&case, Mask::none());
         let mut twice = once.clone();
-        let gradients = AttentionGradients {
-            queries: Some(&mut twice.queries),
-            keys_and_values: KeyValueGradients::Added {
-                keys: Some(&mut twice.keys),
-                values: Some(&mut twice.values),
-            },
-            modifiers: twice.modifiers.wanted(),
-            weight: None,
-        };
         let gradient = case.of_queries(&inputs.context_gradient, case.value_size);
-        let outputs = AttentionOutputs {
-            context: Rows::contiguous(&once.context, gradient.shape()),
-            lse: &once.terms,
-            weights: None,
-            context_gradient: gradient,
-        };
-        attention.backward(level, &outputs, gradients);
-        for ((name, twice), (_, once)) in twice.fields().into_iter().zip(once.fields()).skip(2) {
-            let close = twice
-                .iter()
-                .zip(&once)
-                .all(|(a, b)| (a - 2.0 * b).abs() <= 1e-6 * (1.0 + b.abs()));
-            assert!(close, "{level:?}: {name}");
+        twice.backward(level, &attention, None, gradient);
+        for ((name, twice), (_, once)) in twice.outcome().iter().zip(&once.outcome()).skip(2) {
+            let is_close = |(a, b): (&f64, &f64)| (a - 2.0 * b).abs() <= 1e-6 * (1.0 + b.abs());
+            assert!(twice.iter().zip(once).all(is_close), "{level:?}: {name}");
         }
     }
-}
-
-#[test]
-#[should_panic(expected = "values expected [2, 3, 7, 13], got [2, 3, 6, 13]")]
-fn values_must_fit_the_keys() {
-    let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
-    let attention = AttentionInputs {
-        queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
-        keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
-        values: Rows::contiguous(&values, [2, 3, 6, 13]),
-        modifiers: ScoreModifiers::NONE,
-        mask: Mask::none(),
-        score: Score::DotProduct { scale: 1.0 },
-        dropout: None,
-    };
-    let (mut context, mut lse) = (vec![0.0; 390], vec![[0.0; 2]; 30]);
-    attention.forward(Level::PORTABLE, &mut context, &mut lse);
 }

@@ -3,8 +3,7 @@
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::Case;
-use super::run::kernels;
+use super::case::{Case, kernels};
 use crate::modifiers::Modifiers;
 
 #[test]
