@@ -4,6 +4,7 @@ use attention_kernels::{AttentionReal, Level, LocationScoreGradients, LocationSc
 
 use crate::owned_mask::OwnedMask;
 use crate::random::Random;
+use crate::threads::on_threads;
 
 /// `[batch, keys, units, channels, width]` and inputs, exact in `f32`.
 struct Case {
@@ -255,9 +256,10 @@ fn wanted_gradients_and_threads_change_no_bit() {
     for level in Level::available() {
         let all = case.run::<f32>(level, [true; 5]);
         for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            let pool = pool.build().unwrap();
-            assert_eq!(pool.install(|| case.run::<f32>(level, [true; 5])), all);
+            assert_eq!(
+                on_threads(threads, || case.run::<f32>(level, [true; 5])),
+                all
+            );
         }
         for n in 0..5 {
             let one = case.run::<f32>(level, std::array::from_fn(|other| other == n));

@@ -12,4 +12,5 @@ mod owned_mask;
 #[path = "../support/random.rs"]
 mod random;
 mod run;
+mod threads;
 mod wanted;

@@ -2,6 +2,7 @@
 
 use cpu_kernels::{Matrix, add_rows, copy_rows};
 
+use crate::calls::refuses;
 use crate::random::Random;
 
 #[test]
@@ -58,25 +59,16 @@ fn a_table_without_rows_or_columns() {
 }
 
 #[test]
-#[should_panic(expected = "rows of a table: indices expected below 2, got 2")]
-fn an_index_beyond_the_table_is_refused() {
-    add_rows(&[(&[0, 2], &[1.0_f32, 2.0])], 1, &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: indices expected below 2, got 2")]
-fn a_copy_from_beyond_the_table_is_refused() {
-    copy_rows(Matrix::new(&[1.0_f32, 2.0], [2, 1]), &[0, 2], &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: copies expected [1, 1]")]
-fn copies_of_another_size_are_refused() {
-    copy_rows(Matrix::new(&[1.0_f32, 2.0], [2, 1]), &[0], &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: rows to add expected [2, 3]")]
-fn rows_of_another_size_are_refused() {
-    add_rows(&[(&[0, 1], &[1.0_f32, 2.0])], 3, &mut [0.0; 6]);
+fn what_does_not_fit_is_refused() {
+    let two = [1.0_f32, 2.0];
+    let table = Matrix::new(&two, [2, 1]);
+    let beyond = "rows of a table: indices expected below 2, got 2";
+    refuses(beyond, || add_rows(&[(&[0, 2], &two)], 1, &mut [0.0; 2]));
+    refuses(beyond, || copy_rows(table, &[0, 2], &mut [0.0; 2]));
+    refuses("rows of a table: copies expected [1, 1]", || {
+        copy_rows(table, &[0], &mut [0.0; 2]);
+    });
+    refuses("rows of a table: rows to add expected [2, 3]", || {
+        add_rows(&[(&[0, 1], &two)], 3, &mut [0.0; 6]);
+    });
 }
