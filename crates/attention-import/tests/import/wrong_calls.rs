@@ -9,7 +9,7 @@ use attention_tests::{assert_says, device, reference_path};
 use burn_fused_layers::recurrent::Recurrent;
 use tensor_files::{FileFormat, TensorFile};
 
-use crate::formats::{ONE, safetensors};
+use crate::safetensors::{self, ones};
 
 /// The error of a call on a file of `tests/reference/frameworks`.
 #[track_caller]
@@ -285,17 +285,14 @@ fn heads_of_a_file_that_does_not_say_their_number() {
 fn a_file_of_another_orientation_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("paddle.safetensors");
-    let tensors: [(&str, &str, &[u8], &[usize]); 3] = [
-        ("W_q.weight", "F32", &ONE, &[3, 7]),
-        ("W_k.weight", "F32", &ONE, &[5, 7]),
-        ("w_v.weight", "F32", &ONE, &[7, 1]),
+    let tensors = [
+        ones("W_q.weight", &[3, 7]),
+        ones("W_k.weight", &[5, 7]),
+        ones("w_v.weight", &[7, 1]),
     ];
-    safetensors(&path, "", &tensors);
+    safetensors::write(&path, &tensors);
     let error = d2l::pytorch::ADDITIVE.load(path, "", &device::plain()[0]);
     let error = error.map(drop).unwrap_err();
-    assert_says(
-        &error,
-        "`W_k.weight`: expected the shape [3, key_size], got [5, 7]",
-    );
-    assert_says(error, "the names fit `d2l::paddle::ADDITIVE`");
+    let of_shape = "`W_k.weight`: expected the shape [3, key_size], got [5, 7]";
+    assert_says(error, [of_shape, "the names fit `d2l::paddle::ADDITIVE`"]);
 }
