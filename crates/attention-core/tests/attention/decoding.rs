@@ -2,7 +2,7 @@
 
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close,
+    Array, MaskSpec, Path, Problem, SIZES, assert_all_close, assert_close, assert_outcomes_close,
     assert_outcomes_same, device,
 };
 use burn::tensor::{DType, Int, Tensor};
@@ -91,14 +91,11 @@ fn two_memories_of_the_same_keys_add_up() {
         let expected = gradients([&memory, &memory, &memory]);
         let (first, second) = (prepare(), prepare());
         let actual = gradients([&first, &second, &first]);
-        for (actual, expected) in actual.iter().zip(&expected) {
-            assert_close("two memories", actual, expected, 2e-6);
-        }
+        assert_all_close("two memories", &actual, &expected, 2e-6);
         // And once more: nothing of one pass is left for the next.
         let memory = prepare();
-        for (actual, expected) in gradients([&memory, &memory, &memory]).iter().zip(&expected) {
-            assert_close("a second pass", actual, expected, 2e-6);
-        }
+        let actual = gradients([&memory, &memory, &memory]);
+        assert_all_close("a second pass", &actual, &expected, 2e-6);
     });
 }
 
@@ -207,9 +204,7 @@ fn gradients_pass_through_selected_and_expanded_memories() {
                     forward(&[0, 1], 6),
                     forward(&[1, 0, 1], 7),
                 ]);
-                for (actual, expected) in through_memory.iter().zip(&expected) {
-                    assert_close("beams", actual, expected, 4e-6);
-                }
+                assert_all_close("beams", &through_memory, &expected, 4e-6);
             };
         }
         check!(attention);

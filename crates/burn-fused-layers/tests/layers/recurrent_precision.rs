@@ -5,7 +5,7 @@
 
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor, activation};
-use burn_fused_layers::recurrent::{CellKind, Steps};
+use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
 
 const BATCH: usize = 2;
 const STEPS: usize = 60;
@@ -77,15 +77,7 @@ struct Leaves {
 impl Leaves {
     fn ours(self, cell: CellKind) -> Tensor<4> {
         let hidden = (self.weight, self.bias);
-        burn_fused_layers::recurrent::recurrent(
-            cell,
-            self.gates,
-            hidden,
-            None,
-            self.initial,
-            Steps::all(),
-        )
-        .all()
+        recurrent(cell, self.gates, hidden, None, self.initial, Steps::all()).all()
     }
 
     /// By the formulas, a step at a time.
