@@ -123,20 +123,14 @@ fn a_sink_of_minus_infinity_is_no_sink() {
             let mut inputs = case.inputs::<f32>(4);
             let mut without = inputs.clone();
             without.modifiers.sinks = None;
-            inputs
-                .modifiers
-                .sinks
-                .as_mut()
-                .unwrap()
-                .fill(f32::NEG_INFINITY);
+            let sinks = inputs.modifiers.sinks.as_mut().unwrap();
+            sinks.fill(f32::NEG_INFINITY);
             for level in Level::available() {
                 let mut got = kernels(level, &case, &inputs, Mask::none());
                 let gradient = got.modifiers.sinks.take().unwrap();
                 assert!(gradient.iter().all(|x| *x == 0.0), "{level:?}");
-                assert!(
-                    got == kernels(level, &case, &without, Mask::none()),
-                    "{level:?}: {case:?}"
-                );
+                let expected = kernels(level, &case, &without, Mask::none());
+                assert!(got == expected, "{level:?}: {case:?}");
             }
         }
     }
