@@ -112,14 +112,10 @@ fn steps_and_other_readers_of_a_memory_add_up() {
         macro_rules! gradients {
             ($attention:expr, $memory:expr) => {{
                 let attention = &$attention;
-                let contexts = vec![
-                    attention.attend(query(3, 1), &$memory(), Mask::none()),
-                    attention.attend(query(4, 9), &$memory(), Mask::none()),
-                    attention
-                        .attend_with_weights(query(5, 2), &$memory(), Mask::none())
-                        .context,
-                    attention.attend(query(6, 1), &$memory(), Mask::none()),
-                ];
+                let attend = |query| attention.attend(query, &$memory(), Mask::none());
+                let output = attention.attend_with_weights(query(5, 2), &$memory(), Mask::none());
+                let [first, many, last] = [query(3, 1), query(4, 9), query(6, 1)].map(attend);
+                let contexts = vec![first, many, output.context, last];
                 let loss = Tensor::cat(contexts, 1).powi_scalar(2).sum().backward();
                 [&keys, &values].map(|input| Array::read(input.grad(&loss).unwrap()))
             }};
@@ -130,9 +126,7 @@ fn steps_and_other_readers_of_a_memory_add_up() {
                 let memory = prepare();
                 let one = gradients!($attention, || memory.clone());
                 let many = gradients!($attention, prepare);
-                for (one, many) in one.iter().zip(&many) {
-                    assert_close("one memory or many", one, many, 4e-6);
-                }
+                assert_all_close("one memory or many", &one, &many, 4e-6);
             };
         }
         check!(dot);
