@@ -123,11 +123,8 @@ fn functions_at_their_ends() {
     for level in Level::available() {
         for (function, inputs, expected) in cases {
             let what = format!("{level:?}: {function:?}");
-            assert_eq!(
-                f32::dispatch(level, Map(function, inputs)),
-                expected,
-                "{what}"
-            );
+            let found = f32::dispatch(level, Map(function, inputs));
+            assert_eq!(found, expected, "{what}");
             let single = f32::dispatch(level, Map(function, &[f32::NAN]));
             let double = f64::dispatch(level, Map(function, &[f64::NAN]));
             assert!(single[0].is_nan() && double[0].is_nan(), "{what} of NaN");
@@ -153,13 +150,10 @@ impl<E: Float> Job<E> for Rest<E> {
             let mut out = vec![E::ZERO; S::LANES];
             simd.store(v, &mut out);
             for lane in 0..S::LANES {
-                let expected = f(a[lane], b[lane]);
-                assert!(
-                    out[lane] == expected
-                        || (out[lane].to_f64().is_nan() && expected.to_f64().is_nan()),
-                    "lane {lane}: {} is not {expected}",
-                    out[lane]
-                );
+                let (found, expected) = (out[lane], f(a[lane], b[lane]));
+                let are_nan = found.to_f64().is_nan() && expected.to_f64().is_nan();
+                let is_same = found == expected || are_nan;
+                assert!(is_same, "lane {lane}: {found} is not {expected}");
             }
         };
         check(simd.add(va, vb), &|a, b| a + b);
@@ -181,15 +175,12 @@ impl<E: Float> Job<E> for Rest<E> {
         simd.store(simd.count_from(E::from_f64(3.0)), &mut count);
         let expected = (0..S::LANES).map(|lane| E::from_f64(lane as f64 + 3.0));
         assert!(count == expected.collect::<Vec<_>>());
-        let finite: Vec<E> = a
-            .iter()
-            .map(|&x| if x.is_finite() { x } else { E::ONE })
-            .collect();
+        let finite = a.iter().map(|&x| if x.is_finite() { x } else { E::ONE });
+        let finite: Vec<E> = finite.collect();
         let v = simd.load(&finite);
         assert!(simd.sum(v) == finite.iter().copied().sum());
-        let largest = a
-            .iter()
-            .fold(-E::INFINITY, |m, &x| if x > m { x } else { m });
+        let larger = |m, &x: &E| if x > m { x } else { m };
+        let largest = a.iter().fold(-E::INFINITY, larger);
         assert!(simd.largest(va) == largest);
         for count in 0..=S::LANES {
             let mut out = vec![E::ZERO; S::LANES];
@@ -205,12 +196,10 @@ impl<E: Float> Job<E> for Rest<E> {
 
 fn rest<E: Float>() {
     let nan = E::from_f64(f64::NAN);
-    let mut a: Vec<E> = (0..16)
-        .map(|i| E::from_f64(f64::from(i * 7 % 16) - 5.0))
-        .collect();
-    let mut b: Vec<E> = (0..16)
-        .map(|i| E::from_f64(f64::from(i * 5 % 16) - 7.5))
-        .collect();
+    let [mut a, mut b] = [(7, 5.0), (5, 7.5)].map(|(factor, offset)| -> Vec<E> {
+        let element = |i| E::from_f64(f64::from(i * factor % 16) - offset);
+        (0..16).map(element).collect()
+    });
     a[2] = nan;
     b[3] = nan;
     for level in Level::available() {
@@ -239,10 +228,8 @@ impl<E: Float> Job<E> for Transpose<E> {
         simd.transpose(&from, from_stride, &mut to, to_stride);
         for x in 0..S::LANES {
             for r in 0..S::LANES {
-                assert!(
-                    to[x * to_stride + r] == from[r * from_stride + x],
-                    "{x} {r}"
-                );
+                let is_moved = to[x * to_stride + r] == from[r * from_stride + x];
+                assert!(is_moved, "{x} {r}");
             }
             assert!(to[x * to_stride + S::LANES] == -E::ONE);
         }

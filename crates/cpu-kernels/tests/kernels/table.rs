@@ -11,13 +11,13 @@ fn rows_go_to_their_indices() {
     for (count, size) in [(1, 1), (15, 3), (16, 64), (17, 65), (1000, 2)] {
         let lens = [0, 1, 40];
         let indices = lens.map(|len| -> Vec<usize> { (0..len).map(|n| n * 7 % count).collect() });
-        let rows =
-            lens.map(|len| -> Vec<f64> { (0..len * size).map(|_| random.normal()).collect() });
-        let start: Vec<f64> = (0..count * size).map(|_| random.normal()).collect();
-        let parts = indices.iter().zip(&rows);
-        let parts: Vec<_> = parts
-            .map(|(indices, rows)| (&indices[..], &rows[..]))
-            .collect();
+        let mut draw = |len: usize| -> Vec<f64> { (0..len).map(|_| random.normal()).collect() };
+        let (rows, start) = (lens.map(|len| draw(len * size)), draw(count * size));
+        let parts = indices
+            .iter()
+            .zip(&rows)
+            .map(|(i, rows)| (&i[..], &rows[..]));
+        let parts: Vec<_> = parts.collect();
         let mut table = start.clone();
         add_rows(&parts, size, &mut table);
         let mut expected = start;
@@ -39,11 +39,8 @@ fn rows_are_copied_from_their_indices() {
         let table: Vec<f64> = (0..count * stride).map(|_| random.normal()).collect();
         let indices: Vec<usize> = (0..len).map(|n| n * 7 % count).collect();
         let mut rows = vec![f64::NAN; len * size];
-        copy_rows(
-            Matrix::strided(&table, [count, size], stride),
-            &indices,
-            &mut rows,
-        );
+        let matrix = Matrix::strided(&table, [count, size], stride);
+        copy_rows(matrix, &indices, &mut rows);
         let expected = indices.iter().map(|index| &table[index * stride..][..size]);
         assert_eq!(rows, expected.collect::<Vec<_>>().concat());
     }

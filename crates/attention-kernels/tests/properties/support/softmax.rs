@@ -152,19 +152,13 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
             gradient: round(&case.gradient),
             ..case.clone()
         };
-        assert_same(
-            &format!("half precision, {what}"),
-            &rounded.run::<E>(level, storage, Some(f64::NAN)),
-            &rounded.run(level, Storage::Whole, None),
-        );
+        let half = rounded.run::<E>(level, storage, Some(f64::NAN));
+        let whole = rounded.run(level, Storage::Whole, None);
+        assert_same(&format!("half precision, {what}"), &half, &whole);
     }
     let keys = case.shape[3].max(1);
-    for (row, (weights, exact)) in found[0]
-        .1
-        .chunks(keys)
-        .zip(exact[0].1.chunks(keys))
-        .enumerate()
-    {
+    let rows = found[0].1.chunks(keys).zip(exact[0].1.chunks(keys));
+    for (row, (weights, exact)) in rows.enumerate() {
         let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
         let is_empty = exact.iter().all(|weight| weight.wide() == 0.0);
         let (expected, rounding) = match (is_empty, size_of::<E>()) {
@@ -172,15 +166,11 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
             (false, 4) => (1.0, 1e-6),
             (false, _) => (1.0, 1e-14),
         };
-        assert!(
-            (sum - expected).abs() <= rounding,
-            "{what}: row {row} sums to {sum}"
-        );
+        let what = format!("{what}: row {row}");
+        assert!((sum - expected).abs() <= rounding, "{what} sums to {sum}");
         for (weight, exact) in weights.iter().zip(exact) {
-            assert!(
-                exact.wide() != 0.0 || *weight == E::ZERO,
-                "{what}: row {row}: a masked weight is {weight}"
-            );
+            let holds = exact.wide() != 0.0 || *weight == E::ZERO;
+            assert!(holds, "{what}: a masked weight is {weight}");
         }
     }
 }
