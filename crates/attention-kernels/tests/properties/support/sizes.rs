@@ -1,6 +1,7 @@
 //! Sizes of inputs.
 
 use super::bytes::Bytes;
+use super::owned_mask::pair;
 
 /// Pairs of elements that a case multiplies at most: it is cut down to that.
 const LARGEST: usize = 150_000;
@@ -70,14 +71,7 @@ impl Sizes {
 
     /// Batch, head, query and key of the score `at`.
     pub(super) fn pair(&self, at: usize) -> [usize; 4] {
-        let [_, heads, queries, keys] = self.scores();
-        let (row, key) = (at / keys, at % keys);
-        [
-            row / queries / heads,
-            row / queries % heads,
-            row % queries,
-            key,
-        ]
+        pair(self.scores(), at)
     }
 
     /// The element of a relative bias for a pair.

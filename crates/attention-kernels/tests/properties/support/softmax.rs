@@ -8,7 +8,7 @@ use cpu_kernels::Level;
 use super::bytes::Bytes;
 use super::exact::{Exact, Found, Rounded, assert_close, assert_same};
 use super::kernels::outputs;
-use super::owned_mask::OwnedMask;
+use super::owned_mask::{OwnedMask, pair};
 use super::plain::exact;
 use super::random::Random;
 use super::tensor::{Storage, Tensor};
@@ -53,14 +53,7 @@ impl Case {
     }
 
     fn is_attended(&self, at: usize) -> bool {
-        let [_, heads, queries, keys] = self.shape;
-        let (row, key) = (at / keys, at % keys);
-        self.mask.attends([
-            row / queries / heads,
-            row / queries % heads,
-            row % queries,
-            key,
-        ])
+        self.mask.attends(pair(self.shape, at))
     }
 
     /// By the oracle: each row is a query, its scores the bias of a query without elements, its values their gradients.
@@ -139,11 +132,8 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
     let exact = case.solve();
     assert_close(&what, &found, &exact);
     for masked in [f64::NAN, f64::INFINITY, 1e30] {
-        assert_same(
-            &format!("{masked}, {what}"),
-            &case.run(level, Storage::Whole, Some(masked)),
-            &found,
-        );
+        let poisoned = case.run(level, Storage::Whole, Some(masked));
+        assert_same(&format!("{masked}, {what}"), &poisoned, &found);
     }
     for storage in [Storage::F16, Storage::Bf16] {
         let round = |elements: &[f64]| elements.iter().map(|x| storage.round(*x)).collect();
