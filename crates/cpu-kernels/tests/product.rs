@@ -330,13 +330,8 @@ fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
     let packing = Packing::default();
     let run = |right| {
         let (level, mut out) = (Level::current(), [0.0; 4]);
-        product_packed(
-            level,
-            matrix,
-            (right, &packing),
-            ProductStart::Zero,
-            &mut out,
-        );
+        let (right, start) = ((right, &packing), ProductStart::Zero);
+        product_packed(level, matrix, right, start, &mut out);
         out
     };
     assert_eq!(run(matrix), [7.0, 10.0, 15.0, 22.0]);

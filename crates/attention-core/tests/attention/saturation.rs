@@ -18,12 +18,9 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
             1.25 * sum.tanh()
         });
         device::each_both_ways(|device| {
-            let scores = functional::additive_score(
-                queries.f32(device),
-                keys.f32(device),
-                weight.f32(device),
-                &MaskSpec::None.mask(device),
-            );
+            let (queries, keys) = (queries.f32(device), keys.f32(device));
+            let mask = MaskSpec::None.mask(device);
+            let scores = functional::additive_score(queries, keys, weight.f32(device), &mask);
             assert_close(format!("{magnitude}"), scores, &expected, 1e-6);
         });
     }

@@ -81,25 +81,14 @@ fn another_prefix_is_a_missing_tensor() {
         "attention.W_k.weight",
         "encoder.weight",
     ];
+    let absent = ["W_q.weight", "found only"];
     for (file, prefix, parts) in [
-        ("additive_nested.pt", "", &["W_q.weight", "found only"][..]),
+        ("additive_nested.pt", "", &absent[..]),
         ("additive_nested.pt", "decoder.attention.", &names),
-        (
-            "additive_state_dict.pt",
-            "attention.",
-            &["W_q.weight", "found only"],
-        ),
-        (
-            "additive_state_dict.safetensors",
-            "x.",
-            &["W_q.weight", "found only"],
-        ),
+        ("additive_state_dict.pt", "attention.", &absent),
+        ("additive_state_dict.safetensors", "x.", &absent),
         // A prefix is not a pattern.
-        (
-            "additive_nested.pt",
-            "attentio..",
-            &["W_q.weight", "found only"],
-        ),
+        ("additive_nested.pt", "attentio..", &absent),
     ] {
         assert_says(error(SIZES, reference_path(file), prefix), parts);
     }

@@ -289,11 +289,8 @@ fn cells_are_read_as_layers() {
         let refused = |config: &RecurrentConfig, of: &str, expected: &str| {
             assert_says(load(config, of).unwrap_err(), expected);
         };
-        refused(
-            &config,
-            "cells",
-            "cells.1.weight_ih`, since the number of layers is 1",
-        );
+        let expected = "cells.1.weight_ih`, since the number of layers is 1";
+        refused(&config, "cells", expected);
         refused(&both, "cell", "expected 2 layers, got one cell");
         let both = config.with_bidirectional(true);
         let expected = "expected layers that read in both directions, got cells";

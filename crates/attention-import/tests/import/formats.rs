@@ -7,7 +7,7 @@ use attention_import::packages::opennmt;
 use attention_import::{
     Reason, StateDict, load_multi_head_attention, load_recurrent, read_multi_head_attention,
 };
-use attention_tests::checkpoint::{CompressionMethod, pickle, text};
+use attention_tests::checkpoint::{CompressionMethod, pickle, text, write_archive};
 use attention_tests::{Array, assert_says, device};
 use burn::module::Param;
 use burn::tensor::Tensor;
@@ -141,12 +141,8 @@ fn parts_of_tensors_are_refused() {
 /// A zip archive with entries of these names.
 fn archive(path: &Path, names: &[&str]) {
     let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"1"[..])).collect();
-    attention_tests::checkpoint::write_archive(
-        path,
-        CompressionMethod::Stored,
-        &pickle(&text("x")),
-        &entries,
-    );
+    let pickle = pickle(&text("x"));
+    write_archive(path, CompressionMethod::Stored, &pickle, &entries);
 }
 
 #[test]

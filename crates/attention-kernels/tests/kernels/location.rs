@@ -2,9 +2,9 @@
 
 use attention_kernels::{AttentionReal, Level, LocationScoreGradients, LocationScoreInputs, Rows};
 
+use crate::calls::on_threads;
 use crate::owned_mask::OwnedMask;
 use crate::random::Random;
-use crate::threads::on_threads;
 
 /// `[batch, keys, units, channels, width]` and inputs, exact in `f32`.
 struct Case {

@@ -99,10 +99,8 @@ impl<E: AttentionReal> Results<E> {
 
     /// Every bit of every element.
     pub(crate) fn bits(&self) -> Vec<u64> {
-        let elements = self
-            .outcome()
-            .into_iter()
-            .flat_map(|(_, elements)| elements);
+        let outcome = self.outcome().into_iter();
+        let elements = outcome.flat_map(|(_, elements)| elements);
         elements.map(f64::to_bits).collect()
     }
 
@@ -149,16 +147,11 @@ pub(crate) fn assert_saved_agrees<E: AttentionReal>(
             .map(|x| x.to_bits())
             .collect::<Vec<_>>()
     };
-    assert_eq!(
-        bits(&saved.terms),
-        bits(&whole.terms),
-        "terms of log-sum-exp"
-    );
+    let [of_saved, of_whole] = [&saved.terms, &whole.terms].map(|terms| bits(terms));
+    assert_eq!(of_saved, of_whole, "terms of log-sum-exp");
     for ((name, saved), (_, whole)) in saved.outcome().iter().zip(&whole.outcome()) {
-        let differs = saved
-            .iter()
-            .zip(whole)
-            .position(|(a, b)| a.to_bits() != b.to_bits());
+        let mut pairs = saved.iter().zip(whole);
+        let differs = pairs.position(|(a, b)| a.to_bits() != b.to_bits());
         assert_eq!(differs, None, "{name}, first element that differs");
     }
     weights

@@ -259,12 +259,8 @@ fn what_does_not_fit_is_refused() {
         let bias = Some(&[1.0; 2][..]);
         forward(NormalizationInputs { bias, ..TWO_ROWS }, 4);
     });
-    refuses(
-        "normalization: statistics expected [2, 2], got 2 elements",
-        || {
-            forward(TWO_ROWS, 2);
-        },
-    );
+    let of_statistics = "normalization: statistics expected [2, 2], got 2 elements";
+    refuses(of_statistics, || forward(TWO_ROWS, 2));
     refuses(
         "normalization: gradient of the gain expected [3], got 6 elements",
         || {

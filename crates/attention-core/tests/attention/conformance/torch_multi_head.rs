@@ -198,12 +198,8 @@ fn expected_gradients(case: &Case) -> Outcome {
     }
     // PyTorch keeps three projections in one tensor.
     let packed = theirs.keys().filter(|name| name.starts_with("in_proj"));
-    assert_eq!(
-        ours.len(),
-        theirs.len() + 2 * packed.count(),
-        "{}",
-        case.name
-    );
+    let expected = theirs.len() + 2 * packed.count();
+    assert_eq!(ours.len(), expected, "{}", case.name);
     ours
 }
 

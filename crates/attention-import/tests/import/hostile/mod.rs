@@ -149,7 +149,8 @@ fn a_view_that_lies_is_an_error() {
         (endless, "expected the shape [5, 2]"),
     ];
     for (view, expected) in views {
-        assert_says(file.error(view.pickled()), ["`W_q.weight`", expected]);
+        let error = format!("{view:?}: {}", file.error(view.pickled()));
+        assert_says(error, ["`W_q.weight`", expected]);
     }
 }
 

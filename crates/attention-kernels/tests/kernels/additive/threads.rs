@@ -4,7 +4,7 @@ use cpu_kernels::Level;
 
 use super::case::Case;
 use super::oracle::assert_same;
-use crate::threads::on_threads;
+use crate::calls::on_threads;
 
 #[test]
 fn a_hundred_runs_on_any_number_of_threads_give_the_same_bits() {

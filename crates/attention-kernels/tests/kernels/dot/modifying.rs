@@ -67,9 +67,8 @@ fn above_every_tile() {
     precise::<f64>(&case, &windows(&case));
     // Several tasks forward, several chunks backward.
     for (queries, keys) in [(193, 513), (2, 769)] {
-        let case = case
-            .with_pairs(queries, keys)
-            .with_dropout(Some(Dropout::new(0.3, 5)));
+        let dropout = Some(Dropout::new(0.3, 5));
+        let case = case.with_pairs(queries, keys).with_dropout(dropout);
         precise::<f32>(&case, &windows(&case));
         precise::<f64>(&case, &OwnedMask::default());
     }
@@ -80,9 +79,8 @@ fn above_every_tile() {
 fn sinks_far_from_the_scores() {
     for queries in [2, 5] {
         for sink in [-60.0, -20.0, 20.0] {
-            let case = Case::SMALL
-                .with_queries(queries)
-                .with_modifiers(Modifiers::SINKS);
+            let case = Case::SMALL.with_queries(queries);
+            let case = case.with_modifiers(Modifiers::SINKS);
             let mut inputs = case.inputs::<f32>(2);
             inputs.modifiers.sinks.as_mut().unwrap().fill(sink);
             precise_with(&case, &inputs, &OwnedMask::default());
@@ -140,9 +138,8 @@ fn a_sink_of_minus_infinity_is_no_sink() {
 #[test]
 fn a_sink_alone_has_no_gradient() {
     for queries in [2, 50] {
-        let case = Case::SMALL
-            .with_queries(queries)
-            .with_modifiers(Modifiers::ALL);
+        let case = Case::SMALL.with_queries(queries);
+        let case = case.with_modifiers(Modifiers::ALL);
         let mut inputs = case.inputs::<f32>(5);
         inputs.context_gradient.fill(f32::NAN);
         let mask = Mask::none().with_keep(&[false], [1; 4]);
@@ -172,10 +169,8 @@ fn a_bias_of_minus_infinity_masks_pairs() {
         Modifiers::ALL,
     ] {
         for queries in [2, 50] {
-            let case = Case::SMALL
-                .with_pairs(queries, 140)
-                .with_modifiers(modifiers);
-            masked_by_bias(&case);
+            let case = Case::SMALL.with_pairs(queries, 140);
+            masked_by_bias(&case.with_modifiers(modifiers));
         }
     }
 }

@@ -4,8 +4,8 @@ use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
 use super::case::{Case, kernels};
+use crate::calls::on_threads;
 use crate::modifiers::Modifiers;
-use crate::threads::on_threads;
 
 #[test]
 fn bits_do_not_depend_on_the_threads() {

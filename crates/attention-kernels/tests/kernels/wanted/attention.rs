@@ -45,12 +45,8 @@ fn check<E: AttentionReal>(
             weights: Some(&weights),
             ..outputs
         };
-        check(
-            &format!("{what}, weights saved"),
-            &saved,
-            keys_and_values,
-            false,
-        );
+        let what = format!("{what}, weights saved");
+        check(&what, &saved, keys_and_values, false);
     }
     let deferred = [("scores", pairs), ("weights", pairs)];
     check(&format!("{what}, deferred"), &outputs, deferred, true);
@@ -115,12 +111,8 @@ fn check_all<E: AttentionReal>(level: Level) {
         check("additive", additive, false, &weight);
         // Modifiers are not for decoding by additive scores: one number of queries is enough.
         if case.num_queries == 3 {
-            check(
-                "additive, modified",
-                additive,
-                true,
-                &[weight, modifiers].concat(),
-            );
+            let all = [weight, modifiers].concat();
+            check("additive, modified", additive, true, &all);
         }
     }
 }

@@ -24,11 +24,8 @@ fn assert_same_bits<E: AttentionReal>(
         let mut made: BTreeMap<_, _> = wanted
             .map(|(_, (name, len))| (*name, vec![start; *len]))
             .collect();
-        backward(
-            made.iter_mut()
-                .map(|(name, to)| (*name, &mut to[..]))
-                .collect(),
-        );
+        let slices = made.iter_mut().map(|(name, to)| (*name, &mut to[..]));
+        backward(slices.collect());
         made
     };
     let all = run((1 << gradients.len()) - 1);

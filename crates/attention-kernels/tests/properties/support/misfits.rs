@@ -111,11 +111,8 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     };
     let longer = outputs(inputs.weight.len() + 1);
     let weight = &longer;
-    refused(
-        "a longer weight",
-        AdditiveScoreInputs { weight, ..score },
-        len,
-    );
+    let longer = AdditiveScoreInputs { weight, ..score };
+    refused("a longer weight", longer, len);
     refused("more scores", score, len + 1);
     let [batch, heads, keys, units] = score.keys.shape();
     let mut shapes = vec![
@@ -197,10 +194,7 @@ fn attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     if case.kind == Kind::AdditiveAttention {
         let packed = [&inputs.packed_keys(level)[..], &[E::ONE]].concat();
         let score = inputs.additive_score(Some(&packed));
-        refused(
-            "more packed keys",
-            AttentionInputs { score, ..attention },
-            lens,
-        );
+        let more = AttentionInputs { score, ..attention };
+        refused("more packed keys", more, lens);
     }
 }

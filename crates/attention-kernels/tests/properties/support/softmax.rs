@@ -121,13 +121,8 @@ impl Case {
 /// The kernels compute what the definition says, rows sum to 1 or are 0, and what is masked changes no bit.
 pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
     let case = Case::from_bytes(bytes);
-    let what = format!(
-        "{} on {}: {:?}, {:?}",
-        std::any::type_name::<E>(),
-        level.name(),
-        case.shape,
-        case.mask
-    );
+    let (element, on) = (std::any::type_name::<E>(), level.name());
+    let what = format!("{element} on {on}: {:?}, {:?}", case.shape, case.mask);
     let found = case.run::<E>(level, Storage::Whole, None);
     let exact = case.solve();
     assert_close(&what, &found, &exact);
