@@ -51,6 +51,14 @@ pub fn assert_close(
     }
 }
 
+/// [`assert_close`] for each of some results without names.
+pub fn assert_all_close(what: impl Display, actual: &[Array], expected: &[Array], tolerance: f64) {
+    assert_eq!(actual.len(), expected.len(), "{what}: number of results");
+    for (at, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        assert_close(format!("{what}: {at}"), actual, expected, tolerance);
+    }
+}
+
 /// The same shapes and bits.
 pub fn assert_same(what: impl Display, actual: impl Elements, expected: impl Elements) {
     let (actual, expected) = (actual.elements(), expected.elements());
@@ -59,6 +67,14 @@ pub fn assert_same(what: impl Display, actual: impl Elements, expected: impl Ele
         let (is_same, shape) = (a.to_bits() == e.to_bits(), &actual.shape);
         let what = || format!("{what}: element {at} of {shape:?}");
         assert!(is_same, "{}: {a:?} is not bit for bit {e:?}", what());
+    }
+}
+
+/// [`assert_same`] for each of some results without names.
+pub fn assert_all_same(what: impl Display, actual: &[Array], expected: &[Array]) {
+    assert_eq!(actual.len(), expected.len(), "{what}: number of results");
+    for (at, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        assert_same(format!("{what}: {at}"), actual, expected);
     }
 }
 

@@ -196,12 +196,8 @@ impl<S: ScoringFunction> Contract<'_, S> {
                 let expected = problem.run_with(&precise, device, DType::F64, path);
                 let what = format!("{name}: {mask_name}: {path:?}: f32");
                 for (result, expected) in &expected {
-                    assert_close(
-                        format!("{what}: {result}"),
-                        &actual[result],
-                        expected,
-                        CLOSE,
-                    );
+                    let what = format!("{what}: {result}");
+                    assert_close(what, &actual[result], expected, CLOSE);
                 }
             }
         }

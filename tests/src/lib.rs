@@ -27,8 +27,8 @@ mod steps;
 
 pub use array::Array;
 pub use compare::{
-    Elements, assert_close, assert_finite, assert_outcomes_close, assert_outcomes_same,
-    assert_same, assert_zero,
+    Elements, assert_all_close, assert_all_same, assert_close, assert_finite,
+    assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero,
 };
 pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};

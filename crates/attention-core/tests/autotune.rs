@@ -10,8 +10,8 @@ use attention_core::backend::{OPERATIONS, device_limits};
 use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
 use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_same,
-    assert_same, contract::Contract, device,
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_all_close, assert_close,
+    assert_outcomes_same, assert_same, contract::Contract, device,
 };
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use burn_fused_layers::paths::set_kernel;
@@ -206,12 +206,8 @@ fn no_way_changes_what_is_dropped() {
         for way in [Way::Kernel(0), Way::Kernel(2), Way::Auto] {
             let (dropped_now, kept_now, next_now) = run(way);
             let what = format!("{way:?}");
-            for (now, before) in dropped_now.iter().zip(&dropped) {
-                assert_close(&what, now, before, 4e-6);
-            }
-            for (now, before) in kept_now.iter().zip(&kept) {
-                assert_close(&what, now, before, 2e-5);
-            }
+            assert_all_close(&what, &dropped_now, &dropped, 4e-6);
+            assert_all_close(&what, &kept_now, &kept, 2e-5);
             assert_same(&what, &next_now, &next);
         }
     });

@@ -3,10 +3,10 @@
 #![cfg(feature = "flex")]
 #![allow(clippy::unwrap_used)]
 
-use attention_core::position::{AlibiConfig, Positions, RotaryConfig, RotaryLayout};
+use attention_core::position::{Alibi, AlibiConfig, Positions, RotaryConfig, RotaryLayout};
 use attention_core::score::{Biased, DotProductScoreConfig};
-use attention_core::{Attention, Mask, ScoringFunction};
-use attention_tests::{Array, assert_close, oracle};
+use attention_core::{Attention, DotProductScore, Mask, ScoringFunction};
+use attention_tests::{Array, assert_all_close, assert_close, oracle};
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::sync::OnceLock;
 
@@ -94,9 +94,14 @@ fn contexts_with_turned_rows_are_those_of_f32() {
         let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask);
         [attention.forward(q, k, v, &mask), output.context].map(Array::read)
     };
-    for (half, wide) in contexts(DType::BF16).iter().zip(&contexts(DType::F32)) {
-        assert_close("context", half, wide, 2f64.powi(-6));
-    }
+    let [half, wide] = [DType::BF16, DType::F32].map(contexts);
+    assert_all_close("context", &half, &wide, 2f64.powi(-6));
+}
+
+/// A dot product with ALiBi of 8 heads.
+fn biased(is_bidirectional: bool) -> Biased<DotProductScore, Alibi> {
+    let alibi = AlibiConfig::new(8).with_bidirectional(is_bidirectional);
+    Biased::new(DotProductScoreConfig::new().init(), alibi.init())
 }
 
 /// The score that is stored where weights are asked for: no two neighbouring keys are as far from a query.
@@ -105,10 +110,7 @@ fn neighbouring_keys_have_biases_of_their_own() {
     let device = device();
     let keys = 6_000;
     for is_bidirectional in [false, true] {
-        let alibi = AlibiConfig::new(8)
-            .with_bidirectional(is_bidirectional)
-            .init();
-        let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
+        let score = biased(is_bidirectional);
         let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], &device);
         for queries in [1, 2] {
             let scores = score.score(rows(queries), rows(keys), &Mask::none());
@@ -124,29 +126,20 @@ fn neighbouring_keys_have_biases_of_their_own() {
 fn contexts_under_a_bias_are_those_of_f32() {
     let device = device();
     for is_bidirectional in [false, true] {
-        let alibi = AlibiConfig::new(8)
-            .with_bidirectional(is_bidirectional)
-            .init();
-        let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
-        let attention = Attention::new(score, 0.0);
+        let attention = Attention::new(biased(is_bidirectional), 0.0);
         for queries in [1, 2] {
             // Values: one sign for the nearer keys, the other for the farther ones.
             let values = Array::from_fn(&[1, 8, 600, 1], |at| if at[2] < 580 { -1.0 } else { 1.0 });
             let contexts = |dtype| {
                 let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], (&device, dtype));
-                let values = || values.tensor::<4>(&device, dtype);
+                let (q, k, v) = (rows(queries), rows(600), values.tensor::<4>(&device, dtype));
+                let (also_q, also_k, also_v) = (q.clone(), k.clone(), v.clone());
                 let mask = Mask::causal();
-                let output =
-                    attention.forward_with_weights(rows(queries), rows(600), values(), &mask);
-                [
-                    attention.forward(rows(queries), rows(600), values(), &mask),
-                    output.context,
-                ]
-                .map(Array::read)
+                let output = attention.forward_with_weights(also_q, also_k, also_v, &mask);
+                [attention.forward(q, k, v, &mask), output.context].map(Array::read)
             };
-            for (half, wide) in contexts(DType::BF16).iter().zip(&contexts(DType::F32)) {
-                assert_close("context", half, wide, 2f64.powi(-7));
-            }
+            let [half, wide] = [DType::BF16, DType::F32].map(contexts);
+            assert_all_close("context", &half, &wide, 2f64.powi(-7));
         }
     }
 }

@@ -15,7 +15,10 @@ use attention_core::stateful::{
     CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, StatefulAttention,
 };
 use attention_core::{DotProductAttentionConfig, Mask};
-use attention_tests::{Array, Outcome, assert_outcomes_close, assert_same, parameters};
+use attention_tests::{
+    Array, Outcome, assert_all_close, assert_all_same, assert_close, assert_outcomes_close, device,
+    parameters,
+};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
 use burn_fused_layers::{Activation, activate, activate_gated, layer_norm, rms_norm};
@@ -37,12 +40,8 @@ fn gradients_are_the_same_without_what_is_switched_off() {
         let got = gradients(&model, &inputs);
         assert_eq!(got.len(), expected.len());
         for (name, expected) in &expected {
-            attention_tests::assert_close(
-                format!("{name} without {what}"),
-                &got[name],
-                expected,
-                1e-5,
-            );
+            let what = format!("{name} without {what}");
+            assert_close(what, &got[name], expected, 1e-5);
         }
     };
     set_defers(false);
@@ -66,16 +65,13 @@ fn gradients_are_the_same_without_what_is_switched_off() {
 fn rotated(layout: RotaryLayout, shape_of_angles: [usize; 3], dtype: DType) -> [Array; 2] {
     let device = Device::flex().autodiff();
     let shape = [2, 3, 5, 14];
-    let wide = if dtype == DType::F64 {
-        dtype
-    } else {
-        DType::F32
+    let wide = match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
     };
     let angles = Array::draw(1, &shape_of_angles);
     let [cosines, sines] = [f64::cos, f64::sin].map(|of| angles.map(of).tensor(&device, wide));
-    let rows = Array::draw(2, &shape)
-        .tensor::<4>(&device, dtype)
-        .require_grad();
+    let rows = Array::draw(2, &shape).leaf::<4>(&device, dtype);
     let turned = rotate(rows.clone(), cosines, sines, layout);
     let loss = (turned.clone() * Array::draw(3, &shape).tensor(&device, dtype)).sum();
     let gradient = rows.grad(&loss.backward()).expect("a leaf");
@@ -93,9 +89,8 @@ fn rotations_are_their_definition_bit_for_bit() {
                 set_kernel(OPERATIONS.named("rotate"), false);
                 let by_definition = run();
                 set_kernel(OPERATIONS.named("rotate"), true);
-                for (a, b) in by_kernel.iter().zip(&by_definition) {
-                    assert_same(format!("{layout:?} {examples} {pairs} {dtype:?}"), a, b);
-                }
+                let what = format!("{layout:?} {examples} {pairs} {dtype:?}");
+                assert_all_same(what, &by_kernel, &by_definition);
             }
         }
     }
@@ -137,11 +132,8 @@ fn steps_with_a_location_are_their_definition() {
     });
     let coverage = CoverageAttentionConfig::new(6, 5, 9).init(&device);
     let run = || {
-        [
-            steps(&previous, &device),
-            steps(&both, &device),
-            steps(&coverage, &device),
-        ]
+        let [previous, both] = [&previous, &both].map(|location| steps(location, &device));
+        [previous, both, steps(&coverage, &device)]
     };
     let by_kernel = run();
     set_defers(false);
@@ -166,12 +158,16 @@ fn results<const N: usize>(dtype: DType, call: impl Fn([Tensor<2>; N]) -> Tensor
     let received = Array::draw(9, &[23, 23]).tensor(&device, dtype);
     let gradients = (result.clone() * received).sum().backward();
     let of_leaves = leaves.map(|leaf| leaf.grad(&gradients).expect("a leaf"));
-    [result]
-        .into_iter()
-        .chain(of_leaves)
-        .map(Array::read)
-        .collect()
+    let all = [result].into_iter().chain(of_leaves);
+    all.map(Array::read).collect()
 }
+
+const FUNCTIONS: [Activation; 4] = [
+    Activation::Relu,
+    Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::Silu,
+];
 
 /// Compares the kernel of an operation with its definition.
 fn check_definition<const N: usize>(
@@ -184,22 +180,16 @@ fn check_definition<const N: usize>(
         set_kernel(operation, false);
         let by_definition = results(dtype, &call);
         set_kernel(operation, true);
-        let tolerance = 20.0 * attention_tests::device::epsilon(dtype);
-        for (a, b) in by_kernel.iter().zip(&by_definition) {
-            attention_tests::assert_close(format!("{what} {dtype:?}"), a, b, tolerance);
-        }
+        let tolerance = 20.0 * device::epsilon(dtype);
+        let what = format!("{what} {dtype:?}");
+        assert_all_close(what, &by_kernel, &by_definition, tolerance);
     }
 }
 
 #[test]
 fn activations_and_normalizations_are_their_definitions() {
     let _switches = SWITCHES.lock();
-    for function in [
-        Activation::Relu,
-        Activation::Gelu,
-        Activation::GeluTanh,
-        Activation::Silu,
-    ] {
+    for function in FUNCTIONS {
         let what = format!("{function:?}");
         check_definition(OPERATIONS.named("activate"), &what, |[x]| {
             activate(x, function)
@@ -227,12 +217,7 @@ fn extremes_of_activations_by_their_definition() {
     let _switches = SWITCHES.lock();
     set_kernel(OPERATIONS.named("activate"), false);
     let infinity = f64::INFINITY;
-    for function in [
-        Activation::Relu,
-        Activation::Gelu,
-        Activation::GeluTanh,
-        Activation::Silu,
-    ] {
+    for function in FUNCTIONS {
         let device = Device::flex().autodiff();
         let input = [1e4, -1e4, infinity, -infinity, f64::NAN];
         let leaf = Tensor::<1>::from_floats(input, &device).require_grad();
@@ -261,10 +246,8 @@ impl log::Log for Lines {
 
     fn log(&self, record: &log::Record) {
         if self.enabled(record.metadata()) {
-            self.0
-                .lock()
-                .expect("no test panics with it")
-                .push(record.args().to_string());
+            let mut lines = self.0.lock().expect("no test panics with it");
+            lines.push(record.args().to_string());
         }
     }
 
@@ -285,10 +268,8 @@ fn the_log_says_that_a_call_is_composed() {
     log::set_max_level(log::LevelFilter::Off);
     let lines = LINES.0.lock().expect("no test panics with it");
     let says = |line: &str| lines.iter().any(|said| said == line);
-    assert!(
-        says("dot_product_attention of [3, 1, 70, 5] F32 on Cpu: by its kernel"),
-        "{lines:?}"
-    );
+    let fused = "dot_product_attention of [3, 1, 70, 5] F32 on Cpu: by its kernel";
+    assert!(says(fused), "{lines:?}");
     let composed =
         "attention of [3, 1, 70, 5] F32 on Flex(Cpu): by its definition, as weights are asked for";
     assert!(says(composed), "{lines:?}");

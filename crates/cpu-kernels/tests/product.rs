@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/calls.rs"]
+mod calls;
 #[path = "support/random.rs"]
 mod random;
 
+use calls::{on_threads, refuses};
 use cpu_kernels::{
     LayerReal, Level, Matrix, Packing, ProductStart, column_sums, product, product_packed,
     product_sum,
@@ -27,21 +30,6 @@ enum Start {
     Zero,
     Row,
     Sum,
-}
-
-fn case(sizes: [usize; 3], transposed: [bool; 2], gap: usize, start: Start) -> Case {
-    Case {
-        sizes,
-        transposed,
-        gap,
-        start,
-    }
-}
-
-/// On this number of threads.
-fn on<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.unwrap().install(run)
 }
 
 /// An operand, and its element at a row and column.
@@ -157,7 +145,12 @@ fn check(sizes: [usize; 3]) {
     for level in Level::available() {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             for (start, gap) in [(Start::Zero, 0), (Start::Row, 3), (Start::Sum, 0)] {
-                let case = case(sizes, transposed, gap, start);
+                let case = Case {
+                    sizes,
+                    transposed,
+                    gap,
+                    start,
+                };
                 let terms = (sizes[1] as f64).sqrt() + 1.0;
                 let error = run::<f32>(level, case).1;
                 assert!(error <= 2e-6 * terms, "{level:?} {case:?}: {error:e}");
@@ -216,14 +209,19 @@ fn columns_beyond_a_block() {
 #[test]
 fn several_panels_of_one_task() {
     if !cfg!(miri) {
-        on(1, || check([13, 530, 450]));
+        on_threads(1, || check([13, 530, 450]));
     }
 }
 
 #[test]
 fn without_steps_the_result_is_the_start() {
     for start in [Start::Zero, Start::Row, Start::Sum] {
-        let case = case([3, 0, 5], [false, false], 0, start);
+        let case = Case {
+            sizes: [3, 0, 5],
+            transposed: [false, false],
+            gap: 0,
+            start,
+        };
         assert_eq!(run::<f32>(Level::current(), case).1, 0.0);
     }
 }
@@ -241,10 +239,15 @@ fn bits_do_not_depend_on_the_threads() {
         return;
     }
     for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 530, 130]] {
-        let case = case(sizes, [true, false], 0, Start::Zero);
+        let case = Case {
+            sizes,
+            transposed: [true, false],
+            gap: 0,
+            start: Start::Zero,
+        };
         let once = run::<f32>(Level::current(), case).0;
         for threads in [1, 2, 3, 5] {
-            let again = on(threads, || run::<f32>(Level::current(), case)).0;
+            let again = on_threads(threads, || run::<f32>(Level::current(), case)).0;
             assert!(again == once, "{threads} threads: {case:?}");
         }
     }
@@ -302,33 +305,22 @@ fn sums_of_columns() {
 }
 
 #[test]
-#[should_panic(expected = "product: right operand expected [3, 4], got [2, 4]")]
 fn operands_that_do_not_fit_are_refused() {
-    let (left, right) = ([0.0_f32; 6], [0.0_f32; 8]);
-    let [left, right] = [Matrix::new(&left, [2, 3]), Matrix::new(&right, [2, 4])];
-    let level = Level::current();
-    product(level, left, right, ProductStart::Zero, &mut [0.0; 8]);
-}
-
-#[test]
-#[should_panic(expected = "product: left operand expected [2, 1], got [3, 1]")]
-fn a_sum_of_products_of_other_rows_is_refused() {
-    let (left, right) = ([0.0_f32; 6], [0.0_f32; 4]);
-    let lefts = [
-        Matrix::new(&left[..2], [2, 1]),
-        Matrix::new(&left[..3], [3, 1]),
-    ];
-    let rights = [Matrix::new(&right, [1, 4]), Matrix::new(&right, [1, 4])];
-    let level = Level::current();
-    product_sum(level, &lefts, &rights, ProductStart::Zero, &mut [0.0; 8]);
-}
-
-#[test]
-#[should_panic(expected = "expected some left operands and as many right ones, got 1 and 0")]
-fn a_sum_of_nothing_is_refused() {
-    let left = [Matrix::new(&[0.0_f32; 2], [2, 1])];
-    let level = Level::current();
-    product_sum(level, &left, &[], ProductStart::Zero, &mut [0.0; 8]);
+    let (zeros, start) = ([0.0_f32; 8], ProductStart::Zero);
+    let (level, out) = (Level::current(), &mut [0.0; 8]);
+    let matrix = |sizes: [usize; 2]| Matrix::new(&zeros[..sizes[0] * sizes[1]], sizes);
+    refuses("product: right operand expected [3, 4], got [2, 4]", || {
+        product(level, matrix([2, 3]), matrix([2, 4]), start, out);
+    });
+    // A sum of products of other rows, and of nothing.
+    refuses("product: left operand expected [2, 1], got [3, 1]", || {
+        let lefts = [matrix([2, 1]), matrix([3, 1])];
+        product_sum(level, &lefts, &[matrix([1, 4]); 2], start, out);
+    });
+    let message = "expected some left operands and as many right ones, got 1 and 0";
+    refuses(message, || {
+        product_sum(level, &[matrix([2, 1])], &[], start, out);
+    });
 }
 
 #[test]
@@ -337,21 +329,13 @@ fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
     let matrix = Matrix::new(&square, [2, 2]);
     let packing = Packing::default();
     let run = |right| {
-        let mut out = [0.0; 4];
-        let right = (right, &packing);
-        product_packed(
-            Level::current(),
-            matrix,
-            right,
-            ProductStart::Zero,
-            &mut out,
-        );
+        let (level, mut out) = (Level::current(), [0.0; 4]);
+        let (right, start) = ((right, &packing), ProductStart::Zero);
+        product_packed(level, matrix, right, start, &mut out);
         out
     };
     assert_eq!(run(matrix), [7.0, 10.0, 15.0, 22.0]);
-    let refused =
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(matrix.transposed())));
-    let message = *refused.unwrap_err().downcast::<&str>().unwrap();
-    let holds = message.contains("with a matrix or its transpose, got both");
-    assert!(holds, "{message}");
+    refuses("with a matrix or its transpose, got both", || {
+        run(matrix.transposed())
+    });
 }

@@ -5,7 +5,7 @@ use attention_core::functional::{
     dot_product_attention_steps,
 };
 use attention_tests::heads::{On, roundings};
-use attention_tests::{Array, MaskSpec, assert_close, device, panic_message};
+use attention_tests::{Array, MaskSpec, assert_all_close, device, panic_message};
 use burn::tensor::Tensor;
 
 const BATCH: usize = 3;
@@ -91,10 +91,8 @@ fn one_example_is_that_of_all<const D: usize>(on: On) {
             let actual = run(call, batches, false, on);
             let expected = run(call, batches, true, on);
             assert_eq!(actual[0].shape[0], BATCH);
-            for (result, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
-                let what = format!("{name} of {batches:?}, {D} axes: result {result}");
-                assert_close(&what, actual, expected, roundings(16.0, on));
-            }
+            let what = format!("{name} of {batches:?}, {D} axes");
+            assert_all_close(what, &actual, &expected, roundings(16.0, on));
         }
     }
 }

@@ -161,12 +161,8 @@ fn parameters_of_a_users_score_are_trained_saved_and_loaded() {
     device::each_training(|device| {
         let new = |seed| {
             let bias = Array::draw(seed, &[SIZES.keys]).f32(device);
-            Attention::new(
-                Biased {
-                    bias: Param::from_tensor(bias),
-                },
-                0.0,
-            )
+            let bias = Param::from_tensor(bias);
+            Attention::new(Biased { bias }, 0.0)
         };
         let attention = new(1);
         let problem = Problem::dot_product(SIZES, MaskSpec::lens(&[3, 5]));

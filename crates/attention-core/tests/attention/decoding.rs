@@ -2,7 +2,7 @@
 
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close,
+    Array, MaskSpec, Path, Problem, SIZES, assert_all_close, assert_close, assert_outcomes_close,
     assert_outcomes_same, device,
 };
 use burn::tensor::{DType, Int, Tensor};
@@ -91,14 +91,11 @@ fn two_memories_of_the_same_keys_add_up() {
         let expected = gradients([&memory, &memory, &memory]);
         let (first, second) = (prepare(), prepare());
         let actual = gradients([&first, &second, &first]);
-        for (actual, expected) in actual.iter().zip(&expected) {
-            assert_close("two memories", actual, expected, 2e-6);
-        }
+        assert_all_close("two memories", &actual, &expected, 2e-6);
         // And once more: nothing of one pass is left for the next.
         let memory = prepare();
-        for (actual, expected) in gradients([&memory, &memory, &memory]).iter().zip(&expected) {
-            assert_close("a second pass", actual, expected, 2e-6);
-        }
+        let actual = gradients([&memory, &memory, &memory]);
+        assert_all_close("a second pass", &actual, &expected, 2e-6);
     });
 }
 
@@ -115,14 +112,10 @@ fn steps_and_other_readers_of_a_memory_add_up() {
         macro_rules! gradients {
             ($attention:expr, $memory:expr) => {{
                 let attention = &$attention;
-                let contexts = vec![
-                    attention.attend(query(3, 1), &$memory(), Mask::none()),
-                    attention.attend(query(4, 9), &$memory(), Mask::none()),
-                    attention
-                        .attend_with_weights(query(5, 2), &$memory(), Mask::none())
-                        .context,
-                    attention.attend(query(6, 1), &$memory(), Mask::none()),
-                ];
+                let attend = |query| attention.attend(query, &$memory(), Mask::none());
+                let output = attention.attend_with_weights(query(5, 2), &$memory(), Mask::none());
+                let [first, many, last] = [query(3, 1), query(4, 9), query(6, 1)].map(attend);
+                let contexts = vec![first, many, output.context, last];
                 let loss = Tensor::cat(contexts, 1).powi_scalar(2).sum().backward();
                 [&keys, &values].map(|input| Array::read(input.grad(&loss).unwrap()))
             }};
@@ -133,9 +126,7 @@ fn steps_and_other_readers_of_a_memory_add_up() {
                 let memory = prepare();
                 let one = gradients!($attention, || memory.clone());
                 let many = gradients!($attention, prepare);
-                for (one, many) in one.iter().zip(&many) {
-                    assert_close("one memory or many", one, many, 4e-6);
-                }
+                assert_all_close("one memory or many", &one, &many, 4e-6);
             };
         }
         check!(dot);
@@ -207,9 +198,7 @@ fn gradients_pass_through_selected_and_expanded_memories() {
                     forward(&[0, 1], 6),
                     forward(&[1, 0, 1], 7),
                 ]);
-                for (actual, expected) in through_memory.iter().zip(&expected) {
-                    assert_close("beams", actual, expected, 4e-6);
-                }
+                assert_all_close("beams", &through_memory, &expected, 4e-6);
             };
         }
         check!(attention);

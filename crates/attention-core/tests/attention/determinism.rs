@@ -14,18 +14,12 @@ fn a_hundred_runs_give_the_same_bits() {
         let mask = MaskSpec::lens(&[4, 6]).and(MaskSpec::Causal);
         for (kind, problem) in Problem::both(SIZES, &mask) {
             let problem = problem.with_grad_weights(5);
-            let expected = problem.run(device, DType::F32, Path::ForwardWithWeights);
-            for _ in 0..100 {
-                let outcome = problem.run(device, DType::F32, Path::ForwardWithWeights);
-                assert_outcomes_same(kind, &outcome, &expected);
-            }
-            let expected = problem.run(device, DType::F32, Path::Forward);
-            for _ in 0..100 {
-                assert_outcomes_same(
-                    kind,
-                    &problem.run(device, DType::F32, Path::Forward),
-                    &expected,
-                );
+            for path in [Path::ForwardWithWeights, Path::Forward] {
+                let expected = problem.run(device, DType::F32, path);
+                for _ in 0..100 {
+                    let outcome = problem.run(device, DType::F32, path);
+                    assert_outcomes_same(kind, &outcome, &expected);
+                }
             }
         }
     });
@@ -81,20 +75,13 @@ fn the_number_of_threads_changes_no_bit() {
     // The thread pool of a process is built once: one process for each number.
     let hashes = |threads: &str| -> Vec<String> {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "determinism::print_hashes",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", "determinism::print_hashes"])
+            .args(["--ignored", "--nocapture"])
             .env("RAYON_NUM_THREADS", threads)
             .output()
             .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines()
             .filter_map(|line| line.find("hash ").map(|at| line[at..].to_string()))

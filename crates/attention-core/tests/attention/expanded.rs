@@ -2,7 +2,7 @@
 
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{Attention, Mask, ScoringFunction};
-use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};
+use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_all_close, device};
 use burn::tensor::{DType, Device, Tensor};
 
 /// Queries shared by heads, keys by examples, values by both: stride 0.
@@ -24,13 +24,9 @@ fn expanded<S: ScoringFunction>(attention: &Attention<S>, key_size: usize, devic
             let [queries, keys, values] = views;
             let context = attention.forward(queries, keys, values, &mask);
             let gradients = (context.clone() * received.f32(device)).sum().backward();
-            let mut results = vec![Array::read(context)];
-            results.extend(
-                leaves
-                    .iter()
-                    .map(|leaf| Array::read(leaf.grad(&gradients).unwrap())),
-            );
-            results
+            let of_leaves = leaves.iter().map(|leaf| leaf.grad(&gradients).unwrap());
+            let all = [context].into_iter().chain(of_leaves);
+            all.map(Array::read).collect::<Vec<_>>()
         };
         let view = |at: usize| leaves[at].clone();
         let expand = |at: usize| {
@@ -44,12 +40,7 @@ fn expanded<S: ScoringFunction>(attention: &Attention<S>, key_size: usize, devic
             view(2).repeat_dim(0, batch).repeat_dim(1, heads),
         ];
         let expected = run(repeated);
-        for (name, (actual, expected)) in ["context", "queries", "keys", "values"]
-            .iter()
-            .zip(actual.iter().zip(&expected))
-        {
-            assert_close(name, actual, expected, 2e-6);
-        }
+        assert_all_close("context and gradients", &actual, &expected, 2e-6);
     }
 }
 
@@ -58,10 +49,7 @@ fn expanded_inputs_are_repeated_ones() {
     device::each_training(|device| {
         let score = Problem::additive(SIZES, MaskSpec::None).additive_score(device, DType::F32);
         expanded(&Attention::new(score, 0.0), SIZES.key_size, device);
-        expanded(
-            &Attention::new(DotProductScoreConfig::new().init(), 0.0),
-            17,
-            device,
-        );
+        let score = DotProductScoreConfig::new().init();
+        expanded(&Attention::new(score, 0.0), 17, device);
     });
 }

@@ -79,11 +79,8 @@ fn weights_of_equal_scores_are_equal() {
             let name = "hardmax";
             check(name, weights(Normalizer::Hardmax), [0.0, 1.0, 0.0, 0.0]);
             let whole = if score > 0.0 { 1.0 } else { 0.0 };
-            check(
-                "sigmoid",
-                weights(Normalizer::Sigmoid),
-                [0.0, whole, whole, whole],
-            );
+            let sigmoid = weights(Normalizer::Sigmoid);
+            check("sigmoid", sigmoid, [0.0, whole, whole, whole]);
             if score > 0.0 {
                 check("sum-normalized", weights(Normalizer::SumNormalized), third);
             }

@@ -44,12 +44,8 @@ fn every_path_is_the_formula_under_every_mask() {
                     for dtype in device::dtypes(device) {
                         let what = format!("{kind}: {name}: {path:?}: {dtype:?}");
                         let outcome = problem.run(device, dtype, path);
-                        assert_outcomes_close(
-                            &what,
-                            &outcome,
-                            &expected,
-                            20.0 * device::epsilon(dtype),
-                        );
+                        let tolerance = 20.0 * device::epsilon(dtype);
+                        assert_outcomes_close(&what, &outcome, &expected, tolerance);
                     }
                 });
             }
@@ -64,12 +60,8 @@ fn results_stay_right_above_every_tile() {
     let sizes = Sizes::new([1, 0, 67, 131], [3, 5, 71, 2]);
     let mut problems = vec![Problem::additive(sizes, MaskSpec::lens(&[129]))];
     let sizes = Sizes::new([1, 1, 67, 131], [37, 37, 0, 71]);
-    for mask in [
-        MaskSpec::None,
-        MaskSpec::Causal,
-        MaskSpec::lens(&[64]),
-        keep,
-    ] {
+    let lens = MaskSpec::lens(&[64]);
+    for mask in [MaskSpec::None, MaskSpec::Causal, lens, keep] {
         problems.push(Problem::dot_product(sizes, mask));
     }
     for problem in problems {
@@ -89,18 +81,12 @@ fn results_stay_right_above_every_tile() {
 /// Compares with every case of a file, with weights and without, forward and backward.
 #[test]
 fn results_and_gradients_are_those_of_pytorch() {
-    let files = [
-        "additive",
-        "additive_shapes",
-        "dot_product",
-        "dot_product_shapes",
-    ];
+    let files = "additive additive_shapes dot_product dot_product_shapes".split(' ');
+    let cases_of = |file| reference(file).into_iter().map(move |case| (file, case));
+    let cases: Vec<_> = files.flat_map(cases_of).collect();
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
-            for (file, case) in files
-                .iter()
-                .flat_map(|file| reference(file).into_iter().map(move |case| (file, case)))
-            {
+            for (file, case) in &cases {
                 let (problem, results) = case.problem();
                 for path in Path::DIRECT {
                     if path == Path::Forward && problem.grad_weights.is_some() {
@@ -164,9 +150,8 @@ fn three_axes_are_four_with_one_head() {
 #[test]
 fn a_scale_of_zero_weighs_all_unmasked_keys_alike() {
     device::each(|device| {
-        let attention = DotProductAttentionConfig::new()
-            .with_scale(Some(0.0))
-            .init();
+        let config = DotProductAttentionConfig::new().with_scale(Some(0.0));
+        let attention = config.init();
         let rows = |seed, rows, size| Array::draw(seed, &[2, rows, size]).f32::<3>(device);
         let lens = MaskSpec::lens(&[3, 6]).mask(device);
         let output =

@@ -4,7 +4,7 @@ use attention_core::stateful::{
     AttentionState, ForwardAttention, ForwardAttentionConfig, ForwardState, StatefulAttention,
 };
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, Memory};
-use attention_tests::{Array, assert_close, assert_same, device, refuses};
+use attention_tests::{Array, assert_all_same, assert_close, assert_same, device, refuses};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor};
 
@@ -59,9 +59,7 @@ fn an_agent_that_does_not_know_moves_on_half_of_the_time() {
         let mut without = agent.clone();
         without.agent = None;
         let [got, expected] = [&agent, &without].map(|of| run(of, 3, device).0);
-        for (got, expected) in got.iter().zip(&expected) {
-            assert_same("weights", got, expected);
-        }
+        assert_all_same("weights", &got, &expected);
     });
 }
 
@@ -136,9 +134,8 @@ fn an_agent_without_the_output_that_it_reads_says_so() {
     let memory = memory(&attention, &device);
     let state = attention.initial_state(&memory);
     let query = Tensor::<3>::ones([2, 1, QUERY], &device);
-    let step = || attention.step_with_weights(query, &memory, state);
-    refuses(
-        "expected context, output and query of 10 features together",
-        step,
-    );
+    let expected = "expected context, output and query of 10 features together";
+    refuses(expected, || {
+        attention.step_with_weights(query, &memory, state)
+    });
 }

@@ -14,24 +14,16 @@ fn masks() -> Vec<(&'static str, MaskSpec)> {
     let row = |at: &[usize]| f64::from(!(at[0] == 1 && at[2] == 2));
     let dense = Array::from_fn(&[batch, heads, queries, keys], row);
     let one_masked = Array::from_fn(&[1, keys], |at| f64::from(at[1] > 0));
+    let some_queries = Array::from_fn(&[batch, queries], |at| f64::from(at[..] != [1, 2]));
+    let per_query = |lens: [i64; 10]| MaskSpec::lens_per_query(2, &lens);
+    let disjoint = per_query([2, 3, 2, 7, 5, 2, 7, 1, 4, 6]).and(MaskSpec::Keep(one_masked));
+    let per_query = per_query([1, 3, 2, 7, 5, 2, 7, 0, 4, 6]);
     vec![
         ("lens", MaskSpec::lens(&[3, 0])),
-        (
-            "lens per query",
-            MaskSpec::lens_per_query(2, &[1, 3, 2, 7, 5, 2, 7, 0, 4, 6]),
-        ),
-        (
-            "queries",
-            MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| {
-                f64::from(at[..] != [1, 2])
-            })),
-        ),
+        ("lens per query", per_query),
+        ("queries", MaskSpec::Queries(some_queries)),
         ("dense", MaskSpec::Keep(dense)),
-        (
-            "disjoint",
-            MaskSpec::lens_per_query(2, &[2, 3, 2, 7, 5, 2, 7, 1, 4, 6])
-                .and(MaskSpec::Keep(one_masked)),
-        ),
+        ("disjoint", disjoint),
     ]
 }
 
@@ -41,11 +33,8 @@ fn are_zero_in_outputs_and_gradients() {
         for (name, mask) in masks() {
             for (kind, problem) in Problem::both(SIZES, &mask) {
                 for path in Path::ALL {
-                    let outcome =
-                        problem
-                            .clone()
-                            .with_grad_weights(7)
-                            .run(device, DType::F32, path);
+                    let problem = problem.clone().with_grad_weights(7);
+                    let outcome = problem.run(device, DType::F32, path);
                     let what = format!("{kind}: {name}: {path:?}");
                     for (result, array) in &outcome {
                         let holds = array.data.iter().all(|number| number.is_finite());
@@ -78,11 +67,8 @@ fn are_zero_where_every_query_is_fully_masked() {
             for (kind, problem) in Problem::both(SIZES, mask) {
                 for path in Path::ALL {
                     let dirty = Array::full(&[SIZES.batch, SIZES.heads, SIZES.keys], 1.0);
-                    let dirty = problem.with_rows("keys", &dirty, f64::NAN).with_rows(
-                        "values",
-                        &dirty,
-                        f64::NAN,
-                    );
+                    let of_keys = problem.with_rows("keys", &dirty, f64::NAN);
+                    let dirty = of_keys.with_rows("values", &dirty, f64::NAN);
                     for problem in [problem.clone(), dirty] {
                         let outcome = problem.with_grad_weights(7).run(device, DType::F32, path);
                         for (result, array) in &outcome {
@@ -144,12 +130,8 @@ fn pass_on_nothing_that_is_not_finite() {
 #[test]
 fn are_zero_with_a_weight_that_is_not_finite() {
     device::each_training(|device| {
-        for (queries, weight) in [
-            (1, f64::NAN),
-            (2, f64::INFINITY),
-            (3, f64::NAN),
-            (9, f64::NAN),
-        ] {
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        for (queries, weight) in [(1, nan), (2, infinity), (3, nan), (9, nan)] {
             let sizes = SIZES.with_queries(queries);
             let mut problem = Problem::additive(sizes, MaskSpec::lens(&[3, 0]));
             let mut weights = problem.inputs["w_v"].clone();
@@ -184,20 +166,15 @@ fn in_heads_pass_on_nothing_that_is_not_finite() {
         let keys = Array::draw(2, &[2, 7, 12]).f32::<3>(device);
         let run = |queries: &Array, by_memory: bool| {
             let queries = queries.leaf::<3>(device, DType::F32);
-            let context = if by_memory {
-                let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
-                module.attend(queries.clone(), &memory, Mask::none())
-            } else {
-                module
-                    .forward_with_weights(queries.clone(), keys.clone(), keys.clone(), &mask)
-                    .context
+            let (q, k, v) = (queries.clone(), keys.clone(), keys.clone());
+            let context = match by_memory {
+                true => module.attend(q, &module.prepare(k, v, mask.clone()), Mask::none()),
+                false => module.forward_with_weights(q, k, v, &mask).context,
             };
             let gradients = (context.clone() * context.clone()).sum().backward();
             let mut found = parameters::gradients(&module, Some(&gradients));
-            found.insert(
-                "queries".into(),
-                Array::read(queries.grad(&gradients).unwrap()),
-            );
+            let gradient = queries.grad(&gradients).unwrap();
+            found.insert("queries".into(), Array::read(gradient));
             found.insert("context".into(), Array::read(context));
             found
         };
@@ -214,9 +191,7 @@ fn in_steps_with_a_state_pass_on_nothing_that_is_not_finite() {
         let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device);
         let mask = Mask::valid_lens(Tensor::from_ints([6, 0], device));
         let clean = Array::draw(2, &[2, 1, 4]);
-        let dirty = Array::from_fn(&clean.shape, |at| {
-            if at[0] == 1 { f64::NAN } else { clean.at(at) }
-        });
+        let dirty = clean.masked_fill(f64::NAN, |at| at[0] == 1);
         let run = |query: &Array| {
             let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
             let state = module.initial_state(&memory);

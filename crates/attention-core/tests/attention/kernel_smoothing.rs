@@ -83,10 +83,10 @@ fn a_gaussian_kernel_is_the_gaussian_score_with_softmax() {
             let shape = [2, sizes.heads.max(1), sizes.queries, sizes.keys];
             for (name, mask) in masks(shape).into_iter().step_by(4) {
                 let problem = Problem::drawn(sizes, sizes.key_size, mask);
-                let path = Path::ForwardWithWeights;
-                let actual =
-                    problem.run_with(&smoothing(Kernel::Gaussian, 1.3), device, DType::F32, path);
-                let expected = problem.run_with(&softmax, device, DType::F32, path);
+                let (path, dtype) = (Path::ForwardWithWeights, DType::F32);
+                let smoothing = smoothing(Kernel::Gaussian, 1.3);
+                let actual = problem.run_with(&smoothing, device, dtype, path);
+                let expected = problem.run_with(&softmax, device, dtype, path);
                 for (result, expected) in &expected {
                     let what = format!("{name}: {result}");
                     assert_close(&what, &actual[result], expected, 2e-5);
@@ -167,13 +167,8 @@ fn at_distance_0_every_gradient_is_finite() {
     device::each_training(|device| {
         for (name, kernel) in KERNELS {
             for size in [1, 2, 9] {
-                let outcome = at(
-                    &smoothing(kernel, 1.0),
-                    0.5,
-                    &[0.5, 0.5, 0.25],
-                    size,
-                    device,
-                );
+                let smoothing = smoothing(kernel, 1.0);
+                let outcome = at(&smoothing, 0.5, &[0.5, 0.5, 0.25], size, device);
                 for (result, array) in &outcome {
                     assert_finite(format!("{name}: size {size}: {result}"), array);
                 }

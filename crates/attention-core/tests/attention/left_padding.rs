@@ -53,33 +53,21 @@ fn check<A: StatefulAttention>(what: &str, attention: &A, device: &Device) {
 #[test]
 fn steps_begin_on_the_first_key_that_is_not_masked() {
     device::each_both_ways(|device| {
-        let starts = [
-            Start::Zeros,
-            Start::Uniform,
-            Start::UniformInSum,
-            Start::First,
-        ];
-        for start in starts {
+        use Start::{First, Uniform, UniformInSum, Zeros};
+        for start in [Zeros, Uniform, UniformInSum, First] {
             let coverage = CoverageAttentionConfig::new(3, 5, 8).with_start(start);
-            check(
-                &format!("coverage, {start:?}"),
-                &coverage.init(device),
-                device,
-            );
+            let what = format!("coverage, {start:?}");
+            check(&what, &coverage.init(device), device);
             let location = LocationAttentionConfig::new(3, 5, 8)
                 .with_start(start)
                 .with_kernel_size(3)
                 .with_features(LocationFeatures::Both);
-            check(
-                &format!("location, {start:?}"),
-                &location.init(device),
-                device,
-            );
+            let what = format!("location, {start:?}");
+            check(&what, &location.init(device), device);
         }
         // Without noise a run can be repeated.
-        let monotonic = MonotonicAttentionConfig::new()
-            .with_noise(0.0)
-            .with_offset(0.0);
+        let monotonic = MonotonicAttentionConfig::new().with_noise(0.0);
+        let monotonic = monotonic.with_offset(0.0);
         let score = BilinearScoreConfig::new(3, 5).init(device);
         check("monotonic", &monotonic.init_with(score, device), device);
         let inner = AdditiveAttentionConfig::new(3, 5, 8).init(device);

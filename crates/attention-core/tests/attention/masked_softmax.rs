@@ -1,39 +1,25 @@
 //! Masked softmax against PyTorch, and what only it promises; `normalizers.rs` has what all normalizers do.
 
-use attention_core::{Mask, masked_softmax};
+use attention_core::masked_softmax;
+use attention_tests::heads::On;
 use attention_tests::{
     Array, MaskSpec, assert_close, assert_same, device, masks, oracle, reference,
 };
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Tensor};
 
 const SHAPE: [usize; 4] = [2, 3, 5, 7];
 
 /// Weights, and the gradient of the scores when the weights receive `gradient`.
-fn run(
-    scores: &Array,
+fn run<const D: usize>(
+    [scores, gradient]: [&Array; 2],
     mask: &MaskSpec,
-    gradient: &Array,
-    device: &Device,
-    dtype: DType,
-) -> (Array, Array) {
-    fn axes<const D: usize>(
-        scores: &Array,
-        mask: &Mask,
-        gradient: &Array,
-        device: &Device,
-        dtype: DType,
-    ) -> (Array, Array) {
-        let scores = scores.tensor::<D>(device, dtype).require_grad();
-        let weights = masked_softmax(scores.clone(), mask);
-        let loss = (weights.clone() * gradient.tensor(device, dtype)).sum();
-        let gradient = scores.grad(&loss.backward()).unwrap();
-        (Array::read(weights), Array::read(gradient))
-    }
-    let mask = mask.mask(device);
-    match scores.shape.len() {
-        3 => axes::<3>(scores, &mask, gradient, device, dtype),
-        _ => axes::<4>(scores, &mask, gradient, device, dtype),
-    }
+    (device, dtype): On,
+) -> [Array; 2] {
+    let scores = scores.leaf::<D>(device, dtype);
+    let weights = masked_softmax(scores.clone(), &mask.mask(device));
+    let loss = (weights.clone() * gradient.tensor(device, dtype)).sum();
+    let gradient = scores.grad(&loss.backward()).unwrap();
+    [weights, gradient].map(Array::read)
 }
 
 fn tolerance(dtype: DType) -> f64 {
@@ -48,17 +34,14 @@ fn is_that_of_pytorch_forward_and_backward() {
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
             for case in reference("masked_softmax") {
-                let gradient = &case.inputs["grad_weights"];
-                let (weights, scores_gradient) =
-                    run(&case.inputs["scores"], &case.mask, gradient, device, dtype);
-                let what = format!("{}: {dtype:?}", case.name);
-                assert_close(&what, &weights, &case.outputs["weights"], tolerance(dtype));
-                assert_close(
-                    &what,
-                    &scores_gradient,
-                    &case.gradients["scores"],
-                    tolerance(dtype),
-                );
+                let inputs = ["scores", "grad_weights"].map(|name| &case.inputs[name]);
+                let [weights, gradient] = match inputs[0].shape.len() {
+                    3 => run::<3>(inputs, &case.mask, (device, dtype)),
+                    _ => run::<4>(inputs, &case.mask, (device, dtype)),
+                };
+                let (what, near) = (format!("{}: {dtype:?}", case.name), tolerance(dtype));
+                assert_close(&what, &weights, &case.outputs["weights"], near);
+                assert_close(&what, &gradient, &case.gradients["scores"], near);
             }
         }
     });
@@ -79,7 +62,8 @@ fn large_and_very_negative_scores_neither_overflow_nor_vanish() {
                     let draw = Array::draw(1, &SHAPE);
                     let scores = draw.map(|number| f64::from((offset + factor * number) as f32));
                     let gradient = Array::draw(2, &SHAPE);
-                    let (weights, received) = run(&scores, &mask, &gradient, device, dtype);
+                    let inputs = [&scores, &gradient];
+                    let [weights, received] = run::<4>(inputs, &mask, (device, dtype));
                     let what = format!("{name}: {offset:e} + {factor:e} * draw, {dtype:?}");
                     let expected = oracle::masked_softmax(&scores, &mask);
                     assert_close(&what, &weights, &expected, 3e-6);

@@ -7,7 +7,7 @@ use attention_core::{
     AdditiveAttentionConfig, Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction,
     functional,
 };
-use attention_tests::{device, panic_message};
+use attention_tests::{assert_says, device, panic_message};
 use burn::nn::LinearConfig;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
@@ -147,14 +147,8 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
 }
 
 fn assert_names(message: &str, [name, whose]: [&str; 2], [expected, got]: [&str; 2]) {
-    for part in [
-        format!("{name} expected "),
-        expected.to_string(),
-        format!("as the {whose}, got "),
-        got.to_string(),
-    ] {
-        assert!(message.contains(&part), "`{message}` does not say `{part}`");
-    }
+    let (name, whose) = (format!("{name} expected "), format!("as the {whose}, got "));
+    assert_says(message, [&name, expected, &whose, got]);
 }
 
 #[test]

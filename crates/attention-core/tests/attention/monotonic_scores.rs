@@ -6,7 +6,7 @@ use attention_core::{Attention, Mask, ScoringFunction};
 use attention_tests::heads::On;
 use attention_tests::{
     Array, MaskSpec, Outcome, assert_close, assert_outcomes_close, assert_outcomes_same,
-    assert_same, device, panic_message, parameters, refuses,
+    assert_same, device, near_reference, oracle, parameters, refuses,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Tensor};
@@ -28,37 +28,37 @@ impl ScoringFunction for Nearness {
     }
 }
 
-/// A score by its formula, `energy(query, key, parameters)`.
-type Energy = fn(&[f64], &[f64], &Outcome) -> f64;
+/// A score of all pairs of queries and keys, `[batch, 1, queries, keys]`, by its formula and the parameters.
+type Formula = fn([&Array; 2], &Outcome) -> Array;
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+fn of_dot_product([queries, keys]: [&Array; 2], _: &Outcome) -> Array {
+    let scale = 1.0 / (queries.shape[3] as f64).sqrt();
+    oracle::dot_product_scores(queries, keys, scale)
 }
 
-/// `row W`, where W is `[size, out]`.
-fn through(row: &[f64], weight: &Array) -> Vec<f64> {
-    let column = |out: usize| (0..row.len()).map(move |at| row[at] * weight.at(&[at, out]));
-    (0..weight.shape[1]).map(|out| column(out).sum()).collect()
+fn of_bilinear([queries, keys]: [&Array; 2], parameters: &Outcome) -> Array {
+    let matrix = &parameters["score.query.weight"];
+    let shape = [&queries.shape[..3], &matrix.shape[1..]].concat();
+    let queries = Array::from_fn(&shape, |at| {
+        let rows = 0..matrix.shape[0];
+        let product = |row| queries.at(&[at[0], at[1], at[2], row]) * matrix.at(&[row, at[3]]);
+        rows.map(product).sum()
+    });
+    oracle::dot_product_scores(&queries, keys, 1.0)
 }
 
-fn of_dot_product(query: &[f64], key: &[f64], _: &Outcome) -> f64 {
-    dot(query, key) / (query.len() as f64).sqrt()
+fn of_additive([queries, keys]: [&Array; 2], parameters: &Outcome) -> Array {
+    let [w_q, w_k, w_v] =
+        ["query", "key", "value"].map(|layer| &parameters[&format!("score.{layer}.weight")]);
+    oracle::additive_scores([queries, keys, w_q, w_k, w_v])
 }
 
-fn of_bilinear(query: &[f64], key: &[f64], parameters: &Outcome) -> f64 {
-    dot(&through(query, &parameters["score.query.weight"]), key)
-}
-
-fn of_additive(query: &[f64], key: &[f64], parameters: &Outcome) -> f64 {
-    let query = through(query, &parameters["score.query.weight"]);
-    let key = through(key, &parameters["score.key.weight"]);
-    let hidden: Vec<f64> = query.iter().zip(key).map(|(q, k)| (q + k).tanh()).collect();
-    dot(&hidden, &parameters["score.value.weight"].data)
-}
-
-fn of_nearness(query: &[f64], key: &[f64], _: &Outcome) -> f64 {
-    let squares = query.iter().zip(key).map(|(q, k)| (q - k) * (q - k));
-    1.0 - squares.sum::<f64>() / 16.0
+fn of_nearness([queries, keys]: [&Array; 2], _: &Outcome) -> Array {
+    Array::from_fn(&[BATCH, 1, STEPS, KEYS], |at| {
+        let difference = |x| queries.at(&[at[0], 0, at[2], x]) - keys.at(&[at[0], 0, at[3], x]);
+        let squares = (0..queries.shape[3]).map(|x| difference(x).powi(2));
+        1.0 - squares.sum::<f64>() / 16.0
+    })
 }
 
 /// A test of one score, with queries of 3 and keys of `key_size`.
@@ -70,11 +70,11 @@ struct Case<S: ScoringFunction> {
     name: &'static str,
     attention: MonotonicAttention<S>,
     inputs: Outcome,
-    energy: Energy,
+    formula: Formula,
 }
 
 fn case<S: ScoringFunction>(
-    (name, score, key_size, energy): (&'static str, S, usize, Energy),
+    (name, score, key_size, formula): (&'static str, S, usize, Formula),
     (device, dtype): On,
 ) -> Case<S> {
     let config = MonotonicAttentionConfig::new().with_offset(OFFSET);
@@ -103,14 +103,14 @@ fn case<S: ScoringFunction>(
         name,
         attention,
         inputs,
-        energy,
+        formula,
     }
 }
 
 fn each_score(test: &impl Test, on: On) {
     let device = on.0;
     let score = DotProductScoreConfig::new().init();
-    let product = ("dot product", score, 3, of_dot_product as Energy);
+    let product = ("dot product", score, 3, of_dot_product as Formula);
     test.run(&case(product, on), on);
     let score = BilinearScoreConfig::new(3, 5).init(device);
     test.run(&case(("bilinear", score, 5, of_bilinear), on), on);
@@ -121,22 +121,17 @@ fn each_score(test: &impl Test, on: On) {
 }
 
 impl<S: ScoringFunction> Case<S> {
-    /// The energy of `query` in step `step` and key `j`; `None` if the key is padding.
-    fn energy(&self, inputs: &Outcome, parameters: &Outcome, at: [usize; 3]) -> Option<f64> {
-        let [b, step, j] = at;
-        let row = |array: &Array, row: usize| {
-            let [rows, size] = [array.shape[1], array.shape[2]];
-            let start = (b * rows + row) * size;
-            array.data[start..start + size].to_vec()
-        };
-        (j < LENS[b]).then(|| {
-            let (query, key) = (row(&inputs["queries"], step), row(&inputs["keys"], j));
-            (self.energy)(&query, &key, parameters) + parameters["offset"].data[0]
-        })
+    /// The energies of all steps and keys, `[batch, 1, steps, keys]`; minus infinity where a key is padding.
+    fn energies(&self, inputs: &Outcome, parameters: &Outcome) -> Array {
+        let rows = ["queries", "keys"].map(|name| inputs[name].with_heads());
+        let scores = (self.formula)(rows.each_ref(), parameters);
+        let energies = scores.map(|score| score + parameters["offset"].data[0]);
+        energies.masked_fill(f64::NEG_INFINITY, |at| at[3] >= LENS[at[0]])
     }
 
     /// The expectation over all walks, key by key.
     fn soft(&self, inputs: &Outcome, parameters: &Outcome) -> Outcome {
+        let energies = self.energies(inputs, parameters);
         let mut weights = Array::full(&[BATCH, STEPS, KEYS], 0.0);
         for b in 0..BATCH {
             let mut previous = [0.0; KEYS];
@@ -144,8 +139,7 @@ impl<S: ScoringFunction> Case<S> {
             for step in 0..STEPS {
                 let mut reach = 0.0;
                 for (j, previous) in previous.iter_mut().enumerate() {
-                    let energy = self.energy(inputs, parameters, [b, step, j]);
-                    let p = energy.map_or(0.0, |energy| 1.0 / (1.0 + (-energy).exp()));
+                    let p = 1.0 / (1.0 + (-energies.at(&[b, 0, step, j])).exp());
                     reach += *previous;
                     *previous = p * reach;
                     reach *= 1.0 - p;
@@ -158,14 +152,13 @@ impl<S: ScoringFunction> Case<S> {
 
     /// A walk that stops where the energy is not negative.
     fn hard(&self) -> Outcome {
-        let parameters = parameters::values(&self.attention);
+        let energies = self.energies(&self.inputs, &parameters::values(&self.attention));
         let mut weights = Array::full(&[BATCH, STEPS, KEYS], 0.0);
         for b in 0..BATCH {
             let mut j = 0;
             for step in 0..STEPS {
                 while j < KEYS {
-                    let energy = self.energy(&self.inputs, &parameters, [b, step, j]);
-                    let energy = energy.unwrap_or(f64::NEG_INFINITY);
+                    let energy = energies.at(&[b, 0, step, j]);
                     assert!(energy.abs() > 1e-3, "{}: rounding decides", self.name);
                     if energy >= 0.0 {
                         *weights.at_mut(&[b, step, j]) = 1.0;
@@ -244,24 +237,16 @@ impl<S: ScoringFunction> Case<S> {
 
 /// The gradient of `loss` with respect to one of `arrays`, by central differences.
 fn derivative(arrays: &Outcome, name: &str, loss: impl Fn(&Outcome) -> f64) -> Array {
-    const STEP: f64 = 1e-5;
-    Array::from_fn(&arrays[name].shape, |at| {
-        let at_distance = |distance: f64| {
-            let mut changed = arrays.clone();
-            *changed.get_mut(name).unwrap().at_mut(at) += distance;
-            loss(&changed)
-        };
-        (at_distance(STEP) - at_distance(-STEP)) / (2.0 * STEP)
+    oracle::differences(&arrays[name], 1e-5, |moved| {
+        let mut changed = arrays.clone();
+        changed.insert(name.into(), moved.clone());
+        loss(&changed)
     })
 }
 
 fn with_context(weights: Array, inputs: &Outcome) -> Outcome {
-    let values = &inputs["values"];
-    let context = Array::from_fn(&[BATCH, STEPS, values.shape[2]], |at| {
-        let keys = 0..KEYS;
-        keys.map(|j| weights.at(&[at[0], at[1], j]) * values.at(&[at[0], j, at[2]]))
-            .sum()
-    });
+    let context = oracle::weighted_sum(&weights.with_heads(), &inputs["values"].with_heads());
+    let context = context.reshape(&[BATCH, STEPS, inputs["values"].shape[2]]);
     Outcome::from([("context".into(), context), ("weights".into(), weights)])
 }
 
@@ -271,10 +256,7 @@ impl Test for Soft {
     fn run<S: ScoringFunction>(&self, case: &Case<S>, on: On) {
         let mut expected = case.soft(&case.inputs, &parameters::values(&case.attention));
         expected.extend(case.differences());
-        let tolerance = match on.1 {
-            DType::F64 => 1e-8,
-            _ => 2e-5,
-        };
+        let tolerance = near_reference(on.1, 2e-5);
         let actual = case.steps(&case.inputs, true, on);
         assert_eq!(actual.len(), expected.len(), "{}", case.name);
         assert_outcomes_close(case.name, &actual, &expected, tolerance);
@@ -365,9 +347,9 @@ fn what_does_not_fit_is_named() {
         let rows = |rows, size| Tensor::<3>::ones([2, rows, size], device);
         let memory = attention.prepare(rows(7, 3), rows(7, 4), Mask::none());
         let start = || attention.initial_state(&memory);
-        let message = panic_message(|| attention.step(rows(1, 5), &memory, start()));
-        let parts = ["[2, 1, 7, 5]", "got [2, 1, 7, 3]"];
-        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        refuses(["[2, 1, 7, 5]", "got [2, 1, 7, 3]"], || {
+            attention.step(rows(1, 5), &memory, start())
+        });
         let plain = Attention::new(score(), 0.0);
         let other = plain.prepare(rows(7, 3), rows(7, 4), Mask::none());
         refuses("memory expected to be prepared for", || {

@@ -8,7 +8,7 @@ use attention_core::{
 use attention_tests::heads::{HEADS, HIDDENS, Inputs, On, SHAPE, inputs, roundings, run, tensors};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, assert_outcomes_same, assert_same,
-    assert_says, device, masks, panic_message, parameters,
+    assert_says, device, masks, panic_message, parameters, refuses,
 };
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -311,14 +311,14 @@ fn bad_input_is_named() {
     }
     let module = config().init(device);
     let rows = |keys, size| Tensor::<3>::ones([2, keys, size], device);
-    let call =
-        |[q, k, v]: [Tensor<3>; 3], mask: Mask| panic_message(|| module.forward(q, k, v, &mask));
-    let none = Mask::none;
-    let message = call([rows(5, 11), rows(7, 12), rows(7, 12)], none());
-    assert_says(&message, "expected 12, got 11");
-    let message = call([rows(5, 12), rows(7, 12), rows(6, 12)], none());
-    assert_says(&message, "expected 7, got 6");
+    refuses("expected 12, got 11", || {
+        module.forward(rows(5, 11), rows(7, 12), rows(7, 12), Mask::none())
+    });
+    refuses("expected 7, got 6", || {
+        module.forward(rows(5, 12), rows(7, 12), rows(6, 12), Mask::none())
+    });
     let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());
-    let message = call([rows(5, 12), rows(7, 12), rows(7, 12)], keep);
-    assert_says(&message, "heads");
+    refuses("heads", || {
+        module.forward(rows(5, 12), rows(7, 12), rows(7, 12), keep)
+    });
 }

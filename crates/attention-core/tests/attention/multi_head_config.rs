@@ -3,7 +3,7 @@
 use attention_core::functional::{self, AttentionOptions};
 use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS};
-use attention_tests::{Array, assert_close, assert_same, device};
+use attention_tests::{Array, assert_all_close, assert_close, assert_same, device};
 use burn::nn::Initializer;
 use burn::tensor::Tensor;
 
@@ -15,13 +15,8 @@ fn each_projection_may_have_a_bias() {
         let has = |module: &MultiHeadAttention<DotProductScore>| {
             let layers = [&module.query, &module.key, &module.value];
             let inputs = layers.map(|layer| layer.bias.is_some());
-            (
-                inputs,
-                module
-                    .output
-                    .as_ref()
-                    .is_some_and(|layer| layer.bias.is_some()),
-            )
+            let output = module.output.as_ref();
+            (inputs, output.is_some_and(|layer| layer.bias.is_some()))
         };
         assert_eq!(has(&whisper), ([true, false, true], true));
         let qwen = MultiHeadAttentionConfig::new(HIDDENS, HEADS)
@@ -60,9 +55,7 @@ fn a_batch_of_one_serves_all_examples() {
             ),
         ];
         for (one, expanded) in pairs {
-            for (got, expected) in forward(one).iter().zip(&forward(expanded)) {
-                assert_close("batch of 1", got, expected, 1e-6);
-            }
+            assert_all_close("batch of 1", &forward(one), &forward(expanded), 1e-6);
         }
     });
 }

@@ -114,17 +114,15 @@ fn a_normalizer_stays_with_its_module_and_out_of_records() {
     device::each_training(|device| {
         let new = || Problem::additive(SMALL, MaskSpec::None).additive_score(device, DType::F32);
         let sparse = Attention::new(new(), 0.0).with_normalizer(Normalizer::Sparsemax);
-        assert_eq!(sparse.clone().normalizer, Normalizer::Sparsemax);
-        assert_eq!(
-            sparse.clone().fork(device).normalizer,
-            Normalizer::Sparsemax
-        );
-        assert_eq!(
-            sparse.clone().to_device(device).normalizer,
-            Normalizer::Sparsemax
-        );
-        assert_eq!(sparse.valid().normalizer, Normalizer::Sparsemax);
-        assert_eq!(sparse.clone().no_grad().normalizer, Normalizer::Sparsemax);
+        for module in [
+            sparse.clone(),
+            sparse.clone().fork(device),
+            sparse.clone().to_device(device),
+            sparse.valid(),
+            sparse.clone().no_grad(),
+        ] {
+            assert_eq!(module.normalizer, Normalizer::Sparsemax);
+        }
 
         // A record does not hold the normalizer: a module that loads it keeps its own.
         let path = folder.path().join("attention");

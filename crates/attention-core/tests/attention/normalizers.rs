@@ -101,13 +101,8 @@ fn sparsemax_is_exact_however_many_keys_are_in_the_support() {
             for scale in [0.0, 1.0 / 128.0, 0.25, 1.0, 64.0] {
                 let scores = Array::draw(4, &[2, 1, 3, keys]).map(|number| number * scale);
                 let what = format!("{keys} keys times {scale}");
-                check(
-                    Normalizer::Sparsemax,
-                    &what,
-                    &scores,
-                    &MaskSpec::None,
-                    device,
-                );
+                let (sparsemax, none) = (Normalizer::Sparsemax, MaskSpec::None);
+                check(sparsemax, &what, &scores, &none, device);
             }
         }
     });
@@ -179,11 +174,8 @@ fn gradients_are_those_of_finite_differences() {
         let scores = Array::draw(7, &[1, 1, 3, 6]).map(|number| number * 0.37);
         let received = Array::draw(8, &[1, 1, 3, 6]);
         let mask = MaskSpec::Keep(Array::from_fn(&[3, 6], |at| f64::from(at[0] != at[1])));
-        for normalizer in [
-            Normalizer::Softmax,
-            Normalizer::Sigmoid,
-            Normalizer::Sparsemax,
-        ] {
+        let all = normalizers::ALL.into_iter();
+        for normalizer in all.filter(|&of| of != Normalizer::Hardmax) {
             let expected = oracle::differences(&scores, 1e-6, |scores| {
                 normalizers::weights(normalizer, scores, &mask).dot(&received)
             });
@@ -310,9 +302,8 @@ fn a_nan_stays_with_its_query() {
                     let others = |array: &Array| array.masked_fill(0.0, in_row);
                     assert_same(&what, &others(dirty), &others(clean));
                 }
-                let row: Vec<f64> = (0..SHAPE[3])
-                    .map(|key| dirty[0].at(&[1, 2, 3, key]))
-                    .collect();
+                let keys = 0..SHAPE[3];
+                let row: Vec<f64> = keys.map(|key| dirty[0].at(&[1, 2, 3, key])).collect();
                 let expected = match (normalizer, poison.is_nan()) {
                     (Normalizer::Sigmoid, true) => vec![1],
                     (Normalizer::Sigmoid | Normalizer::Hardmax, false) => vec![],

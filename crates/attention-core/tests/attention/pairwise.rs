@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use attention_core::functional::{
-    AttentionOptions, masked_softmax, pairwise_attention, pairwise_score, weighted_sum,
+    AttentionOptions, dot_product_attention, masked_softmax, pairwise_attention, pairwise_score,
+    weighted_sum,
 };
 use attention_core::position::Positions;
 use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, ScoreKernel, Simd};
@@ -181,34 +182,17 @@ fn options_and_masks_go_with_terms() {
                 sinks: Some(Array::draw(7, &[4]).f32(device)),
                 ..Default::default()
             };
-            let scores = pairwise_score(
-                queries.clone(),
-                keys.clone(),
-                &LeakyRelu,
-                Some(weight.clone()),
-                &Mask::none(),
-            );
-            let attend = |options: &AttentionOptions| {
-                let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
-                pairwise_attention(
-                    queries,
-                    keys,
-                    values,
-                    Arc::new(LeakyRelu),
-                    Some(weight.clone()),
-                    options,
-                )
-            };
-            let context = attend(&options);
+            let [q, k, v] = [&queries, &keys, &values].map(Tensor::clone);
+            let (of_scores, none) = (Some(weight.clone()), Mask::none());
+            let scores = pairwise_score(q.clone(), k.clone(), &LeakyRelu, of_scores, &none);
+            let (term, weight) = (Arc::new(LeakyRelu), Some(weight.clone()));
+            let context = pairwise_attention(q, k, v, term, weight, &options);
             // The same by a dot product of nothing with the scores as its bias.
             let capped = (scores / 2.0).tanh() * 2.0;
             options.bias = options.bias.map(|bias| bias + capped);
             options.soft_cap = None;
-            let nothing = [queries.zeros_like(), keys.zeros_like(), values.clone()];
-            let [nothing, of_keys, of_values] = nothing;
-            let expected = attention_core::functional::dot_product_attention(
-                nothing, of_keys, of_values, &options,
-            );
+            let (q, k) = (queries.zeros_like(), keys.zeros_like());
+            let expected = dot_product_attention(q, k, values.clone(), &options);
             assert_close(name, context, &Array::read(expected), 2e-5);
         }
     });
@@ -259,14 +243,8 @@ fn check_masked_pairs(num_queries: usize, device: &Device) {
         let mask = Mask::causal();
         let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
         let context = if fused {
-            pairwise_attention(
-                queries,
-                keys,
-                values,
-                Arc::new(Quotient),
-                Some(weight.clone()),
-                mask,
-            )
+            let (term, weight) = (Arc::new(Quotient), Some(weight.clone()));
+            pairwise_attention(queries, keys, values, term, weight, mask)
         } else {
             let scores = pairwise_score(queries, keys, &Quotient, Some(weight.clone()), &mask);
             weighted_sum(masked_softmax(scores, &mask), values, &mask)

@@ -121,26 +121,28 @@ fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
 /// The context is the same with stored scores, without them, and with NaN in masked keys and values.
 fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &Device) {
     let attention = Attention::new(score, 0.0);
-    let on = (device, DType::F32);
     for (name, mask) in masks(SHAPE) {
         let what = format!("{what}: {name}");
-        let mut problem = problem.clone();
-        problem.mask = mask;
-        let mut expected = problem.run_with(&attention, on.0, on.1, Path::ForwardWithWeights);
+        let problem = Problem {
+            mask,
+            ..problem.clone()
+        };
+        let run = |problem: &Problem, path| problem.run_with(&attention, device, DType::F32, path);
+        let mut expected = run(&problem, Path::ForwardWithWeights);
         if expected["context"].magnitude() == 0.0 {
             continue;
         }
         expected.remove("weights");
-        let actual = problem.run_with(&attention, on.0, on.1, Path::Forward);
+        let actual = run(&problem, Path::Forward);
         assert_outcomes_close(&what, &actual, &expected, 4e-6);
 
         let padding = problem.mask.padding(SHAPE);
         let nans = problem.with_rows("keys", &padding, f64::NAN);
         let nans = nans.with_rows("values", &padding, f64::NAN);
-        let poisoned = nans.run_with(&attention, on.0, on.1, Path::Forward);
-        assert_same(&what, &poisoned["context"], &actual["context"]);
-        let gradient = &poisoned["grad queries"];
-        assert_same(&what, gradient, &actual["grad queries"]);
+        let poisoned = run(&nans, Path::Forward);
+        for result in ["context", "grad queries"] {
+            assert_same(&what, &poisoned[result], &actual[result]);
+        }
     }
 }
 
@@ -290,14 +292,12 @@ fn dropout_is_applied_under_a_bias() {
         };
         let alibi = Attention::new(Biased::new(dot(), alibi(3)), 0.5);
         let t5 = Attention::new(Biased::new(dot(), relative(device)), 0.5);
-        let attend = |path: Path| {
-            let inputs = || [q.clone(), k.clone(), ones.clone()];
-            [
-                path.call(&alibi, inputs(), &mask).0,
-                path.call(&t5, inputs(), &mask).0,
-            ]
-        };
-        for context in attend(Path::Forward) {
+        let inputs = || [q.clone(), k.clone(), ones.clone()];
+        let contexts = [
+            Path::Forward.call(&alibi, inputs(), &mask).0,
+            Path::Forward.call(&t5, inputs(), &mask).0,
+        ];
+        for context in contexts {
             let (dropped, all) = sums(context);
             assert!(dropped > all / 2, "{dropped} of {all}");
         }

@@ -156,12 +156,9 @@ pub(super) fn plain(problem: &Problem, (device, dtype): On, is_reversed: bool) -
         }
         None => rows.clone(),
     };
-    let flip = |tensor: Tensor<4>, axis: usize| {
-        if is_reversed {
-            tensor.flip([axis])
-        } else {
-            tensor
-        }
+    let flip = |tensor: Tensor<4>, axis: usize| match is_reversed {
+        true => tensor.flip([axis]),
+        false => tensor,
     };
     let q = flip(projected(&queries, "W_q"), 3);
     let k = flip(flip(projected(&keys, "W_k"), 2), 3);
@@ -241,15 +238,19 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
         let plain_outcome = plain(&problem, (device, DType::F32), false);
         let ours = problem.run(device, DType::F32, Path::Forward);
         found[0].add(&ours, &plain_outcome, &oracle);
-        found[1].add(
-            &plain(&problem, (device, DType::F32), true),
-            &plain_outcome,
-            &oracle,
-        );
+        let reversed = plain(&problem, (device, DType::F32), true);
+        found[1].add(&reversed, &plain_outcome, &oracle);
     }
     let [ours, reversed] = found;
     println!("{what}: {ours:?}; the plain composition in reverse order: {reversed:?}");
     found
+}
+
+/// What is found of ours, and of the plain composition in reverse order.
+#[track_caller]
+fn assert_few(holds: bool, [ours, reversed]: [Breaches; 2]) {
+    let plain = "the plain composition in reverse order";
+    assert!(holds, "{ours:?}; {plain}: {reversed:?}");
 }
 
 /// The counts are of random errors: on twice as many points they came to 1.0 (AVX-512), 1.5 (AVX2) and 1.3 (portable)
@@ -269,11 +270,9 @@ fn values_with_a_mean_cost_little_precision() {
     device::each_training(|device| {
         let worst = if is_in_host_memory(device) { 4.0 } else { 8.0 };
         for points in &grids {
-            let [ours, reversed] = breaches("moderate", device, points);
-            assert!(
-                ours.count <= (2 * reversed.count).max(ours.of / 80) && ours.worst < worst,
-                "{ours:?}; the plain composition in reverse order: {reversed:?}"
-            );
+            let found @ [ours, reversed] = breaches("moderate", device, points);
+            let most = (2 * reversed.count).max(ours.of / 80);
+            assert_few(ours.count <= most && ours.worst < worst, found);
         }
     });
 }
@@ -286,35 +285,26 @@ fn many_keys_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);
     let points = [(200, 12), (1100, 1)].map(|(keys, queries)| {
         let grid = Point::all(&additive, &[0.0, 3.0], &[0.1, 1.0]);
-        let of_queries = grid
-            .into_iter()
-            .filter(move |point| point.queries == queries);
+        let points = grid.into_iter();
+        let of_queries = points.filter(move |point| point.queries == queries);
         of_queries.map(move |point| Point { keys, ..point })
     });
     let points: Vec<Point> = points.into_iter().flatten().collect();
     device::each_training(|device| {
-        let [ours, reversed] = breaches("many keys", device, &points);
-        assert!(
-            8 * ours.count <= ours.of && ours.worst < 16.0,
-            "{ours:?}; the plain composition in reverse order: {reversed:?}"
-        );
+        let found @ [ours, _] = breaches("many keys", device, &points);
+        assert_few(8 * ours.count <= ours.of && ours.worst < 16.0, found);
     });
 }
 
 /// Where weights are large, scores are, and their rounding counts most.
 #[test]
 fn large_weights_cost_little_precision() {
-    let points = Point::all(
-        &[1.0, 2.0, 4.0].map(Score::Additive),
-        &[0.0],
-        &[0.1, 1.0, 8.0],
-    );
+    let weights = [1.0, 2.0, 4.0].map(Score::Additive);
+    let points = Point::all(&weights, &[0.0], &[0.1, 1.0, 8.0]);
     device::each_training(|device| {
-        let [ours, reversed] = breaches("large weights", device, &points);
-        assert!(
-            3 * ours.count <= 8 * reversed.count + ours.of / 40 && ours.worst < 4.0,
-            "{ours:?}; the plain composition in reverse order: {reversed:?}"
-        );
+        let found @ [ours, reversed] = breaches("large weights", device, &points);
+        let most = 8 * reversed.count + ours.of / 40;
+        assert_few(3 * ours.count <= most && ours.worst < 4.0, found);
     });
 }
 
@@ -340,15 +330,11 @@ fn sizes_spreads_weights_and_masks() {
         .into_iter()
         .partition(|point| point.hiddens >= 24);
     device::each_training(|device| {
-        for (what, points, factor) in [
-            ("24 units or more", &many, 1.5),
-            ("1 or 3 units", &few, 3.0),
-        ] {
-            let [ours, reversed] = breaches(what, device, points);
-            assert!(
-                ours.count as f64 <= factor * (reversed.count as f64).max(ours.of as f64 / 100.0),
-                "{ours:?}; the plain composition in reverse order: {reversed:?}"
-            );
+        let many = ("24 units or more", &many, 1.5);
+        for (what, points, factor) in [many, ("1 or 3 units", &few, 3.0)] {
+            let found @ [ours, reversed] = breaches(what, device, points);
+            let most = factor * (reversed.count as f64).max(ours.of as f64 / 100.0);
+            assert_few(ours.count as f64 <= most, found);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, MultiHeadAttentionConfig};
 use attention_tests::heads::{HEADS, HIDDENS, Inputs, tensors};
-use attention_tests::{Array, MaskSpec, assert_close, assert_same, device, reference};
+use attention_tests::{Array, MaskSpec, assert_all_same, assert_close, device, reference};
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig as BurnsConfig};
 use burn::tensor::{DType, Device};
@@ -33,21 +33,14 @@ fn a_record_restores_every_parameter() {
         saved.clone().save_file(&path).unwrap();
 
         let other = attention(SIZES, device);
-        assert_ne!(
-            run(&other, device),
-            expected,
-            "new parameters are the saved ones"
-        );
+        let found = run(&other, device);
+        assert_ne!(found, expected, "new parameters are the saved ones");
         let loaded = other.try_load_file(&path).unwrap();
-        for (actual, expected) in run(&loaded, device).iter().zip(&expected) {
-            assert_same("loaded", actual, expected);
-        }
+        assert_all_same("loaded", &run(&loaded, device), &expected);
 
         let record = saved.into_record();
         let loaded = attention(SIZES, device).load_record(record);
-        for (actual, expected) in run(&loaded, device).iter().zip(&expected) {
-            assert_same("record", actual, expected);
-        }
+        assert_all_same("record", &run(&loaded, device), &expected);
     });
 }
 
@@ -58,17 +51,12 @@ fn a_record_of_another_shape_is_an_error() {
         let path = folder.path().join("attention");
         attention([3, 5, 7], device).save_file(&path).unwrap();
         for sizes in [[2, 5, 7], [3, 4, 7], [3, 5, 8]] {
-            let error = attention(sizes, device)
-                .try_load_file(&path)
-                .unwrap_err()
-                .to_string();
+            let error = attention(sizes, device).try_load_file(&path).unwrap_err();
+            let error = error.to_string();
             assert!(error.to_lowercase().contains("shape"), "{error}");
         }
-        assert!(
-            attention([3, 5, 7], device)
-                .try_load_file(folder.path().join("none"))
-                .is_err()
-        );
+        let none = folder.path().join("none");
+        assert!(attention([3, 5, 7], device).try_load_file(none).is_err());
     });
 }
 
@@ -81,9 +69,7 @@ fn a_trained_record_loads_for_inference() {
         trained.clone().save_file(&path).unwrap();
         let loaded = attention(SIZES, device).try_load_file(&path).unwrap();
         let expected = run(&trained.valid(), device);
-        for (actual, expected) in run(&loaded, device).iter().zip(&expected) {
-            assert_same("loaded", actual, expected);
-        }
+        assert_all_same("loaded", &run(&loaded, device), &expected);
     });
 }
 
@@ -100,30 +86,18 @@ fn a_record_of_burns_module_loads() {
         let ours = config.init(device).try_load_file(&path).unwrap();
         let [batch, queries, keys] = [2, 5, 7];
         let rows = [("queries", queries), ("keys", keys), ("values", keys)];
-        let inputs: Inputs = rows
-            .map(|(name, rows)| {
-                (
-                    name.into(),
-                    Array::draw(rows as u64, &[batch, rows, HIDDENS]),
-                )
-            })
-            .into();
+        let draw = |rows| Array::draw(rows as u64, &[batch, rows, HIDDENS]);
+        let inputs = Inputs::from(rows.map(|(name, rows)| (name.into(), draw(rows))));
         for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
             let [q, k, v] = tensors(&inputs, (device, DType::F32));
             let attended = mask.table([batch, 1, queries, keys]);
-            let masked = attended
-                .map(|see| 1.0 - see)
-                .reshape(&[batch, queries, keys]);
+            let masked = attended.map(|see| 1.0 - see);
+            let masked = masked.reshape(&[batch, queries, keys]);
             let input = MhaInput::new(q.clone(), k.clone(), v.clone());
             let expected = theirs.forward(input.mask_attn(masked.bool(device)));
             let output = ours.forward_with_weights(q, k, v, mask.mask(device));
-            let pairs = [
-                (Array::read(output.context), Array::read(expected.context)),
-                (Array::read(output.weights), Array::read(expected.weights)),
-            ];
-            for (actual, expected) in &pairs {
-                assert_close("Burn", actual, expected, 2e-6);
-            }
+            assert_close("context", output.context, expected.context, 2e-6);
+            assert_close("weights", output.weights, expected.weights, 2e-6);
         }
     });
 }

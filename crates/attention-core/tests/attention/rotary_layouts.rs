@@ -43,10 +43,8 @@ fn layouts_agree_after_parameters_are_reordered() {
                 let [query, key] = [&given.query, &given.key].map(|layer| {
                     let mut layer = layer.clone();
                     layer.weight = layer.weight.map(|weight| ours.reordered(weight, theirs));
-                    let bias = layer
-                        .bias
-                        .map(|bias| bias.map(|bias| ours.reordered(bias, theirs)));
-                    layer.bias = bias;
+                    let reorder = |bias| ours.reordered(bias, theirs);
+                    layer.bias = layer.bias.map(|bias| bias.map(reorder));
                     layer
                 });
                 (taken.query, taken.key) = (query, key);
@@ -82,8 +80,7 @@ fn features_are_reordered_as_hugging_face_does() {
     let weight = Array::draw(1, &[7, heads * size]);
     let taken = config.reordered(weight.f32::<2>(device), RotaryLayout::Interleaved);
     // `view(heads, size // 2, 2, in).transpose(1, 2)`, of columns here.
-    let expected = weight
-        .reshape(&[7, heads, size / 2, 2])
-        .permute(&[0, 1, 3, 2]);
+    let expected = weight.reshape(&[7, heads, size / 2, 2]);
+    let expected = expected.permute(&[0, 1, 3, 2]);
     assert_same("permuted", taken, &expected.reshape(&[7, heads * size]));
 }

@@ -18,12 +18,9 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
             1.25 * sum.tanh()
         });
         device::each_both_ways(|device| {
-            let scores = functional::additive_score(
-                queries.f32(device),
-                keys.f32(device),
-                weight.f32(device),
-                &MaskSpec::None.mask(device),
-            );
+            let (queries, keys) = (queries.f32(device), keys.f32(device));
+            let mask = MaskSpec::None.mask(device);
+            let scores = functional::additive_score(queries, keys, weight.f32(device), &mask);
             assert_close(format!("{magnitude}"), scores, &expected, 1e-6);
         });
     }
@@ -33,9 +30,7 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
 fn saturated_units_pass_no_gradient_and_no_nan() {
     device::each_training(|device| {
         for magnitude in [50.0, 1e4, 1e30] {
-            let queries = Array::from_fn(&[1, 1, 3, 5], |at| {
-                if at[2] == 1 { -magnitude } else { magnitude }
-            });
+            let queries = Array::from_fn(&[1, 1, 3, 5], |at| [1.0, -1.0, 1.0][at[2]] * magnitude);
             let queries: Tensor<4> = queries.leaf(device, DType::F32);
             let keys: Tensor<4> = Array::draw(1, &[1, 1, 7, 5]).leaf(device, DType::F32);
             let weight: Tensor<1> = Array::draw(2, &[5]).leaf(device, DType::F32);
@@ -49,10 +44,8 @@ fn saturated_units_pass_no_gradient_and_no_nan() {
             let of_keys = Array::read(keys.grad(&gradients).unwrap());
             assert!(of_keys.magnitude() < 1e-30, "{of_keys:?}");
             // tanh is the sign of the query.
-            let sum: f64 = (0..3)
-                .flat_map(|i| (0..7).map(move |j| (i, j)))
-                .map(|(i, j)| received.at(&[0, 0, i, j]) * if i == 1 { -1.0 } else { 1.0 })
-                .sum();
+            let rows = received.data.chunks(7).zip([1.0, -1.0, 1.0]);
+            let sum = rows.map(|(row, sign)| sign * row.iter().sum::<f64>()).sum();
             let of_weight = Array::read(weight.grad(&gradients).unwrap());
             assert_close("weight", &of_weight, &Array::full(&[5], sum), 1e-6);
         }

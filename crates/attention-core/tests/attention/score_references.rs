@@ -150,9 +150,8 @@ fn cosine_attention_is_that_of_pytorch() {
     let score = |device: &Device| CosineScoreConfig::new().init(device);
     let parameter = [("temperature", "score.temperature")];
     check_reference("cosine", &CASES, score, &parameter);
-    let fixed = CosineScoreConfig::new()
-        .with_temperature(4.0)
-        .with_learned(false);
+    let fixed = CosineScoreConfig::new().with_temperature(4.0);
+    let fixed = fixed.with_learned(false);
     check_reference("cosine", &["fixed_4"], |device| fixed.init(device), &[]);
 }
 

@@ -210,34 +210,17 @@ fn masks_must_fit_each_other() {
         let queries = MaskSpec::Queries(Array::full(&[3, 5], 1.0));
         let keep = |shape: &[usize]| MaskSpec::drawn(1, shape, 0.5);
         let (pairs, heads) = (keep(&[5, 7]), keep(&[2, 3, 1, 7]));
-        for (name, axis, one, other) in [
-            (
-                "valid lengths",
-                "axis 0 expected 2 or 1, got 3",
-                lens(),
-                MaskSpec::lens(&[1, 2, 3]),
-            ),
-            (
-                "Mask::queries",
-                "axis 0 expected 2 or 1, got 3",
-                lens(),
-                queries,
-            ),
-            (
-                "Mask::keep",
-                "axis 3 expected 7 or 1, got 6",
-                pairs,
-                keep(&[5, 6]),
-            ),
-            (
-                "Mask::keep",
-                "axis 1 expected 3 or 1, got 2",
-                heads,
-                keep(&[1, 2, 5, 1]),
-            ),
-        ] {
-            refuses([name, axis], || one.mask(device) & other.mask(device));
-        }
+        let refused = |parts: [&str; 2], one: MaskSpec, other: MaskSpec| {
+            refuses(parts, || one.mask(device) & other.mask(device));
+        };
+        let batch = "axis 0 expected 2 or 1, got 3";
+        let three = MaskSpec::lens(&[1, 2, 3]);
+        refused(["valid lengths", batch], lens(), three);
+        refused(["Mask::queries", batch], lens(), queries);
+        let axis = "axis 3 expected 7 or 1, got 6";
+        refused(["Mask::keep", axis], pairs, keep(&[5, 6]));
+        let axis = "axis 1 expected 3 or 1, got 2";
+        refused(["Mask::keep", axis], heads, keep(&[1, 2, 5, 1]));
     });
 }
 

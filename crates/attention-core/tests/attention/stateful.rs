@@ -6,7 +6,7 @@ use attention_core::stateful::{
 };
 use attention_tests::{
     Array, MaskSpec, Steps, StepsCheck, assert_close, assert_outcomes_close, assert_outcomes_same,
-    assert_same, assert_says, assert_zero, device, near_reference, panic_message, refuses,
+    assert_same, assert_zero, device, near_reference, refuses,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
@@ -307,51 +307,24 @@ fn dropout_keeps_the_weights_whole() {
 fn bad_configurations_are_named() {
     let device = &device::plain()[0];
     let location = || LocationAttentionConfig::new(3, 5, 8);
-    let monotonic =
-        |config: MonotonicAttentionConfig| panic_message(|| config.init_additive(3, 5, 8, device));
-    let config = MonotonicAttentionConfig::new;
-    let messages = [
-        (
-            "query_size",
-            panic_message(|| LocationAttentionConfig::new(0, 5, 8).init(device)),
-        ),
-        (
-            "key_size",
-            panic_message(|| CoverageAttentionConfig::new(3, 0, 8).init(device)),
-        ),
-        (
-            "num_hiddens",
-            panic_message(|| config().init_additive(3, 5, 0, device)),
-        ),
-        (
-            "filters",
-            panic_message(|| location().with_filters(0).init(device)),
-        ),
-        (
-            "kernel_size expected odd, got 4",
-            panic_message(|| location().with_kernel_size(4).init(device)),
-        ),
-        (
-            "kernel_size expected odd, got 0",
-            panic_message(|| location().with_kernel_size(0).init(device)),
-        ),
-        (
-            "[0, 1)",
-            panic_message(|| location().with_dropout(1.0).init(device)),
-        ),
-        (
-            "[0, 1)",
-            panic_message(|| {
-                CoverageAttentionConfig::new(3, 5, 8)
-                    .with_dropout(-0.1)
-                    .init(device)
-            }),
-        ),
-        ("offset", monotonic(config().with_offset(f64::NAN))),
-        ("noise", monotonic(config().with_noise(-1.0))),
-        ("noise", monotonic(config().with_noise(f64::INFINITY))),
-    ];
-    for (expected, message) in messages {
-        assert_says(&message, expected);
+    let coverage = || CoverageAttentionConfig::new(3, 5, 8);
+    let monotonic = |expected: &str, config: MonotonicAttentionConfig, hiddens| {
+        refuses(expected, || config.init_additive(3, 5, hiddens, device));
+    };
+    let config = LocationAttentionConfig::new(0, 5, 8);
+    refuses("query_size", || config.init(device));
+    let config = CoverageAttentionConfig::new(3, 0, 8);
+    refuses("key_size", || config.init(device));
+    let new = MonotonicAttentionConfig::new;
+    monotonic("num_hiddens", new(), 0);
+    refuses("filters", || location().with_filters(0).init(device));
+    for size in [4, 0] {
+        let expected = format!("kernel_size expected odd, got {size}");
+        refuses(&expected, || location().with_kernel_size(size).init(device));
     }
+    refuses("[0, 1)", || location().with_dropout(1.0).init(device));
+    refuses("[0, 1)", || coverage().with_dropout(-0.1).init(device));
+    monotonic("offset", new().with_offset(f64::NAN), 8);
+    monotonic("noise", new().with_noise(-1.0), 8);
+    monotonic("noise", new().with_noise(f64::INFINITY), 8);
 }

@@ -37,11 +37,7 @@ fn check<const N: usize>(
     let run = |subset: usize| {
         let leaves: [_; N] = std::array::from_fn(|n| {
             let leaf = Array::draw(n as u64 + 1, &[lens[n]]).f32::<1>(device);
-            if is_wanted(subset, n) {
-                leaf.require_grad()
-            } else {
-                leaf
-            }
+            leaf.set_require_grad(is_wanted(subset, n))
         });
         let result = operation(leaves.clone());
         let upstream = Array::draw(9, &result.dims()).f32(device);

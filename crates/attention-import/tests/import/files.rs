@@ -12,6 +12,7 @@ use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
 use crate::fill;
+use crate::safetensors::{self, Entry, ONE};
 
 /// Files that `tests/reference/generate_files.py` writes, in both formats of `torch.save`.
 const VIEWS: [&str; 2] = ["import/views.pt", "import/views_legacy.pt"];
@@ -34,11 +35,8 @@ fn read(path: &Path, prefix: &str) -> [Array; 3] {
 
 pub(crate) fn assert_plain(what: &str, parameters: &[Array; 3]) {
     let plain = read(&reference_path(VIEWS[0]), "plain.");
-    for (name, (actual, expected)) in ["W_q", "W_k", "w_v"]
-        .iter()
-        .zip(parameters.iter().zip(&plain))
-    {
-        assert_same(format!("{what} {name}"), actual, expected);
+    for (at, name) in ["W_q", "W_k", "w_v"].into_iter().enumerate() {
+        assert_same(format!("{what} {name}"), &parameters[at], &plain[at]);
     }
 }
 
@@ -46,18 +44,8 @@ pub(crate) fn assert_plain(what: &str, parameters: &[Array; 3]) {
 fn a_view_is_read_as_its_copy() {
     for file in VIEWS {
         let path = reference_path(file);
-        let cases = [
-            "plain",
-            "transposed",
-            "sliced",
-            "stepped",
-            "shared",
-            "float16",
-            "bfloat16",
-            "float64",
-            "parameter",
-        ];
-        for case in cases {
+        let cases = "plain transposed sliced stepped shared float16 bfloat16 float64 parameter";
+        for case in cases.split(' ') {
             assert_plain(&format!("{file} {case}"), &read(&path, &format!("{case}.")));
         }
         let [query, key, value] = read(&path, "expanded.");
@@ -91,31 +79,18 @@ fn what_cannot_be_read_is_named_and_hinders_nothing_else() {
         for (case, name) in types {
             let error = load(&path, &format!("{case}.")).unwrap_err();
             let tensor = format!("`{case}.W_q.weight`");
-            for part in [&path.display().to_string(), &tensor, name] {
-                assert!(error.contains(part), "`{error}` does not say `{part}`");
-            }
+            assert_says(error, [&*path.display().to_string(), &tensor, name]);
         }
     }
 }
 
-/// A safetensors file of 5 + 15 + 10 elements of a type, in its bytes.
-fn safetensors(path: &Path, dtype: &str, element: &[u8], query: &str) {
-    let size = element.len();
-    let mut start = 0;
-    let mut entry = |name: &str, shape: &str, len: usize| {
-        let end = start + len * size;
-        let offsets = format!("[{start},{end}]");
-        start = end;
-        format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}"#)
-    };
-    let entries = [
-        entry("w_v.weight", "[1,5]", 5),
-        entry("W_k.weight", "[5,3]", 15),
-        entry("W_q.weight", query, 10),
-    ];
-    let header = format!("{{{}}}", entries.join(","));
-    let content = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
-    std::fs::write(path, [content, element.repeat(30)].concat()).unwrap();
+/// The tensors of the attention, of a type.
+fn entries<'a>(dtype: &'a str, element: &'a [u8]) -> [Entry<'a>; 3] {
+    [
+        ("w_v.weight", dtype, element, &[1, 5]),
+        ("W_k.weight", dtype, element, &[5, 3]),
+        ("W_q.weight", dtype, element, &[5, 2]),
+    ]
 }
 
 #[test]
@@ -129,20 +104,13 @@ fn every_type_of_floats_is_converted() {
         ("BF16", &[0x80, 0x3f]),
     ];
     for (name, element) in types {
-        safetensors(&path, name, element, "[5,2]");
+        safetensors::write(&path, &entries(name, element));
         for parameter in read(&path, "") {
-            assert!(
-                parameter.data.iter().all(|&element| element == 1.0),
-                "{name}: {parameter:?}"
-            );
+            assert_same(name, &parameter, &Array::full(&parameter.shape, 1.0));
         }
     }
-    safetensors(&path, "F8_E4M3", &[0x38], "[5,2]");
-    let error = load(&path, "").unwrap_err();
-    assert!(
-        error.contains("`W_q.weight`") && error.contains("F8_E4M3"),
-        "{error}"
-    );
+    safetensors::write(&path, &entries("F8_E4M3", &[0x38]));
+    assert_says(load(&path, "").unwrap_err(), ["`W_q.weight`", "F8_E4M3"]);
 }
 
 #[test]
@@ -157,35 +125,26 @@ fn a_header_that_lies_is_an_error() {
         ("[10]", "expected the shape [5, 2], got [10]"),
         (&ones, "more than 64 axes"),
     ];
+    let (header, content) = safetensors::parts(&entries("F32", &ONE));
     for (shape, expected) in shapes {
-        safetensors(&path, "F32", &1_f32.to_le_bytes(), shape);
+        safetensors::write_parts(&path, &header.replace("[5, 2]", shape), &content);
         let error = load(&path, "").unwrap_err();
-        assert!(
-            error.contains(expected) && error.lines().count() == 1,
-            "{error}"
-        );
+        assert_says(&error, expected);
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
     for len in [u64::MAX, 1 << 40, 100_000_001, 1_000] {
         std::fs::write(&path, [&len.to_le_bytes()[..], b"{}"].concat()).unwrap();
         load(&path, "").unwrap_err();
     }
     let endless = r#"{"a":{"dtype":"U8","shape":[2305843009213693951],"data_offsets":[0,2305843009213693951]}}"#;
-    let content = [
-        &(endless.len() as u64).to_le_bytes()[..],
-        endless.as_bytes(),
-    ]
-    .concat();
-    std::fs::write(&path, content).unwrap();
-    let error = load(&path, "").unwrap_err();
-    assert_says(&error, "a copy that was cut off?");
+    safetensors::write_parts(&path, endless, &[]);
+    assert_says(load(&path, "").unwrap_err(), "a copy that was cut off?");
 }
 
 #[test]
 fn a_stem_of_any_length_is_read() {
-    assert_plain(
-        "21",
-        &read(&reference_path("import/stem_of_21_characters.pt"), ""),
-    );
+    let path = reference_path("import/stem_of_21_characters.pt");
+    assert_plain("21", &read(&path, ""));
 }
 
 #[test]
@@ -204,18 +163,7 @@ fn a_whole_module_is_read_as_its_state_dict() {
 #[test]
 fn the_content_tells_the_format_and_not_the_name() {
     let folder = tempfile::tempdir().unwrap();
-    let names = [
-        "m.pt",
-        "m.pth",
-        "m.bin",
-        "m.ckpt",
-        "m.safetensors",
-        "M.PT",
-        "M.CKPT",
-        "M.SAFETENSORS",
-        "m",
-        "m.2026",
-    ];
+    let names = "m.pt m.pth m.bin m.ckpt m.safetensors M.PT M.CKPT M.SAFETENSORS m m.2026";
     let files = [
         ("additive_state_dict.pt", ""),
         ("additive_state_dict.safetensors", ""),
@@ -228,7 +176,7 @@ fn the_content_tells_the_format_and_not_the_name() {
     };
     let expected = load(&reference_path(files[0].0), "");
     for (file, prefix) in files {
-        for name in names {
+        for name in names.split(' ') {
             let path = folder.path().join(name);
             std::fs::copy(reference_path(file), &path).unwrap();
             for (actual, expected) in load(&path, prefix).iter().zip(&expected) {
@@ -263,8 +211,8 @@ fn what_no_one_wrote_as_tensors_is_told_by_its_first_bytes() {
         let path = folder.path().join("weights.pt");
         std::fs::write(&path, content).unwrap();
         let error = load(&path, "").unwrap_err();
-        assert_says(&error, "expected a file of PyTorch, safetensors, NumPy, ");
-        assert_says(&error, expected);
+        let formats = "expected a file of PyTorch, safetensors, NumPy, ";
+        assert_says(error, [formats, expected]);
     }
 }
 
@@ -277,16 +225,14 @@ fn a_wrong_prefix_is_answered_by_the_nearest_names() {
         format!(r#""encoder.layers.{layer}.attention.{kind}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}"#)
     });
     let header = format!("{{{}}}", layers.collect::<Vec<_>>().join(","));
-    let content = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
-    std::fs::write(&path, content).unwrap();
+    safetensors::write_parts(&path, &header, &[]);
     let error = load(&path, "encoder.layer.1234.attention.").unwrap_err();
-    for part in [
+    let parts = [
         "`encoder.layer.1234.attention.W_q.weight`",
         "5000 others",
         "`encoder.layers.1234.attention.W_q.weight`",
-    ] {
-        assert!(error.contains(part), "`{error}` does not say `{part}`");
-    }
+    ];
+    assert_says(&error, parts);
     assert!(!error.contains(".bias"), "{error}");
     assert!(error.len() < 600, "{} bytes: {error}", error.len());
 }
@@ -312,10 +258,8 @@ fn layers_without_biases_compute_what_layers_with_biases_of_zero_do() {
         let path = reference_path(&format!("{name}.safetensors"));
         let mut layer = load_recurrent(both, path, "").unwrap().layers.remove(0);
         for linear in [&mut layer.input, &mut layer.hidden] {
-            linear.bias = linear
-                .bias
-                .take()
-                .map(|bias| bias.map(|bias: Tensor<1>| bias.zeros_like()));
+            let bias = linear.bias.take();
+            linear.bias = bias.map(|bias| bias.map(|bias: Tensor<1>| bias.zeros_like()));
         }
         assert_same(name, &run(&loaded), &run(&layer.into()));
     }
@@ -345,11 +289,8 @@ fn cells_are_read_as_layers() {
         let refused = |config: &RecurrentConfig, of: &str, expected: &str| {
             assert_says(load(config, of).unwrap_err(), expected);
         };
-        refused(
-            &config,
-            "cells",
-            "cells.1.weight_ih`, since the number of layers is 1",
-        );
+        let expected = "cells.1.weight_ih`, since the number of layers is 1";
+        refused(&config, "cells", expected);
         refused(&both, "cell", "expected 2 layers, got one cell");
         let both = config.with_bidirectional(true);
         let expected = "expected layers that read in both directions, got cells";
@@ -366,19 +307,15 @@ fn a_file_in_which_only_some_biases_are_missing_is_an_error() {
     let path = folder.path().join("gru.safetensors");
     let mut content = std::fs::read(reference_path("gru.safetensors")).unwrap();
     let name = b"bias_hh_l1\"";
-    let at = content
-        .windows(name.len())
-        .position(|window| window == name)
-        .unwrap();
+    let at = content.windows(name.len()).position(|part| part == name);
+    let at = at.unwrap();
     content[at..at + 4].copy_from_slice(b"bios");
     std::fs::write(&path, content).unwrap();
     let config = RecurrentConfig::new(CellKind::Gru, 5, 7)
         .with_layers(2)
         .with_bidirectional(true);
-    let error = load_recurrent(config.init(device), path, "")
-        .unwrap_err()
-        .to_string();
-    assert_says(&error, "expected a tensor `bias_hh_l1`");
+    let error = load_recurrent(config.init(device), path, "").unwrap_err();
+    assert_says(error, "expected a tensor `bias_hh_l1`");
 }
 
 #[test]

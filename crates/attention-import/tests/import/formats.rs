@@ -7,48 +7,23 @@ use attention_import::packages::opennmt;
 use attention_import::{
     Reason, StateDict, load_multi_head_attention, load_recurrent, read_multi_head_attention,
 };
-use attention_tests::checkpoint::{CompressionMethod, pickle, text};
+use attention_tests::checkpoint::{CompressionMethod, pickle, text, write_archive};
 use attention_tests::{Array, assert_says, device};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
 
 use crate::files::load;
+use crate::safetensors::{self, Entry, ONE, ones};
 
-/// A safetensors file of tensors, each of a name, a type, its bytes of an element and a shape, and of texts.
-pub(super) fn safetensors(path: &Path, texts: &str, tensors: &[(&str, &str, &[u8], &[usize])]) {
-    let (mut entries, mut content) = (Vec::new(), Vec::new());
-    for (name, dtype, element, shape) in tensors {
-        let start = content.len();
-        content.extend(element.repeat(shape.iter().product()));
-        let end = content.len();
-        entries.push(format!(
-            r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
-        ));
-    }
-    entries.push(format!(r#""__metadata__":{{{texts}}}"#));
-    let header = format!("{{{}}}", entries.join(","));
-    let len = (header.len() as u64).to_le_bytes();
-    std::fs::write(path, [&len[..], header.as_bytes(), &content].concat()).unwrap();
-}
+/// The tensors of D2L's additive attention.
+const NAMES: [&str; 3] = ["W_q.weight", "W_k.weight", "w_v.weight"];
 
-pub(super) const ONE: [u8; 4] = 1_f32.to_le_bytes();
-
-/// The tensors of D2L's additive attention, the first of a type of its own.
-fn additive<'a>(
-    prefix: &'a [String; 3],
-    dtype: &'a str,
-    element: &'a [u8],
-) -> [(&'a str, &'a str, &'a [u8], &'a [usize]); 3] {
-    [
-        (&prefix[0], dtype, element, &[5, 2]),
-        (&prefix[1], "F32", &ONE, &[5, 3]),
-        (&prefix[2], "F32", &ONE, &[1, 5]),
-    ]
-}
-
-fn names(prefix: &str) -> [String; 3] {
-    ["W_q", "W_k", "w_v"].map(|name| format!("{prefix}{name}.weight"))
+/// A file of these under a prefix, the first of a type of its own.
+fn write_additive(path: &Path, prefix: &str, dtype: &str, elements: &[u8]) {
+    let [query, key, value] = NAMES.map(|name| format!("{prefix}{name}"));
+    let query = (&*query, dtype, elements, &[5, 2][..]);
+    safetensors::write(path, &[query, ones(&key, &[5, 3]), ones(&value, &[1, 5])]);
 }
 
 /// A program tells errors apart by their kind, without reading sentences.
@@ -56,11 +31,8 @@ fn names(prefix: &str) -> [String; 3] {
 fn errors_have_kinds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
-    let one: [(&str, &str, &[u8], &[usize]); 2] = [
-        ("weight", "F32", &ONE, &[2, 3]),
-        ("codes", "I8", &[1], &[2]),
-    ];
-    safetensors(&path, "", &one);
+    let codes = ("codes", "I8", &[1][..], &[2][..]);
+    safetensors::write(&path, &[ones("weight", &[2, 3]), codes]);
     let file = StateDict::open(&path, "").unwrap();
     let find = |name: &str, shape: &[usize]| file.find(name, shape).map(drop).unwrap_err();
     let tensor = || "weight".to_owned();
@@ -96,61 +68,56 @@ fn integers_are_no_floats() {
         ("I64", &[1; 8]),
         ("BOOL", &[1]),
     ] {
-        safetensors(&path, "", &additive(&names(""), dtype, element));
+        write_additive(&path, "", dtype, element);
         let error = load(&path, "").unwrap_err();
-        assert_says(&error, "`W_q.weight`: expected floats, got ");
-        assert_says(&error, "dequantized");
+        assert_says(
+            error,
+            ["`W_q.weight`: expected floats, got ", "dequantized"],
+        );
     }
+    // Other modules, and a weight that is divided.
     let device = &device::plain()[0];
-    let gru: [(&str, &str, &[u8], &[usize]); 2] = [
-        ("weight_ih_l0", "I8", &[1], &[6, 3]),
-        ("weight_hh_l0", "F32", &ONE, &[6, 2]),
-    ];
-    safetensors(&path, "", &gru);
+    let write = |name, shape, others: &[Entry]| {
+        let integers = (name, "I8", &[1][..], shape);
+        safetensors::write(&path, &[&[integers], others].concat());
+    };
+    write("weight_ih_l0", &[6, 3], &[ones("weight_hh_l0", &[6, 2])]);
     let gru = RecurrentConfig::new(CellKind::Gru, 3, 2).init(device);
     let error = load_recurrent(gru, &path, "").unwrap_err();
     assert_says(error, "`weight_ih_l0`: expected floats, got I8");
-    let heads: [(&str, &str, &[u8], &[usize]); 2] = [
-        ("in_proj_weight", "I8", &[1], &[12, 4]),
-        ("out_proj.weight", "F32", &ONE, &[4, 4]),
-    ];
-    safetensors(&path, "", &heads);
+    let output = ones("out_proj.weight", &[4, 4]);
+    write("in_proj_weight", &[12, 4], &[output]);
     let heads = MultiHeadAttentionConfig::new(4, 2).init(device);
     let error = load_multi_head_attention(heads, &path, "").unwrap_err();
     assert_says(error, "`in_proj_weight`: expected floats, got I8");
-    let dot: [(&str, &str, &[u8], &[usize]); 1] = [("linear_out.weight", "I8", &[1], &[3, 6])];
-    safetensors(&path, "", &dot);
+    write("linear_out.weight", &[3, 6], &[]);
     let error = opennmt::DOT.load(&path, "", device).unwrap_err();
     assert_says(error, "`linear_out.weight`: expected floats, got I8");
-    let of_norm: [(&str, &str, &[u8], &[usize]); 2] = [
-        ("W_q.weight_g", "I8", &[1], &[5, 1]),
-        ("W_q.weight_v", "F32", &ONE, &[5, 2]),
-    ];
-    safetensors(&path, "", &of_norm);
-    assert_says(
-        load(&path, "").unwrap_err(),
-        "`W_q.weight_g`: expected floats, got I8",
-    );
+    write("W_q.weight_g", &[5, 1], &[ones("W_q.weight_v", &[5, 2])]);
+    let error = load(&path, "").unwrap_err();
+    assert_says(error, "`W_q.weight_g`: expected floats, got I8");
 }
 
 #[test]
 fn parts_of_tensors_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shard.safetensors");
-    let names = names("");
-    let tensors = additive(&names, "F32", &ONE);
-    safetensors(&path, r#""DCP_SHARDING_INFO":"{}""#, &tensors);
-    assert_says(
-        load(&path, "").unwrap_err(),
-        "consolidate_safetensors_files(",
-    );
+    let [query, key, value] = NAMES;
+    let tensors = [
+        ones(query, &[5, 2]),
+        ones(key, &[5, 3]),
+        ones(value, &[1, 5]),
+    ];
+    let (header, content) = safetensors::parts(&tensors);
+    let texts = r#"{"__metadata__":{"DCP_SHARDING_INFO":"{}"},"#;
+    safetensors::write_parts(&path, &header.replacen('{', texts, 1), &content);
+    let error = load(&path, "").unwrap_err();
+    assert_says(error, "consolidate_safetensors_files(");
 
-    safetensors(&path, "", &tensors);
+    safetensors::write(&path, &tensors);
     let index = folder.path().join("model.safetensors.index.json");
-    let map = names
-        .clone()
-        .map(|name| format!(r#""{name}":"shard.safetensors""#))
-        .join(",");
+    let map = NAMES.map(|name| format!(r#""{name}":"shard.safetensors""#));
+    let map = map.join(",");
     let with_size = |size: &str| {
         let content = format!(r#"{{"metadata":{{"total_size":{size}}},"weight_map":{{{map}}}}}"#);
         std::fs::write(&index, content).unwrap();
@@ -160,19 +127,11 @@ fn parts_of_tensors_are_refused() {
     with_size("120.0").unwrap();
     with_size("\"?\"").unwrap();
     let error = with_size("240").unwrap_err();
-    assert_says(
-        &error,
-        "`total_size`: expected 240 bytes in the shards, got 120",
-    );
-    assert_says(&error, "full_state_dict=True");
+    let of_size = "`total_size`: expected 240 bytes in the shards, got 120";
+    assert_says(error, [of_size, "full_state_dict=True"]);
     // Saved in half precision under the size before.
-    safetensors(
-        &path,
-        "",
-        &names
-            .each_ref()
-            .map(|name| (name.as_str(), "F16", &[0_u8, 0x3c][..], &[2_usize][..])),
-    );
+    let half = |name: &'static str| -> Entry { (name, "F16", &[0, 0x3c], &[2]) };
+    safetensors::write(&path, &NAMES.map(half));
     StateDict::open(&index, "").map(drop).unwrap_err();
     let half = |size: usize| with_size(&size.to_string()).unwrap_err();
     assert_says(half(24), "expected the shape [5, 2]");
@@ -182,12 +141,8 @@ fn parts_of_tensors_are_refused() {
 /// A zip archive with entries of these names.
 fn archive(path: &Path, names: &[&str]) {
     let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"1"[..])).collect();
-    attention_tests::checkpoint::write_archive(
-        path,
-        CompressionMethod::Stored,
-        &pickle(&text("x")),
-        &entries,
-    );
+    let pickle = pickle(&text("x"));
+    write_archive(path, CompressionMethod::Stored, &pickle, &entries);
 }
 
 #[test]
@@ -254,14 +209,14 @@ fn a_wrapper_is_told_with_its_prefix() {
         ("module.decoder.", "decoder."),
         ("_fsdp_wrapped_module.decoder.", "decoder."),
     ] {
-        safetensors(&path, "", &additive(&names(wrapped), "F32", &ONE));
+        write_additive(&path, wrapped, "F32", &ONE);
         let expected = format!("names that begin with `{wrapped}`");
         assert_says(load(&path, prefix).unwrap_err(), &expected);
         load(&path, wrapped).unwrap();
     }
     // The names of another spelling, which are not asked for.
     let device = &device::plain()[0];
-    safetensors(&path, "", &additive(&names("module."), "F32", &ONE));
+    write_additive(&path, "module.", "F32", &ONE);
     let heads = MultiHeadAttentionConfig::new(4, 2).init(device);
     let file = StateDict::open(&path, "").unwrap();
     let error = read_multi_head_attention(heads, &file, "").unwrap_err();
@@ -275,7 +230,7 @@ fn a_tensor_without_axes_is_one_element() {
     let device = &device::plain()[0];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
-    safetensors(&path, "", &[("scale", "F32", &2.5_f32.to_le_bytes(), &[])]);
+    safetensors::write(&path, &[("scale", "F32", &2.5_f32.to_le_bytes(), &[])]);
     let file = StateDict::open(&path, "").unwrap();
     let param = |shape: [usize; 1]| Param::from_tensor(Tensor::<1>::zeros(shape, device));
     let loaded = file.parameter(param([1]), "scale").unwrap();

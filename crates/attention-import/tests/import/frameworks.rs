@@ -1,6 +1,6 @@
 //! Files that other frameworks wrote compute what they do there: D2L's layers of each, Keras' own, Marian's attention.
 
-use attention_core::{AdditiveAttention, MultiHeadAttention, ScoringFunction};
+use attention_core::{AdditiveAttention, Mask, MultiHeadAttention, ScoringFunction};
 use attention_import::StateDict;
 use attention_import::packages::{Package, d2l, keras, marian};
 use attention_tests::{
@@ -33,15 +33,16 @@ impl Check<'_> {
         loaded.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn inputs(&self, case: &Case) -> [Tensor<3>; 3] {
-        ["queries", "keys", "values"].map(|name| case.inputs[name].f32(self.device))
+    fn inputs(&self, case: &Case) -> ([Tensor<3>; 3], Mask) {
+        let input = |name| case.inputs[name].f32(self.device);
+        let mask = case.mask.mask(self.device);
+        (["queries", "keys", "values"].map(input), mask)
     }
 
     fn additive(&self, package: &Package<AdditiveAttention>, prefix: &str) {
         let case = self.case("additive");
-        let [queries, keys, values] = self.inputs(&case);
+        let ([queries, keys, values], mask) = self.inputs(&case);
         let attention = self.load(package, prefix);
-        let mask = case.mask.mask(self.device);
         let output = attention.forward_with_weights(queries, keys, values, mask);
         self.compare(&case, "weights", output.weights.clone());
         self.compare(&case, "context", output.context);
@@ -56,10 +57,9 @@ impl Check<'_> {
         prefix: &str,
     ) {
         let case = self.case(name);
-        let [queries, keys, values] = self.inputs(&case);
+        let ([queries, keys, values], mask) = self.inputs(&case);
         let attention = self.load(package, prefix);
         assert_eq!(attention.num_heads(), 2);
-        let mask = case.mask.mask(self.device);
         let output = attention.forward_with_weights(queries, keys, values, mask);
         self.compare(&case, "weights", output.weights.clone());
         self.compare(&case, "context", output.context);
@@ -153,26 +153,20 @@ fn keras_of_both_versions() {
     let layers = |file: &Check, prefix: &dyn Fn(&str, &str) -> String| {
         let at = |class: &str| prefix(class, class);
         file.additive(&keras::ADDITIVE, &prefix("additive_attention", "score"));
-        file.heads(
-            "multi_head",
-            &keras::MULTI_HEAD,
-            &at("multi_head_attention"),
-        );
+        let heads = at("multi_head_attention");
+        file.heads("multi_head", &keras::MULTI_HEAD, &heads);
         file.recurrent("gru", &keras::GRU, &at("gru"));
         file.recurrent("lstm", &keras::LSTM, &at("lstm"));
     };
-    for framework in ["keras", "keras2"] {
+    for (framework, others) in [("keras", "keras.keras"), ("keras2", "keras2.weights.h5")] {
         each(framework, &[&format!("{framework}.h5")], |file| {
             // By the author's name.
             layers(&file, &|_, name| format!("model_weights/{name}/{name}/"));
         });
+        each(framework, &[others], |file| {
+            layers(&file, &|class, _| format!("layers/{class}/"));
+        });
     }
-    each("keras", &["keras.keras"], |file| {
-        layers(&file, &|class, _| format!("layers/{class}/"));
-    });
-    each("keras2", &["keras2.weights.h5"], |file| {
-        layers(&file, &|class, _| format!("layers/{class}/"));
-    });
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod hostile;
 mod multi_head_references;
 mod packages;
 mod recurrent_references;
+mod safetensors;
 mod weight_norm;
 mod wrong_calls;
 

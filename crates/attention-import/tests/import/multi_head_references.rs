@@ -4,19 +4,16 @@ use attention_core::MultiHeadAttentionConfig;
 use attention_import::load_multi_head_attention;
 use attention_tests::heads::{HEADS, HIDDENS, Inputs, parameters_of_pytorch, run};
 use attention_tests::{
-    Outcome, Path, assert_outcomes_close, device, near_reference, parameters, reference,
-    reference_path,
+    Outcome, Path, assert_outcomes_close, assert_says, device, near_reference, parameters,
+    reference, reference_path,
 };
 
 /// PyTorch's results, under our names and in our layout.
 fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
     let mut expected = outputs.clone();
     let of_parameters = parameters_of_pytorch(gradients);
-    expected.extend(
-        of_parameters
-            .into_iter()
-            .map(|(path, gradient)| (format!("grad {path}"), gradient)),
-    );
+    let of_parameters = of_parameters.into_iter();
+    expected.extend(of_parameters.map(|(path, gradient)| (format!("grad {path}"), gradient)));
     for name in ["queries", "keys", "values"] {
         expected.insert(format!("grad {name}"), gradients[name].clone());
     }
@@ -84,57 +81,31 @@ fn loaded_parameters_compute_what_pytorch_did() {
 #[test]
 fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     let device = &device::plain()[0];
-    let error = |config: MultiHeadAttentionConfig, file: &str, prefix: &str| {
-        let path = reference_path(file);
-        let error = load_multi_head_attention(config.init(device), &path, prefix).unwrap_err();
-        let error = error.to_string();
-        assert!(error.contains(&path.display().to_string()), "{error}");
-        error
-    };
     let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
     let biased = || config().with_bias(true);
-    let says = |error: String, parts: &[&str]| {
-        for part in parts {
-            assert!(error.contains(part), "`{error}` does not say `{part}`");
-        }
-    };
-    let torch = "multi_head.safetensors";
-    says(error(config(), torch, ""), &["`in_proj_bias`", "no bias"]);
-    says(error(biased(), "missing.pt", ""), &["No such file"]);
-    says(
-        error(biased(), "generate.py", ""),
-        &["expected a file of PyTorch, safetensors, NumPy, "],
-    );
-    says(
-        error(biased(), torch, "x."),
-        &["`x.in_proj_weight`", "found only", "`out_proj.bias`"],
-    );
-    says(
-        error(biased().with_num_key_value_heads(Some(1)), torch, ""),
-        &["in_proj_weight", "[20, 12]", "[36, 12]"],
-    );
-    says(
-        error(biased().with_value_head_size(Some(5)), torch, ""),
-        &["in_proj_weight", "[39, 12]", "[36, 12]"],
-    );
-    says(
-        error(biased().with_output(false), torch, ""),
-        &["`out_proj.weight`", "no output projection"],
-    );
-    says(
-        error(config().with_query_size(Some(5)), "multi_head_d2l.pt", ""),
-        &["W_k.weight", "[12, 12]", "[12, 7]"],
-    );
-    says(
-        error(biased(), "multi_head_d2l.pt", ""),
-        &["W_q.weight", "[12, 12]", "[12, 5]"],
-    );
-    let d2l = biased()
-        .with_query_size(Some(5))
-        .with_key_size(Some(7))
-        .with_value_size(Some(4));
-    says(
-        error(d2l, "multi_head_d2l.pt", ""),
-        &["`W_q.bias`", "found only"],
-    );
+    let sizes = biased().with_query_size(Some(5)).with_key_size(Some(7));
+    let sizes = sizes.with_value_size(Some(4));
+    let (torch, d2l) = ("multi_head.safetensors", "multi_head_d2l.pt");
+    let shared = biased().with_num_key_value_heads(Some(1));
+    let formats = "expected a file of PyTorch, safetensors, NumPy, ";
+    let without_output = biased().with_output(false);
+    #[rustfmt::skip]
+    let cases: [(_, _, _, &[&str]); 10] = [
+        (config(), torch, "", &["`in_proj_bias`", "no bias"]),
+        (biased(), "missing.pt", "", &["No such file"]),
+        (biased(), "generate.py", "", &[formats]),
+        (biased(), torch, "x.", &["`x.in_proj_weight`", "found only", "`out_proj.bias`"]),
+        (shared, torch, "", &["in_proj_weight", "[20, 12]", "[36, 12]"]),
+        (biased().with_value_head_size(Some(5)), torch, "", &["in_proj_weight", "[39, 12]", "[36, 12]"]),
+        (without_output, torch, "", &["`out_proj.weight`", "no output projection"]),
+        (config().with_query_size(Some(5)), d2l, "", &["W_k.weight", "[12, 12]", "[12, 7]"]),
+        (biased(), d2l, "", &["W_q.weight", "[12, 12]", "[12, 5]"]),
+        (sizes, d2l, "", &["`W_q.bias`", "found only"]),
+    ];
+    for (config, file, prefix, parts) in cases {
+        let path = reference_path(file);
+        let error = load_multi_head_attention(config.init(device), &path, prefix).unwrap_err();
+        assert_says(&error, &path.display().to_string());
+        assert_says(&error, parts);
+    }
 }

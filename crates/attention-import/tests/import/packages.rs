@@ -22,10 +22,9 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn load<A>(&self, package: &Package<A>) -> A {
-        let folder = reference_path("packages");
-        let file =
-            ["safetensors", "pt"].map(|end| folder.join(format!("{}.{end}", self.case.name)));
-        let file = file.iter().find(|file| file.exists()).unwrap();
+        let file = |end| reference_path(&format!("packages/{}.{end}", self.case.name));
+        let files = ["safetensors", "pt"].map(file);
+        let file = files.iter().find(|file| file.exists()).unwrap();
         package.load(file, &self.case.prefix, self.device).unwrap()
     }
 
@@ -57,10 +56,7 @@ impl Check<'_> {
         let name = &case.name;
         // ESPnet's least product of 1e-6 is on padding, too, which takes its share of the weights.
         let leaks = name.starts_with("espnet_att_forward");
-        let tolerance = match leaks {
-            true => 3e-5,
-            false => self.tolerance,
-        };
+        let tolerance = if leaks { 3e-5 } else { self.tolerance };
         if !matches!(case.mask, MaskSpec::None) {
             // One key of the last example is not padding.
             let steps = weights.dims()[1];
@@ -69,25 +65,16 @@ impl Check<'_> {
         if let Some(expected) = case.outputs.get("weights") {
             assert_close(format!("{name}: weights"), weights, expected, tolerance);
         }
-        assert_close(
-            format!("{name}: context"),
-            context.clone(),
-            &case.outputs["context"],
-            tolerance,
-        );
+        let (what, expected) = (format!("{name}: context"), &case.outputs["context"]);
+        assert_close(what, context.clone(), expected, tolerance);
         if case.gradients.is_empty() {
             return;
         }
         let received = case.inputs["grad_context"].f32::<3>(device);
         let gradients = (context * received).sum().backward();
         for (what, leaf) in [("keys", keys), ("queries", queries)] {
-            let got = leaf.grad(&gradients).unwrap();
-            assert_close(
-                format!("{name}: {what}"),
-                got,
-                &case.gradients[what],
-                2.0 * tolerance,
-            );
+            let (got, expected) = (leaf.grad(&gradients).unwrap(), &case.gradients[what]);
+            assert_close(format!("{name}: {what}"), got, expected, 2.0 * tolerance);
         }
     }
 

@@ -5,11 +5,14 @@ use std::path::Path;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, MultiHeadAttentionConfig};
 use attention_import::packages::espnet;
 use attention_import::{ImportError, load_multi_head_attention, load_recurrent};
-use attention_tests::{assert_close, assert_says, device, parameters, reference_path};
+use attention_tests::{
+    Array, assert_close, assert_same, assert_says, device, parameters, reference_path,
+};
 use burn::module::Module;
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
 
 use crate::fill;
+use crate::safetensors::{self, Entry, ones};
 
 const FILE: &str = "import/weight_norm.pt";
 
@@ -59,25 +62,6 @@ fn a_length_and_a_direction_are_read_as_their_product() {
     });
 }
 
-/// A file of these tensors, each named and of a shape, with elements of 1.
-fn ones(path: &Path, tensors: &[(&str, &[usize])]) {
-    elements_of(1.0, path, tensors);
-}
-
-fn elements_of(element: f32, path: &Path, tensors: &[(&str, &[usize])]) {
-    let mut end = 0;
-    let entries = tensors.iter().map(|(name, shape)| {
-        let start = end;
-        end += 4 * shape.iter().product::<usize>();
-        format!(r#""{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
-    });
-    let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
-    let elements = element.to_le_bytes().repeat(end / 4);
-    let header_len = (header.len() as u64).to_le_bytes();
-    let content = [&header_len[..], header.as_bytes(), &elements].concat();
-    std::fs::write(path, content).unwrap();
-}
-
 #[test]
 fn a_length_or_a_direction_of_another_shape_is_an_error() {
     let error = load_additive(4, &reference_path(FILE), "old.attention.").unwrap_err();
@@ -86,55 +70,57 @@ fn a_length_or_a_direction_of_another_shape_is_an_error() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("changed.safetensors");
-    let refused = |tensors: &[(&str, &[usize])], expected: &str| {
-        ones(&path, tensors);
+    let refused = |tensors: &[Entry], expected: &str| {
+        safetensors::write(&path, tensors);
         assert_says(load_additive(2, &path, "").unwrap_err(), expected);
     };
     refused(
-        &[("W_q.weight_g", &[2]), ("W_q.weight_v", &[5, 2])],
+        &[ones("W_q.weight_g", &[2]), ones("W_q.weight_v", &[5, 2])],
         "`W_q.weight_g`: expected one of the shapes [[5, 1], [1, 2]], or one element, got [2]",
     );
     // A length that has a length and a direction itself, of a number.
-    let of_length: [(&str, &[usize]); 3] = [
-        ("W_q.weight_v", &[5, 2]),
-        ("W_q.weight_g_g", &[]),
-        ("W_q.weight_g_v", &[]),
+    let of_length = [
+        ones("W_q.weight_v", &[5, 2]),
+        ones("W_q.weight_g_g", &[]),
+        ones("W_q.weight_g_v", &[]),
     ];
     refused(&of_length, "expected a tensor `W_q.weight`");
-    let spectral = "W_q.parametrizations.weight.1._u";
-    let both: [(&str, &[usize]); 3] = [
-        ("W_q.parametrizations.weight.original0", &[5, 1]),
-        ("W_q.parametrizations.weight.original1", &[5, 2]),
-        (spectral, &[5]),
-    ];
-    refused(&both, "expected a tensor `W_q.weight`");
-    let mut third = both;
-    third[2].0 = "W_q.parametrizations.weight.original2";
-    refused(&third, "expected a tensor `W_q.weight`");
+    // A spectral norm beside them, and a third part.
+    for third in [
+        "W_q.parametrizations.weight.1._u",
+        "W_q.parametrizations.weight.original2",
+    ] {
+        let three = [
+            ones("W_q.parametrizations.weight.original0", &[5, 1]),
+            ones("W_q.parametrizations.weight.original1", &[5, 2]),
+            ones(third, &[5]),
+        ];
+        refused(&three, "expected a tensor `W_q.weight`");
+    }
 
-    let pair: [(&str, &[usize]); 2] = [("W_q.weight_g", &[5, 1]), ("W_q.weight_v", &[5, 2])];
-    elements_of(0.0, &path, &pair);
-    let error = load_additive(2, &path, "").unwrap_err();
-    assert_says(error, "`W_q.weight_v`: expected directions, got zeros");
+    let zero = [0; 4];
+    let pair: [Entry; 2] = [
+        ("W_q.weight_g", "F32", &zero, &[5, 1]),
+        ("W_q.weight_v", "F32", &zero, &[5, 2]),
+    ];
+    let of_zeros = "`W_q.weight_v`: expected directions, got zeros";
+    refused(&pair, of_zeros);
 }
 
 #[test]
 fn a_weight_itself_comes_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("both.safetensors");
-    let plain: [(&str, &[usize]); 5] = [
-        ("W_q.weight", &[5, 2]),
-        ("W_q.weight_g", &[5, 1]),
-        ("W_q.weight_v", &[5, 2]),
-        ("W_k.weight", &[5, 3]),
-        ("w_v.weight", &[1, 5]),
+    let tensors = [
+        ones("W_q.weight", &[5, 2]),
+        ones("W_q.weight_g", &[5, 1]),
+        ones("W_q.weight_v", &[5, 2]),
+        ones("W_k.weight", &[5, 3]),
+        ones("w_v.weight", &[1, 5]),
     ];
-    ones(&path, &plain);
+    safetensors::write(&path, &tensors);
     let attention = load_additive(2, &path, "").unwrap();
     for (name, parameter) in parameters::values(&attention) {
-        assert!(
-            parameter.data.iter().all(|&element| element == 1.0),
-            "{name}"
-        );
+        assert_same(name, &parameter, &Array::full(&parameter.shape, 1.0));
     }
 }

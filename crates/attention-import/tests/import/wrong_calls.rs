@@ -1,53 +1,46 @@
 //! Calls that do not fit a file: another framework's class, a prefix that is none, tensors that are not there. Each is
 //! an error that says what to call instead.
 
-use attention_core::MultiHeadAttention;
-use attention_core::score::DotProductScore;
-use attention_import::Reason;
 use attention_import::packages::{Package, d2l, keras};
+use attention_import::{ImportError, Reason};
 use attention_tests::{assert_says, device, reference_path};
-use burn_fused_layers::recurrent::Recurrent;
 use tensor_files::{FileFormat, TensorFile};
 
-use crate::formats::{ONE, safetensors};
+use crate::safetensors::{self, ones};
 
-/// The error of a call on a file of `tests/reference/frameworks`.
+/// The call on a file of `tests/reference/frameworks`.
+fn load<A>(package: Package<A>, file: &str, prefix: &str) -> Result<A, ImportError> {
+    let path = reference_path("frameworks").join(file);
+    package.load(path, prefix, &device::plain()[0])
+}
+
 #[track_caller]
 fn error<A>(package: Package<A>, file: &str, prefix: &str) -> String {
-    let path = reference_path("frameworks").join(file);
-    let loaded = package.load(path, prefix, &device::plain()[0]);
-    loaded.map(drop).unwrap_err().to_string()
+    let loaded = load(package, file, prefix).map(drop);
+    loaded.unwrap_err().to_string()
 }
 
 /// Of a class, too, whose sentence has a guess behind it.
 #[test]
 fn errors_of_classes_have_kinds() {
-    let reason = |package: Package<Recurrent>, file: &str, prefix: &str| {
-        let path = reference_path("frameworks").join(file);
-        let loaded = package.load(path, prefix, &device::plain()[0]);
-        loaded.map(drop).unwrap_err().reason().clone()
+    let reason = |file: &str, prefix: &str| {
+        let loaded = load(d2l::mxnet::GRU, file, prefix).map(drop);
+        loaded.unwrap_err().reason().clone()
     };
-    let shape = reason(d2l::mxnet::GRU, "small.params", "lstm.");
-    assert!(
-        matches!(shape, Reason::Shape { ref got, .. } if got == &[16, 5]),
-        "{shape:?}"
-    );
-    let missing = reason(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
-    assert!(matches!(missing, Reason::Missing { ref tensor, .. } if tensor.ends_with("i2h_bias")));
-    let wrong_prefix = reason(d2l::mxnet::GRU, "small.params", "nowhere.");
-    assert!(
-        matches!(wrong_prefix, Reason::Missing { .. }),
-        "{wrong_prefix:?}"
-    );
+    let shape = reason("small.params", "lstm.");
+    assert!(matches!(shape, Reason::Shape { got, .. } if got == [16, 5]));
+    let missing = reason("without_bias.params", "encoder.rnn.rnn.");
+    assert!(matches!(missing, Reason::Missing { tensor, .. } if tensor.ends_with("i2h_bias")));
+    let wrong_prefix = reason("small.params", "nowhere.");
+    assert!(matches!(wrong_prefix, Reason::Missing { .. }));
 }
 
 /// A pickle of arrays that no framework has signed may be anybody's.
 #[test]
 fn paddles_files_are_those_that_it_marks() {
     let format = |file: &str| {
-        TensorFile::open(reference_path("frameworks").join(file))
-            .unwrap()
-            .format()
+        let file = TensorFile::open(reference_path("frameworks").join(file));
+        file.unwrap().format()
     };
     assert_eq!(format("small.pdparams"), FileFormat::Paddle);
     assert_eq!(format("paddle_nested.pdparams"), FileFormat::Pickle);
@@ -56,40 +49,28 @@ fn paddles_files_are_those_that_it_marks() {
 /// Square weights fit both ways round: the file and the names tell whose they are.
 #[test]
 fn square_weights_of_another_framework_are_refused() {
-    let in_out: [(&str, Package<MultiHeadAttention<DotProductScore>>); 3] = [
+    let of_paddle =
+        "expected D2L's MultiHeadAttention in Paddle's `.pdparams`, got MXNet's `.params`";
+    for (package, expected) in [
+        (d2l::paddle::MULTI_HEAD, of_paddle),
         (
-            "expected D2L's MultiHeadAttention in Paddle's `.pdparams`, got MXNet's `.params`",
-            d2l::paddle::MULTI_HEAD,
-        ),
-        (
-            "expected a tensor `heads.W_q/vars/0`",
             d2l::tensorflow::MULTI_HEAD,
+            "expected a tensor `heads.W_q/vars/0`",
         ),
-        ("expected a tensor `heads.W_q/kernel`", d2l::jax::MULTI_HEAD),
-    ];
-    for (expected, package) in in_out {
+        (d2l::jax::MULTI_HEAD, "expected a tensor `heads.W_q/kernel`"),
+    ] {
         let error = error(package.with_num_heads(2), "small.params", "heads.");
-        assert_says(&error, expected);
-        assert_says(&error, "the names fit `d2l::mxnet::MULTI_HEAD`");
+        assert_says(error, [expected, "the names fit `d2l::mxnet::MULTI_HEAD`"]);
     }
     for package in [d2l::pytorch::MULTI_HEAD, d2l::mxnet::MULTI_HEAD] {
         let error = error(package.with_num_heads(2), "small.pdparams", "");
-        assert_says(
-            &error,
-            ", got Paddle's `.pdparams`, whose names may be the same",
-        );
-        assert_says(&error, "the names fit `d2l::paddle::MULTI_HEAD`");
+        let got = ", got Paddle's `.pdparams`, whose names may be the same";
+        assert_says(error, [got, "the names fit `d2l::paddle::MULTI_HEAD`"]);
     }
-    let device = &device::plain()[0];
-    let load = |package: Package<MultiHeadAttention<_>>, file: &str, prefix: &str| {
-        let path = reference_path("frameworks").join(file);
-        package
-            .with_num_heads(2)
-            .load(path, prefix, device)
-            .map(drop)
-    };
-    load(d2l::mxnet::MULTI_HEAD, "small.params", "heads.").unwrap();
-    load(d2l::paddle::MULTI_HEAD, "small.pdparams", "").unwrap();
+    let [mxnet, paddle] =
+        [d2l::mxnet::MULTI_HEAD, d2l::paddle::MULTI_HEAD].map(|of| of.with_num_heads(2));
+    load(mxnet, "small.params", "heads.").unwrap();
+    load(paddle, "small.pdparams", "").unwrap();
 }
 
 #[test]
@@ -104,27 +85,20 @@ fn one_bias_without_the_other_is_an_error() {
 
 #[test]
 fn a_wrong_prefix_of_mxnets_gru_is_told_in_mxnets_names() {
-    for prefix in [
-        "encoder.rnn.",
-        "encoder.rnn.rnn",
-        "encoder.rnn.rnn._unfused.0.",
-        "decoder.",
-        "",
+    for (prefix, expected) in [
+        ("encoder.rnn.", "`lstm._unfused.0.i2h_weight`"),
+        ("encoder.rnn.rnn", ": a prefix ends in `.`"),
+        (
+            "encoder.rnn.rnn._unfused.0.",
+            "`lstm._unfused.0.i2h_weight`",
+        ),
+        ("decoder.", "`lstm._unfused.0.i2h_weight`"),
+        ("", "`lstm._unfused.0.i2h_weight`"),
     ] {
+        let missing = format!("expected a tensor `{prefix}_unfused.0.i2h_weight`, found ");
+        let hint = "; did you mean the prefix `encoder.rnn.rnn.`?";
         let error = error(d2l::mxnet::GRU, "small.params", prefix);
-        assert_says(
-            &error,
-            &format!("expected a tensor `{prefix}_unfused.0.i2h_weight`, found "),
-        );
-        let has_dot = prefix.is_empty() || prefix.ends_with('.');
-        assert_says(
-            &error,
-            match has_dot {
-                true => "`lstm._unfused.0.i2h_weight`",
-                false => ": a prefix ends in `.`",
-            },
-        );
-        assert_says(&error, "; did you mean the prefix `encoder.rnn.rnn.`?");
+        assert_says(error, [&missing, expected, hint]);
     }
 }
 
@@ -138,15 +112,9 @@ fn a_wrong_prefix_of_keras_is_told_with_the_right_one() {
         "/model_weights/gru/gru/",
         "",
     ] {
-        let error = error(keras::GRU, "keras2.h5", prefix);
-        assert_says(
-            &error,
-            &format!("expected a tensor `{prefix}gru_cell/kernel`, found "),
-        );
-        assert_says(
-            &error,
-            "; did you mean the prefix `model_weights/gru/gru/`?",
-        );
+        let missing = format!("expected a tensor `{prefix}gru_cell/kernel`, found ");
+        let hint = "; did you mean the prefix `model_weights/gru/gru/`?";
+        assert_says(error(keras::GRU, "keras2.h5", prefix), [&missing, hint]);
     }
     let error = error(keras::GRU, "keras2.h5", "model_weights/gru/gru");
     assert_says(
@@ -160,16 +128,12 @@ fn a_wrong_prefix_of_keras_is_told_with_the_right_one() {
 #[test]
 fn keras_names_are_expected_as_the_file_spells_them() {
     let of_h5 = error(keras::ADDITIVE, "keras2.h5", "model_weights/score/");
-    assert_says(
-        of_h5,
-        "expected a tensor `model_weights/score/scale`, found ",
-    );
+    let expected = "expected a tensor `model_weights/score/scale`, found ";
+    assert_says(of_h5, expected);
     let archive = error(keras::ADDITIVE, "keras.keras", "layers/score/");
-    assert_says(&archive, "expected a tensor `layers/score/vars/0`, found ");
-    assert_says(
-        archive,
-        "; did you mean the prefix `layers/additive_attention/`?",
-    );
+    let expected = "expected a tensor `layers/score/vars/0`, found ";
+    let hint = "; did you mean the prefix `layers/additive_attention/`?";
+    assert_says(archive, [expected, hint]);
     let gru = error(keras::GRU, "keras.keras", "layers/reader/");
     assert_says(gru, "expected a tensor `layers/reader/cell/vars/0`, found ");
 }
@@ -183,11 +147,8 @@ fn an_lstm_is_no_gru() {
          gates, a GRU three",
     );
     let keras = error(keras::GRU, "keras.keras", "layers/lstm/");
-    assert_says(
-        &keras,
-        "expected the shape [5, 3 * hidden_size], got [5, 16]: an LSTM has four gates",
-    );
-    assert_says(keras, "the names fit `keras::LSTM`");
+    let expected = "expected the shape [5, 3 * hidden_size], got [5, 16]: an LSTM has four gates";
+    assert_says(keras, [expected, "the names fit `keras::LSTM`"]);
 }
 
 #[test]
@@ -196,10 +157,8 @@ fn a_class_that_fits_is_told_by_its_constant() {
         (d2l::tensorflow::GRU, "the names fit `keras::GRU`"),
         (keras::LSTM, "the names fit `keras::GRU`"),
     ] {
-        assert_says(
-            error(package, "keras2.h5", "model_weights/gru/gru/"),
-            expected,
-        );
+        let error = error(package, "keras2.h5", "model_weights/gru/gru/");
+        assert_says(error, expected);
     }
     let heads = error(keras::MULTI_HEAD, "small.params", "heads.");
     assert_says(heads, "the names fit `d2l::mxnet::MULTI_HEAD`");
@@ -209,17 +168,15 @@ fn a_class_that_fits_is_told_by_its_constant() {
 
 #[test]
 fn the_path_of_a_layer_of_keras() {
-    let device = &device::plain()[0];
-    let size = |gru: Recurrent| gru.layers[0].hidden.weight.dims()[0];
-    let load = |file: &str, prefix: &str| {
-        let path = reference_path("frameworks").join(file);
-        keras::GRU.load(path, prefix, device).unwrap()
+    let size = |file: &str, prefix: &str| {
+        let gru = load(keras::GRU, file, prefix).unwrap();
+        gru.layers[0].hidden.weight.dims()[0]
     };
     // `save_weights("w.h5")` of Keras 2; a model in a model.
-    assert_eq!(size(load("keras2_nested.h5", "inner/reader/")), 4);
+    assert_eq!(size("keras2_nested.h5", "inner/reader/"), 4);
     // The first in the model is the second that was made: by its author's name it is "gru_1".
-    assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru/")), 4);
-    assert_eq!(size(load("keras2_counts.weights.h5", "layers/gru_1/")), 2);
+    assert_eq!(size("keras2_counts.weights.h5", "layers/gru/"), 4);
+    assert_eq!(size("keras2_counts.weights.h5", "layers/gru_1/"), 2);
 }
 
 /// Keras 2 writes `kernel:0`: every error and [`TensorFile::names`] leave the number out.
@@ -228,28 +185,17 @@ fn names_of_keras_have_no_number_of_an_output() {
     let path = reference_path("frameworks").join("keras2_nested.h5");
     let names = ["bias", "kernel", "recurrent_kernel"];
     let expected = names.map(|name| format!("inner/reader/gru_cell/{name}"));
-    assert!(
-        TensorFile::open(&path)
-            .unwrap()
-            .names()
-            .iter()
-            .eq(&expected)
-    );
+    let file = TensorFile::open(&path).unwrap();
+    assert!(file.names().iter().eq(&expected));
     // Two names that then are one.
     let mut file = std::fs::read(&path).unwrap();
-    let at = file
-        .windows(8)
-        .position(|part| part == b"\0bias:0\0")
-        .unwrap();
-    file[at + 1..at + 7].copy_from_slice(b"kernel");
+    let at = file.windows(8).position(|part| part == b"\0bias:0\0");
+    file[at.unwrap() + 1..][..6].copy_from_slice(b"kernel");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("two.h5");
     std::fs::write(&path, file).unwrap();
-    let error = TensorFile::open(&path).unwrap_err();
-    assert_says(
-        error,
-        "expected one array `inner/reader/gru_cell/kernel`, got two",
-    );
+    let expected = "expected one array `inner/reader/gru_cell/kernel`, got two";
+    assert_says(TensorFile::open(&path).unwrap_err(), expected);
 }
 
 #[test]
@@ -262,8 +208,8 @@ fn a_cut_file_of_keras_says_so() {
     let error = error.map(drop).unwrap_err();
     // As `main` prints it.
     assert_eq!(format!("{error:?}"), error.to_string());
-    assert_says(&error, "it begins as Keras' HDF5 and is malformed: ");
-    assert_says(error, ": a copy that was cut off?");
+    let malformed = "it begins as Keras' HDF5 and is malformed: ";
+    assert_says(error, [malformed, ": a copy that was cut off?"]);
 }
 
 #[test]
@@ -285,17 +231,14 @@ fn heads_of_a_file_that_does_not_say_their_number() {
 fn a_file_of_another_orientation_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("paddle.safetensors");
-    let tensors: [(&str, &str, &[u8], &[usize]); 3] = [
-        ("W_q.weight", "F32", &ONE, &[3, 7]),
-        ("W_k.weight", "F32", &ONE, &[5, 7]),
-        ("w_v.weight", "F32", &ONE, &[7, 1]),
+    let tensors = [
+        ones("W_q.weight", &[3, 7]),
+        ones("W_k.weight", &[5, 7]),
+        ones("w_v.weight", &[7, 1]),
     ];
-    safetensors(&path, "", &tensors);
+    safetensors::write(&path, &tensors);
     let error = d2l::pytorch::ADDITIVE.load(path, "", &device::plain()[0]);
     let error = error.map(drop).unwrap_err();
-    assert_says(
-        &error,
-        "`W_k.weight`: expected the shape [3, key_size], got [5, 7]",
-    );
-    assert_says(error, "the names fit `d2l::paddle::ADDITIVE`");
+    let of_shape = "`W_k.weight`: expected the shape [3, key_size], got [5, 7]";
+    assert_says(error, [of_shape, "the names fit `d2l::paddle::ADDITIVE`"]);
 }

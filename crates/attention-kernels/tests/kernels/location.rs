@@ -2,6 +2,7 @@
 
 use attention_kernels::{AttentionReal, Level, LocationScoreGradients, LocationScoreInputs, Rows};
 
+use crate::calls::on_threads;
 use crate::owned_mask::OwnedMask;
 use crate::random::Random;
 
@@ -98,11 +99,8 @@ impl Case {
                     for (a, f) in taps() {
                         x = round(x + self.alignments[a] * self.filters[f + u]);
                     }
-                    let (t, g, w) = (
-                        round(x.tanh()),
-                        self.score_gradients[b * keys + j],
-                        self.weight[u],
-                    );
+                    let (t, g) = (round(x.tanh()), self.score_gradients[b * keys + j]);
+                    let w = self.weight[u];
                     let d = round(g * w * (1.0 - t * t));
                     scores[b * keys + j] = round(scores[b * keys + j] + w * t);
                     dq[b * units + u] = round(dq[b * units + u] + d);
@@ -173,9 +171,8 @@ impl Case {
             let got = self.run::<f32>(level, [true; 5]);
             let exact = self.run::<f64>(level, [true; 5]);
             for (n, name) in NAMES.iter().enumerate() {
-                let largest = expected[n]
-                    .iter()
-                    .fold(1.0, |most: f64, x| most.max(x.abs()));
+                let elements = expected[n].iter();
+                let largest = elements.fold(1.0, |most: f64, x| most.max(x.abs()));
                 let error = |of: &dyn Fn(usize) -> f64| {
                     (0..expected[n].len()).fold(0.0, |most: f64, at| {
                         let error = (of(at) - expected[n][at]).abs();
@@ -188,10 +185,8 @@ impl Case {
                 };
                 let reference = error(&|at| plain[n][at]);
                 let limit = (if n == 0 { 2.0 } else { 3.0 } * reference).max(1e-6 * largest);
-                let [single, double] = [
-                    error(&|at| f64::from(got[n][at])),
-                    error(&|at| exact[n][at]),
-                ];
+                let single = error(&|at| f64::from(got[n][at]));
+                let double = error(&|at| exact[n][at]);
                 let what = format!("{name} of {:?} at {level:?}", self.sizes);
                 assert!(single <= limit, "{what}: {single:e} beyond {limit:e}");
                 assert!(double <= 1e-12 * largest, "{what} in f64: {double:e}");
@@ -255,9 +250,10 @@ fn wanted_gradients_and_threads_change_no_bit() {
     for level in Level::available() {
         let all = case.run::<f32>(level, [true; 5]);
         for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            let pool = pool.build().unwrap();
-            assert_eq!(pool.install(|| case.run::<f32>(level, [true; 5])), all);
+            assert_eq!(
+                on_threads(threads, || case.run::<f32>(level, [true; 5])),
+                all
+            );
         }
         for n in 0..5 {
             let one = case.run::<f32>(level, std::array::from_fn(|other| other == n));

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod additive;
+#[path = "../../../cpu-kernels/tests/support/calls.rs"]
+mod calls;
 mod dot;
 mod location;
 mod modifiers;
 mod oracle;
 #[path = "../support/owned_mask.rs"]
 mod owned_mask;
-#[path = "../support/random.rs"]
+#[path = "../../../cpu-kernels/tests/support/random.rs"]
 mod random;
+mod run;
 mod wanted;

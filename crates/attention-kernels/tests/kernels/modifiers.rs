@@ -2,6 +2,8 @@
 
 use attention_kernels::{AttentionReal, ModifierGradients, Rows, ScoreModifiers};
 
+use crate::owned_mask::pair;
+
 /// Which modifiers there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Modifiers {
@@ -210,25 +212,12 @@ impl<E: AttentionReal> OwnedModifiers<E> {
     }
 
     /// Poison in the biases that no pair has that attends; there are pairs `[batch, heads, queries, keys]`.
-    pub(crate) fn poison(
-        &mut self,
-        [batch, heads, queries, keys]: [usize; 4],
-        attends: impl Fn([usize; 4]) -> bool,
-    ) {
+    pub(crate) fn poison(&mut self, shape: [usize; 4], attends: impl Fn([usize; 4]) -> bool) {
         let is_read = |bias: &Bias<E>| vec![false; bias.elements.len()];
         let mut read = [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(is_read));
-        for pair in 0..batch * heads * queries * keys {
-            let (row, key) = (pair / keys, pair % keys);
-            let at = [
-                row / queries / heads,
-                row / queries % heads,
-                row % queries,
-                key,
-            ];
-            if !attends(at) {
-                continue;
-            }
-            let distance = Self::distance(queries, at);
+        let pairs = (0..shape.iter().product()).map(|at| pair(shape, at));
+        for at in pairs.filter(|at| attends(*at)) {
+            let distance = Self::distance(shape[2], at);
             let biases = [(&self.bias, at), (&self.relative_bias, distance)];
             for (read, (bias, at)) in read.iter_mut().zip(biases) {
                 if let (Some(read), Some(bias)) = (read, bias) {

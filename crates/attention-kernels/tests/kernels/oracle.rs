@@ -85,14 +85,8 @@ impl Plain<'_> {
 
     /// The factor of each weight, of all queries of all heads.
     fn factors<E: AttentionReal + Real>(&self) -> Vec<E> {
-        let Axes {
-            batch,
-            heads,
-            queries,
-            keys,
-            ..
-        } = self.axes;
-        let mut factors = vec![<E as Real>::ONE; batch * heads * queries * keys];
+        let (heads, queries, keys) = (self.axes.heads, self.axes.queries, self.axes.keys);
+        let mut factors = vec![<E as Real>::ONE; self.axes.batch * heads * queries * keys];
         let Some(dropout) = self.dropout else {
             return factors;
         };
@@ -113,6 +107,25 @@ pub(crate) fn narrow<E: Real>(elements: &[f64]) -> Vec<E> {
 
 pub(crate) fn wide<E: Real>(elements: &[E]) -> Vec<f64> {
     elements.iter().map(|x| x.wide()).collect()
+}
+
+/// The precision policy: in `f32` the error is at most `factor` times that of plain loops, with a floor of 1e-6 of the
+/// magnitude; in `f64` it is within `rounding` of the magnitude and a little.
+pub(crate) fn assert_precise(
+    what: &str,
+    [exact, plain, single, double]: [&[f64]; 4],
+    factor: f64,
+    rounding: f64,
+) {
+    let (plain, magnitude) = error(plain, exact);
+    let bounds = [
+        (factor * plain).max(1e-6 * magnitude),
+        rounding * (magnitude + 0.1),
+    ];
+    for (found, bound) in [single, double].into_iter().zip(bounds) {
+        let (found, _) = error(found, exact);
+        assert!(found <= bound, "{what}: error {found:e} above {bound:e}");
+    }
 }
 
 /// The largest distance, and the largest magnitude of `exact`. A log-sum-exp of minus infinity is met.

@@ -4,6 +4,17 @@ use std::fmt;
 
 use attention_kernels::Mask;
 
+/// Batch, head, query and key of the score `at`, of `[batch, heads, queries, keys]`.
+pub(crate) fn pair([_, heads, queries, keys]: [usize; 4], at: usize) -> [usize; 4] {
+    let (row, key) = (at / keys, at % keys);
+    [
+        row / queries / heads,
+        row / queries % heads,
+        row % queries,
+        key,
+    ]
+}
+
 /// Intervals, flags, both or neither.
 #[derive(Clone, Default)]
 pub(crate) struct OwnedMask {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod activate;
+mod leaves;
 mod linear;
 mod linear_cross_entropy;
 mod normalize;

@@ -1,6 +1,6 @@
 //! Normalizations against Burn's own operations in f64.
 
-use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use attention_tests::{Array, assert_all_close, assert_same, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::{is_in_host_memory, layer_norm, rms_norm};
 
@@ -49,13 +49,8 @@ fn run(
     apply: impl Fn(Tensor<3>, Tensor<1>, Tensor<1>) -> Tensor<3>,
 ) -> Vec<Array> {
     let [.., size] = shape;
-    let input = Array::draw(1, &shape).tensor::<3>(device, dtype);
-    let [gain, bias] = [2, 3].map(|seed| Array::draw(seed, &[size]).tensor::<1>(device, dtype));
-    let (input, gain, bias) = (
-        input.require_grad(),
-        gain.require_grad(),
-        bias.require_grad(),
-    );
+    let input = Array::draw(1, &shape).leaf::<3>(device, dtype);
+    let [gain, bias] = [2, 3].map(|seed| Array::draw(seed, &[size]).leaf::<1>(device, dtype));
     let output = apply(input.clone(), gain.clone(), bias.clone());
     let received = Array::draw(4, &shape).tensor(device, dtype);
     let gradients = (output.clone() * received).sum().backward();
@@ -80,10 +75,8 @@ fn normalizations_are_the_formulas_with_their_gradients() {
                     });
                     let has_bias = matches!(kind, Kind::Layer);
                     assert_eq!(got.len(), 3 + usize::from(has_bias));
-                    for (n, (got, expected)) in got.iter().zip(&expected).enumerate() {
-                        let what = format!("{dtype:?} {kind:?} {shape:?}: {n}");
-                        assert_close(&what, got, expected, 20.0 * device::epsilon(dtype));
-                    }
+                    let what = format!("{dtype:?} {kind:?} {shape:?}");
+                    assert_all_close(what, &got, &expected, 20.0 * device::epsilon(dtype));
                 }
             }
         }
@@ -160,21 +153,16 @@ fn parameters_that_do_not_fit_are_refused() {
     let device = Device::flex();
     let input = Tensor::<2>::ones([2, 3], &device);
     let vector = |size: usize| Tensor::<1>::ones([size], &device);
-    let refused = |gain: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64| {
-        panic_message(|| layer_norm(input.clone(), gain, bias, epsilon))
+    let refused = |expected: &str, gain: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64| {
+        let message = panic_message(|| layer_norm(input.clone(), gain, bias, epsilon));
+        assert_eq!(message, format!("layer_norm: {expected}"));
     };
-    assert_eq!(
-        refused(vector(2), None, EPSILON),
-        "layer_norm: last axis of the input expected 2, as the gain, got [2, 3]"
-    );
-    let found = refused(vector(3), Some(vector(4)), EPSILON);
-    assert_eq!(found, "layer_norm: bias expected [3], as the gain, got [4]");
-    assert_eq!(
-        refused(vector(3), None, -1.0),
-        "layer_norm: epsilon expected a number from 0 on, got -1"
-    );
-    assert_eq!(
-        refused(vector(3).cast(DType::F64), None, EPSILON),
-        "layer_norm: gain expected of type F32, as the input, got F64"
-    );
+    let expected = "last axis of the input expected 2, as the gain, got [2, 3]";
+    refused(expected, vector(2), None, EPSILON);
+    let expected = "bias expected [3], as the gain, got [4]";
+    refused(expected, vector(3), Some(vector(4)), EPSILON);
+    let expected = "epsilon expected a number from 0 on, got -1";
+    refused(expected, vector(3), None, -1.0);
+    let expected = "gain expected of type F32, as the input, got F64";
+    refused(expected, vector(3).cast(DType::F64), None, EPSILON);
 }

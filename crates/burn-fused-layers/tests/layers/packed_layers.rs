@@ -1,6 +1,6 @@
 //! Layers for many calls in one pass: the same results and gradients as in single calls.
 
-use attention_tests::{Array, assert_close, device};
+use attention_tests::{Array, assert_all_close, assert_close, device};
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Gradients, Int, Tensor};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
@@ -9,8 +9,7 @@ use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 use crate::cells;
 
 fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tensor<D> {
-    let tensor = Array::draw(seed, &shape).tensor::<D>(device, DType::F32);
-    tensor.require_grad()
+    Array::draw(seed, &shape).leaf(device, DType::F32)
 }
 
 fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Array {
@@ -71,9 +70,7 @@ fn cells_are_the_layer() {
                     results.extend(parts.iter().map(|of| gradient(of, &gradients)));
                     results
                 };
-                for (got, expected) in run(true).iter().zip(&run(false)) {
-                    assert_close(format!("{config} by steps"), got, expected, 2e-6);
-                }
+                assert_all_close(format!("{config} by steps"), &run(true), &run(false), 2e-6);
             }
         }
     });
@@ -105,9 +102,7 @@ fn packed_linear_layers_are_linear_layers() {
                 results.extend(inputs.iter().map(|input| gradient(input, &gradients)));
                 results
             };
-            for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close("packed", got, expected, 2e-6);
-            }
+            assert_all_close("packed", &run(true), &run(false), 2e-6);
         }
     });
 }
@@ -214,9 +209,7 @@ fn rows_of_a_table() {
             results.push(gradient(&table, &loss.backward()));
             results
         };
-        for (got, expected) in run(true).iter().zip(&run(false)) {
-            assert_close("rows", got, expected, 2e-6);
-        }
+        assert_all_close("rows", &run(true), &run(false), 2e-6);
     });
 }
 

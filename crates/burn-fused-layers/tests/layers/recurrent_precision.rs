@@ -7,6 +7,8 @@ use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 use burn_fused_layers::recurrent::{CellKind, Steps};
 
+use crate::leaves::Leaves;
+
 const BATCH: usize = 2;
 const STEPS: usize = 60;
 const SIZE: usize = 64;
@@ -56,38 +58,13 @@ impl Inputs {
         let states = layer(leaves.clone());
         let received = self.received.tensor::<4>(device, dtype);
         let gradients = (states.clone() * received).sum().backward();
-        vec![
-            Array::read(states),
-            Array::read(leaves.gates.grad(&gradients).unwrap()),
-            Array::read(leaves.weight.grad(&gradients).unwrap()),
-            Array::read(leaves.bias.grad(&gradients).unwrap()),
-            Array::read(leaves.initial.grad(&gradients).unwrap()),
-        ]
+        let mut results = vec![Array::read(states)];
+        results.extend(leaves.gradients(&gradients));
+        results
     }
-}
-
-#[derive(Clone)]
-struct Leaves {
-    gates: Tensor<3>,
-    weight: Tensor<2>,
-    bias: Tensor<1>,
-    initial: Tensor<3>,
 }
 
 impl Leaves {
-    fn ours(self, cell: CellKind) -> Tensor<4> {
-        let hidden = (self.weight, self.bias);
-        burn_fused_layers::recurrent::recurrent(
-            cell,
-            self.gates,
-            hidden,
-            None,
-            self.initial,
-            Steps::all(),
-        )
-        .all()
-    }
-
     /// By the formulas, a step at a time.
     fn plain(self, cell: CellKind) -> Tensor<4> {
         // Burn's own computes f64 in f32 on some backends (0.22.1).
@@ -148,7 +125,9 @@ fn states_and_gradients_are_as_precise_as_the_plain_composition() {
                     let inputs = Inputs::draw(cell, seed, gates, initial);
                     let oracle = inputs.run(exact, DType::F64, |leaves| leaves.plain(cell));
                     let plain = inputs.run(device, DType::F32, |leaves| leaves.plain(cell));
-                    let ours = inputs.run(device, DType::F32, |leaves| leaves.ours(cell));
+                    let ours = inputs.run(device, DType::F32, |leaves| {
+                        leaves.states(cell, &Steps::all()).all()
+                    });
                     for (index, sums) in sums.iter_mut().enumerate() {
                         sums[0] += error(&ours[index], &oracle[index]);
                         sums[1] += error(&plain[index], &oracle[index]);

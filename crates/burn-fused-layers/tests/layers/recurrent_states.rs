@@ -1,8 +1,10 @@
 //! States of a recurrent layer that are read one by one: the same gradients as through views of all of them.
 
-use attention_tests::{Array, assert_close, device, refuses};
+use attention_tests::{Array, assert_all_close, device, refuses};
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::recurrent::{CellKind, States, Steps, recurrent};
+use burn_fused_layers::recurrent::{CellKind, States, Steps};
+
+use crate::leaves::Leaves;
 
 /// The states that a loss depends on.
 #[derive(Clone, Copy, Debug)]
@@ -58,31 +60,17 @@ fn tensor<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tens
     Array::draw(seed, &shape).tensor(device, DType::F32)
 }
 
-/// The gates, the weight, the bias and the initial state of a layer, and its states.
+/// What a layer computes its states of, and these.
 struct Layer {
-    leaves: (Tensor<3>, Tensor<2>, Tensor<1>, Tensor<3>),
+    leaves: Leaves,
     states: States,
 }
 
 impl Layer {
-    fn run(
-        cell: CellKind,
-        [batch, count, size]: [usize; 3],
-        steps: &Steps,
-        device: &Device,
-    ) -> Self {
-        let width = cell.gates() * size;
-        let gates = tensor(1, [batch, count, width], device).require_grad();
-        let weight = tensor(2, [size, width], device).require_grad();
-        let bias = tensor(3, [width], device).require_grad();
-        let initial = tensor(4, [cell.states(), batch, size], device).require_grad();
-        let hidden = (weight.clone(), bias.clone());
-        let (starts, steps) = (initial.clone(), steps.clone());
-        let states = recurrent(cell, gates.clone(), hidden, None, starts, steps);
-        Self {
-            leaves: (gates, weight, bias, initial),
-            states,
-        }
+    fn run(cell: CellKind, sizes: [usize; 3], steps: &Steps, device: &Device) -> Self {
+        let leaves = Leaves::draw(cell, sizes, device);
+        let states = leaves.states(cell, steps);
+        Self { leaves, states }
     }
 
     /// A loss that reads the states, and its gradients.
@@ -107,14 +95,9 @@ impl Layer {
         let _unused = of_steps(&self.states, 0).exp();
         let loss = Tensor::cat(losses, 0).sum();
         let gradients = loss.clone().backward();
-        let (gates, weight, bias, initial) = self.leaves;
-        vec![
-            Array::read(loss),
-            Array::read(gates.grad(&gradients).unwrap()),
-            Array::read(weight.grad(&gradients).unwrap()),
-            Array::read(bias.grad(&gradients).unwrap()),
-            Array::read(initial.grad(&gradients).unwrap()),
-        ]
+        let mut results = vec![Array::read(loss)];
+        results.extend(self.leaves.gradients(&gradients));
+        results
     }
 }
 
@@ -134,11 +117,9 @@ fn gradients_are_those_of_views() {
                     let got = layer().gradients(reads, &steps, States::of_steps, |states, n, _| {
                         states.last(n)
                     });
-                    for (got, expected) in got.iter().zip(&expected) {
-                        assert!(expected.magnitude() > 0.0);
-                        let what = format!("{cell:?} {sizes:?} {steps:?} {reads:?}");
-                        assert_close(&what, got, expected, 2e-5);
-                    }
+                    assert!(expected.iter().all(|array| array.magnitude() > 0.0));
+                    let what = format!("{cell:?} {sizes:?} {steps:?} {reads:?}");
+                    assert_all_close(what, &got, &expected, 2e-5);
                 }
             }
         }

@@ -4,107 +4,133 @@
 
 use super::*;
 
-/// Applies an operation to whole vectors and returns the lanes.
-struct Map<'a, E, F> {
-    inputs: &'a [E],
-    f: F,
+/// A function of a vector.
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Exp,
+    Exp2,
+    Reciprocal,
+    Tanh,
+    Sigmoid,
+    /// 1.75 divided by an element.
+    Quotient,
 }
 
-trait Unary<E: Float> {
-    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V;
+use Function::{Exp, Exp2, Quotient, Reciprocal, Sigmoid, Tanh};
+
+impl Function {
+    fn exact(self, x: f64) -> f64 {
+        match self {
+            Exp => x.exp(),
+            Exp2 => x.exp2(),
+            Reciprocal => 1.0 / x,
+            Tanh => x.tanh(),
+            Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Quotient => 1.75 / x,
+        }
+    }
 }
 
-impl<E: Float, F: Unary<E>> Job<E> for Map<'_, E, F> {
+/// Applies a function to whole vectors and returns the lanes.
+struct Map<'a, E>(Function, &'a [E]);
+
+impl<E: Float> Job<E> for Map<'_, E> {
     type Output = Vec<E>;
 
     fn run<S: Simd<E>>(self, simd: S) -> Vec<E> {
-        let mut out = vec![E::ZERO; self.inputs.len()];
-        for (from, to) in self.inputs.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
-            let v = self.f.apply(simd, simd.load_partial(from));
+        let Self(function, inputs) = self;
+        let mut out = vec![E::ZERO; inputs.len()];
+        for (from, to) in inputs.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+            let v = simd.load_partial(from);
+            let v = match function {
+                Exp => simd.exp(v),
+                Exp2 => simd.exp2(v),
+                Reciprocal => simd.reciprocal(v),
+                Tanh => simd.tanh(v),
+                Sigmoid => simd.sigmoid(v),
+                Quotient => simd.div(simd.splat(E::from_f64(1.75)), v),
+            };
             simd.store_partial(v, to);
         }
         out
     }
 }
 
-struct Exp;
-
-impl<E: Float> Unary<E> for Exp {
-    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
-        simd.exp(v)
-    }
-}
-
-struct Reciprocal;
-
-impl<E: Float> Unary<E> for Reciprocal {
-    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
-        simd.reciprocal(v)
-    }
-}
-
-fn map<E: Float, F: Unary<E>>(level: Level, inputs: &[E], f: F) -> Vec<E> {
-    E::dispatch(level, Map { inputs, f })
-}
-
-#[test]
-fn exp_is_within_two_units_in_the_last_place() {
-    let inputs: Vec<f32> = (-8733..=8872).map(|i| i as f32 * 0.01).collect();
+/// The results are within `units` in the last place, which is `unit` of 1.
+fn assert_close<E: Float>(function: Function, inputs: &[E], units: f64, unit: f64) {
     for level in Level::available() {
-        for (x, y) in inputs.iter().zip(map(level, &inputs, Exp)) {
-            let exact = f64::from(*x).exp();
-            let error = (f64::from(y) - exact).abs() / exact;
+        let results = E::dispatch(level, Map(function, inputs));
+        for (x, y) in inputs.iter().zip(results) {
+            let (x, y) = (x.to_f64(), y.to_f64());
+            let exact = function.exact(x);
+            let error = ((y - exact) / exact).abs() / unit;
             assert!(
-                error < 2.0 * f64::from(f32::EPSILON),
-                "{level:?}: e^{x} = {y}, not {exact}"
+                error < units,
+                "{level:?}: {function:?} of {x} is {y}, not {exact}: {error} units"
             );
         }
     }
 }
 
 #[test]
-fn exp_at_its_ends() {
-    let inputs = [
-        f32::NEG_INFINITY,
-        -1e30,
-        -100.0,
-        -88.0,
-        0.0,
-        89.0,
-        1e30,
-        f32::INFINITY,
-    ];
-    let expected = [
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        1.0,
-        f32::INFINITY,
-        f32::INFINITY,
-        f32::INFINITY,
-    ];
-    for level in Level::available() {
-        assert_eq!(map(level, &inputs, Exp), expected, "{level:?}");
-        assert!(map(level, &[f32::NAN], Exp)[0].is_nan(), "{level:?}");
-        assert!(map(level, &[f64::NAN], Exp)[0].is_nan(), "{level:?}");
+fn powers_and_reciprocals_are_within_two_units_in_the_last_place() {
+    let hundredths = |range: std::ops::RangeInclusive<i32>| range.map(|i| i as f32 * 0.01);
+    let powers = (-300..=300).map(|i| (i as f32 * 0.25).exp2());
+    let both_signs = powers.flat_map(|x| [1.0, -1.7, 1.3].map(|m| m * x));
+    for (function, inputs) in [
+        (Exp, hundredths(-8733..=8872).collect::<Vec<f32>>()),
+        (Exp2, hundredths(-12600..=200).collect()),
+        (Reciprocal, both_signs.collect()),
+    ] {
+        assert_close(function, &inputs, 2.0, f64::from(f32::EPSILON));
+    }
+}
+
+fn functions_are_close<E: Float>(unit: f64) {
+    // Not 0, by which nothing is divided.
+    let near = (-8700..8700).map(|i| (f64::from(i) + 0.5) * 0.01);
+    let small = (-300..=-1).map(|i| (f64::from(i) * 0.1).exp2());
+    let inputs: Vec<E> = near.chain(small).map(E::from_f64).collect();
+    for function in [Tanh, Sigmoid, Quotient] {
+        assert_close(function, &inputs, 4.0, unit);
     }
 }
 
 #[test]
-fn reciprocals_are_within_two_units_in_the_last_place() {
-    let inputs: Vec<f32> = (-300..=300)
-        .flat_map(|i| [1.0, -1.7, 1.3].map(|m| m * (i as f32 * 0.25).exp2()))
-        .collect();
+fn functions_are_within_four_units_in_the_last_place() {
+    functions_are_close::<f32>(f64::from(f32::EPSILON));
+    functions_are_close::<f64>(f64::EPSILON);
+}
+
+#[test]
+fn functions_at_their_ends() {
+    const INF: f32 = f32::INFINITY;
+    let far = [-INF, -1e30, 1e30, INF];
+    let cases: [(Function, &[f32], &[f32]); 4] = [
+        (
+            Exp,
+            &[-INF, -1e30, -100.0, -88.0, 0.0, 89.0, 1e30, INF],
+            &[0.0, 0.0, 0.0, 0.0, 1.0, INF, INF, INF],
+        ),
+        (
+            Exp2,
+            &[-INF, f32::MIN, -126.1, 0.0, 1.0, 127.0],
+            &[0.0, 0.0, 0.0, 1.0, 2.0, 2.0_f32.powi(127)],
+        ),
+        (Tanh, &far, &[-1.0, -1.0, 1.0, 1.0]),
+        (Sigmoid, &far, &[0.0, 0.0, 1.0, 1.0]),
+    ];
     for level in Level::available() {
-        for (x, y) in inputs.iter().zip(map(level, &inputs, Reciprocal)) {
-            let exact = 1.0 / f64::from(*x);
-            let error = ((f64::from(y) - exact) / exact).abs();
-            assert!(
-                error < 2.0 * f64::from(f32::EPSILON),
-                "{level:?}: 1 / {x} = {y}, not {exact}"
-            );
+        for (function, inputs, expected) in cases {
+            let what = format!("{level:?}: {function:?}");
+            let found = f32::dispatch(level, Map(function, inputs));
+            assert_eq!(found, expected, "{what}");
+            let single = f32::dispatch(level, Map(function, &[f32::NAN]));
+            let double = f64::dispatch(level, Map(function, &[f64::NAN]));
+            assert!(single[0].is_nan() && double[0].is_nan(), "{what} of NaN");
         }
+        let powers = f64::dispatch(level, Map(Exp2, &[f64::NEG_INFINITY, 0.0, -2.0]));
+        assert_eq!(powers, [0.0, 1.0, 0.25], "{level:?}");
     }
 }
 
@@ -124,13 +150,10 @@ impl<E: Float> Job<E> for Rest<E> {
             let mut out = vec![E::ZERO; S::LANES];
             simd.store(v, &mut out);
             for lane in 0..S::LANES {
-                let expected = f(a[lane], b[lane]);
-                assert!(
-                    out[lane] == expected
-                        || (out[lane].to_f64().is_nan() && expected.to_f64().is_nan()),
-                    "lane {lane}: {} is not {expected}",
-                    out[lane]
-                );
+                let (found, expected) = (out[lane], f(a[lane], b[lane]));
+                let are_nan = found.to_f64().is_nan() && expected.to_f64().is_nan();
+                let is_same = found == expected || are_nan;
+                assert!(is_same, "lane {lane}: {found} is not {expected}");
             }
         };
         check(simd.add(va, vb), &|a, b| a + b);
@@ -152,15 +175,12 @@ impl<E: Float> Job<E> for Rest<E> {
         simd.store(simd.count_from(E::from_f64(3.0)), &mut count);
         let expected = (0..S::LANES).map(|lane| E::from_f64(lane as f64 + 3.0));
         assert!(count == expected.collect::<Vec<_>>());
-        let finite: Vec<E> = a
-            .iter()
-            .map(|&x| if x.is_finite() { x } else { E::ONE })
-            .collect();
+        let finite = a.iter().map(|&x| if x.is_finite() { x } else { E::ONE });
+        let finite: Vec<E> = finite.collect();
         let v = simd.load(&finite);
         assert!(simd.sum(v) == finite.iter().copied().sum());
-        let largest = a
-            .iter()
-            .fold(-E::INFINITY, |m, &x| if x > m { x } else { m });
+        let larger = |m, &x: &E| if x > m { x } else { m };
+        let largest = a.iter().fold(-E::INFINITY, larger);
         assert!(simd.largest(va) == largest);
         for count in 0..=S::LANES {
             let mut out = vec![E::ZERO; S::LANES];
@@ -176,12 +196,10 @@ impl<E: Float> Job<E> for Rest<E> {
 
 fn rest<E: Float>() {
     let nan = E::from_f64(f64::NAN);
-    let mut a: Vec<E> = (0..16)
-        .map(|i| E::from_f64(f64::from(i * 7 % 16) - 5.0))
-        .collect();
-    let mut b: Vec<E> = (0..16)
-        .map(|i| E::from_f64(f64::from(i * 5 % 16) - 7.5))
-        .collect();
+    let [mut a, mut b] = [(7, 5.0), (5, 7.5)].map(|(factor, offset)| -> Vec<E> {
+        let element = |i| E::from_f64(f64::from(i * factor % 16) - offset);
+        (0..16).map(element).collect()
+    });
     a[2] = nan;
     b[3] = nan;
     for level in Level::available() {
@@ -194,101 +212,6 @@ fn rest<E: Float>() {
 fn arithmetic_and_reductions() {
     rest::<f32>();
     rest::<f64>();
-}
-
-struct Exp2;
-
-impl<E: Float> Unary<E> for Exp2 {
-    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
-        simd.exp2(v)
-    }
-}
-
-#[test]
-fn powers_of_two_are_within_two_units_in_the_last_place() {
-    let inputs: Vec<f32> = (-12600..=200).map(|i| i as f32 * 0.01).collect();
-    for level in Level::available() {
-        for (x, y) in inputs.iter().zip(map(level, &inputs, Exp2)) {
-            let exact = f64::from(*x).exp2();
-            let error = (f64::from(y) - exact).abs() / exact;
-            assert!(
-                error < 2.0 * f64::from(f32::EPSILON),
-                "{level:?}: 2^{x} = {y}, not {exact}"
-            );
-        }
-        let ends = [f32::NEG_INFINITY, f32::MIN, -126.1, 0.0, 1.0, 127.0];
-        let expected = [0.0, 0.0, 0.0, 1.0, 2.0, 2.0_f32.powi(127)];
-        assert_eq!(map(level, &ends, Exp2), expected, "{level:?}");
-        assert!(map(level, &[f32::NAN], Exp2)[0].is_nan(), "{level:?}");
-        assert_eq!(
-            map(level, &[f64::NEG_INFINITY, 0.0, -2.0], Exp2),
-            [0.0, 1.0, 0.25]
-        );
-        assert!(map(level, &[f64::NAN], Exp2)[0].is_nan(), "{level:?}");
-    }
-}
-
-/// A function of one or two vectors in f64, by the operations of lanes.
-enum Function {
-    Tanh,
-    Sigmoid,
-    /// 1.75 divided by an element.
-    Quotient,
-}
-
-impl<E: Float> Unary<E> for Function {
-    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
-        match self {
-            Self::Tanh => simd.tanh(v),
-            Self::Sigmoid => simd.sigmoid(v),
-            Self::Quotient => simd.div(simd.splat(E::from_f64(1.75)), v),
-        }
-    }
-}
-
-fn functions_are_close<E: Float>(level: Level, unit: f64) {
-    // Not 0, by which nothing is divided.
-    let near = (-8700..8700).map(|i| (f64::from(i) + 0.5) * 0.01);
-    let small = (-300..=-1).map(|i| (f64::from(i) * 0.1).exp2());
-    let inputs: Vec<E> = near.chain(small).map(E::from_f64).collect();
-    let functions = [
-        (Function::Tanh, f64::tanh as fn(f64) -> f64),
-        (Function::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
-        (Function::Quotient, |x| 1.75 / x),
-    ];
-    for (function, exact) in functions {
-        for (x, y) in inputs.iter().zip(map(level, &inputs, function)) {
-            let (x, y) = (x.to_f64(), y.to_f64());
-            let exact = exact(x);
-            let error = ((y - exact) / exact).abs() / unit;
-            assert!(
-                error < 4.0,
-                "{level:?}: {x} to {y}, not {exact}: {error} units"
-            );
-        }
-    }
-}
-
-#[test]
-fn functions_are_within_four_units_in_the_last_place() {
-    for level in Level::available() {
-        functions_are_close::<f32>(level, f64::from(f32::EPSILON));
-        functions_are_close::<f64>(level, f64::EPSILON);
-    }
-}
-
-#[test]
-fn functions_at_their_ends() {
-    let inputs = [f32::NEG_INFINITY, -1e30, 1e30, f32::INFINITY];
-    for level in Level::available() {
-        let tanh = map(level, &inputs, Function::Tanh);
-        assert_eq!(tanh, [-1.0, -1.0, 1.0, 1.0], "{level:?}");
-        let sigmoid = map(level, &inputs, Function::Sigmoid);
-        assert_eq!(sigmoid, [0.0, 0.0, 1.0, 1.0], "{level:?}");
-        for function in [Function::Tanh, Function::Sigmoid] {
-            assert!(map(level, &[f32::NAN], function)[0].is_nan(), "{level:?}");
-        }
-    }
 }
 
 struct Transpose<E>(std::marker::PhantomData<E>);
@@ -305,10 +228,8 @@ impl<E: Float> Job<E> for Transpose<E> {
         simd.transpose(&from, from_stride, &mut to, to_stride);
         for x in 0..S::LANES {
             for r in 0..S::LANES {
-                assert!(
-                    to[x * to_stride + r] == from[r * from_stride + x],
-                    "{x} {r}"
-                );
+                let is_moved = to[x * to_stride + r] == from[r * from_stride + x];
+                assert!(is_moved, "{x} {r}");
             }
             assert!(to[x * to_stride + S::LANES] == -E::ONE);
         }

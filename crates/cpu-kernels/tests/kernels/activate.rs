@@ -2,6 +2,7 @@
 
 use cpu_kernels::{Activation, ActivationGradients, ActivationInputs, LayerReal, Level};
 
+use crate::calls::{on_threads, refuses};
 use crate::random::Random;
 
 const ALL: [Activation; 4] = [
@@ -237,40 +238,31 @@ fn bits_do_not_depend_on_the_threads() {
     let all = || run(Level::current(), &inputs, &gradient, [true, true]);
     let once = all();
     for threads in [1, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let holds = pool.expect("threads").install(all) == once;
-        assert!(holds, "{threads} threads");
+        assert!(on_threads(threads, all) == once, "{threads} threads");
     }
 }
 
-const OF_TWO: ActivationInputs<f32> = ActivationInputs {
-    function: Activation::Silu,
-    input: &[1.0, 2.0],
-    factor: None,
-};
-
 #[test]
-#[should_panic(expected = "activation: factor expected [2], got 1 elements")]
-fn another_number_of_factors_is_refused() {
-    let inputs = ActivationInputs {
-        factor: Some(&[1.0]),
-        ..OF_TWO
+fn what_does_not_fit_is_refused() {
+    const OF_TWO: ActivationInputs<f32> = ActivationInputs {
+        function: Activation::Silu,
+        input: &[1.0, 2.0],
+        factor: None,
     };
-    inputs.forward(Level::current(), &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "activation: result expected [2], got 3 elements")]
-fn another_number_of_results_is_refused() {
-    OF_TWO.forward(Level::current(), &mut [0.0; 3]);
-}
-
-#[test]
-#[should_panic(expected = "activation: gradient of the factor expected [0], got 2 elements")]
-fn the_gradient_of_no_factor_is_refused() {
-    let gradients = ActivationGradients {
-        input: None,
-        factor: Some(&mut [0.0; 2]),
-    };
-    OF_TWO.backward(Level::current(), &[1.0; 2], gradients);
+    let level = Level::current();
+    refuses("activation: factor expected [2], got 1 elements", || {
+        let factor = Some(&[1.0][..]);
+        ActivationInputs { factor, ..OF_TWO }.forward(level, &mut [0.0; 2]);
+    });
+    refuses("activation: result expected [2], got 3 elements", || {
+        OF_TWO.forward(level, &mut [0.0; 3]);
+    });
+    let of_none = "activation: gradient of the factor expected [0], got 2 elements";
+    refuses(of_none, || {
+        let gradients = ActivationGradients {
+            input: None,
+            factor: Some(&mut [0.0; 2]),
+        };
+        OF_TWO.backward(level, &[1.0; 2], gradients);
+    });
 }

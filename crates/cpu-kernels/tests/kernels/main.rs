@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod activate;
+#[path = "../support/calls.rs"]
+mod calls;
 mod cross_entropy;
 mod normalize;
 #[path = "../support/random.rs"]

@@ -3,6 +3,7 @@
 use attention_oracle::Normalization;
 use cpu_kernels::{LayerReal, Level, NormalizationGradients, NormalizationInputs};
 
+use crate::calls::{on_threads, refuses};
 use crate::random::Random;
 
 /// The elements of a case, in f64.
@@ -195,9 +196,7 @@ fn bits_depend_neither_on_what_is_wanted_nor_on_the_threads() {
             }
             let once = case.run::<f32>(Level::current(), ALL);
             for threads in [1, 2, 3] {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                let run = || case.run::<f32>(Level::current(), ALL);
-                let again = pool.expect("threads").install(run);
+                let again = on_threads(threads, || case.run::<f32>(Level::current(), ALL));
                 assert!(again == once, "{} {threads} threads", case.name());
             }
         }
@@ -237,47 +236,40 @@ fn no_rows_and_no_features() {
     }
 }
 
-const TWO_ROWS: NormalizationInputs<f32> = NormalizationInputs {
-    rows: &[1.0; 6],
-    gain: &[1.0; 3],
-    bias: None,
-    epsilon: 1e-5,
-    is_centered: true,
-};
-
 #[test]
-#[should_panic(expected = "normalization: rows expected [1, 4], got 6 elements")]
-fn rows_that_are_not_whole_are_refused() {
-    let inputs = NormalizationInputs {
-        gain: &[1.0; 4],
-        ..TWO_ROWS
-    };
-    inputs.forward(Level::current(), &mut [0.0; 6], &mut [0.0; 4]);
-}
-
-#[test]
-#[should_panic(expected = "normalization: bias expected [3], got 2 elements")]
-fn a_bias_of_another_size_is_refused() {
-    let inputs = NormalizationInputs {
-        bias: Some(&[1.0; 2]),
-        ..TWO_ROWS
-    };
-    inputs.forward(Level::current(), &mut [0.0; 6], &mut [0.0; 4]);
-}
-
-#[test]
-#[should_panic(expected = "normalization: statistics expected [2, 2], got 2 elements")]
-fn statistics_of_another_number_of_rows_are_refused() {
-    TWO_ROWS.forward(Level::current(), &mut [0.0; 6], &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "normalization: gradient of the gain expected [3], got 6 elements")]
-fn a_gradient_of_another_size_is_refused() {
-    let gradients = NormalizationGradients {
-        rows: None,
-        gain: Some(&mut [0.0; 6]),
+fn what_does_not_fit_is_refused() {
+    const TWO_ROWS: NormalizationInputs<f32> = NormalizationInputs {
+        rows: &[1.0; 6],
+        gain: &[1.0; 3],
         bias: None,
+        epsilon: 1e-5,
+        is_centered: true,
     };
-    TWO_ROWS.backward(Level::current(), &[0.0; 4], &[0.0; 6], gradients);
+    let forward = |inputs: NormalizationInputs<f32>, statistics: usize| {
+        inputs.forward(Level::current(), &mut [0.0; 6], &mut vec![0.0; statistics]);
+    };
+    refuses(
+        "normalization: rows expected [1, 4], got 6 elements",
+        || {
+            let gain = &[1.0; 4];
+            forward(NormalizationInputs { gain, ..TWO_ROWS }, 4);
+        },
+    );
+    refuses("normalization: bias expected [3], got 2 elements", || {
+        let bias = Some(&[1.0; 2][..]);
+        forward(NormalizationInputs { bias, ..TWO_ROWS }, 4);
+    });
+    let of_statistics = "normalization: statistics expected [2, 2], got 2 elements";
+    refuses(of_statistics, || forward(TWO_ROWS, 2));
+    refuses(
+        "normalization: gradient of the gain expected [3], got 6 elements",
+        || {
+            let gradients = NormalizationGradients {
+                rows: None,
+                gain: Some(&mut [0.0; 6]),
+                bias: None,
+            };
+            TWO_ROWS.backward(Level::current(), &[0.0; 4], &[0.0; 6], gradients);
+        },
+    );
 }

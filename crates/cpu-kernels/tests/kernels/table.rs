@@ -2,6 +2,7 @@
 
 use cpu_kernels::{Matrix, add_rows, copy_rows};
 
+use crate::calls::refuses;
 use crate::random::Random;
 
 #[test]
@@ -10,13 +11,13 @@ fn rows_go_to_their_indices() {
     for (count, size) in [(1, 1), (15, 3), (16, 64), (17, 65), (1000, 2)] {
         let lens = [0, 1, 40];
         let indices = lens.map(|len| -> Vec<usize> { (0..len).map(|n| n * 7 % count).collect() });
-        let rows =
-            lens.map(|len| -> Vec<f64> { (0..len * size).map(|_| random.normal()).collect() });
-        let start: Vec<f64> = (0..count * size).map(|_| random.normal()).collect();
-        let parts = indices.iter().zip(&rows);
-        let parts: Vec<_> = parts
-            .map(|(indices, rows)| (&indices[..], &rows[..]))
-            .collect();
+        let mut draw = |len: usize| -> Vec<f64> { (0..len).map(|_| random.normal()).collect() };
+        let (rows, start) = (lens.map(|len| draw(len * size)), draw(count * size));
+        let parts = indices
+            .iter()
+            .zip(&rows)
+            .map(|(i, rows)| (&i[..], &rows[..]));
+        let parts: Vec<_> = parts.collect();
         let mut table = start.clone();
         add_rows(&parts, size, &mut table);
         let mut expected = start;
@@ -38,11 +39,8 @@ fn rows_are_copied_from_their_indices() {
         let table: Vec<f64> = (0..count * stride).map(|_| random.normal()).collect();
         let indices: Vec<usize> = (0..len).map(|n| n * 7 % count).collect();
         let mut rows = vec![f64::NAN; len * size];
-        copy_rows(
-            Matrix::strided(&table, [count, size], stride),
-            &indices,
-            &mut rows,
-        );
+        let matrix = Matrix::strided(&table, [count, size], stride);
+        copy_rows(matrix, &indices, &mut rows);
         let expected = indices.iter().map(|index| &table[index * stride..][..size]);
         assert_eq!(rows, expected.collect::<Vec<_>>().concat());
     }
@@ -58,25 +56,16 @@ fn a_table_without_rows_or_columns() {
 }
 
 #[test]
-#[should_panic(expected = "rows of a table: indices expected below 2, got 2")]
-fn an_index_beyond_the_table_is_refused() {
-    add_rows(&[(&[0, 2], &[1.0_f32, 2.0])], 1, &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: indices expected below 2, got 2")]
-fn a_copy_from_beyond_the_table_is_refused() {
-    copy_rows(Matrix::new(&[1.0_f32, 2.0], [2, 1]), &[0, 2], &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: copies expected [1, 1]")]
-fn copies_of_another_size_are_refused() {
-    copy_rows(Matrix::new(&[1.0_f32, 2.0], [2, 1]), &[0], &mut [0.0; 2]);
-}
-
-#[test]
-#[should_panic(expected = "rows of a table: rows to add expected [2, 3]")]
-fn rows_of_another_size_are_refused() {
-    add_rows(&[(&[0, 1], &[1.0_f32, 2.0])], 3, &mut [0.0; 6]);
+fn what_does_not_fit_is_refused() {
+    let two = [1.0_f32, 2.0];
+    let table = Matrix::new(&two, [2, 1]);
+    let beyond = "rows of a table: indices expected below 2, got 2";
+    refuses(beyond, || add_rows(&[(&[0, 2], &two)], 1, &mut [0.0; 2]));
+    refuses(beyond, || copy_rows(table, &[0, 2], &mut [0.0; 2]));
+    refuses("rows of a table: copies expected [1, 1]", || {
+        copy_rows(table, &[0], &mut [0.0; 2]);
+    });
+    refuses("rows of a table: rows to add expected [2, 3]", || {
+        add_rows(&[(&[0, 1], &two)], 3, &mut [0.0; 6]);
+    });
 }

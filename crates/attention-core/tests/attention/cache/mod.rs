@@ -38,7 +38,7 @@ fn chunks_of_any_size_are_the_whole_text() {
                 for chunks in [ones, &[3, 6, 5, 7], &[9, 1, 1, 1, 9], &[4, 4, 4, 4, 4, 1]] {
                     let what = format!("{name}, window {window:?}, chunks {chunks:?}");
                     let cache = match window {
-                        Some(window) => KeyValueCache::new().with_window(window),
+                        Some(_) => KeyValueCache::of_window(window),
                         None => KeyValueCache::with_capacity(21),
                     };
                     let got = in_chunks(&*model, &text, chunks, cache);
@@ -59,11 +59,7 @@ fn examples_have_lengths_of_their_own() {
                     let what = format!("{name}, window {window:?}, padding at the left: {is_left}");
                     let of_chunks = [[3, 7, 1], [1, 1, 1], [1, 0, 1], [2, 1, 0], [1, 0, 1]];
                     let whole = text(3, 12, device);
-                    let cache = || match window {
-                        Some(window) => KeyValueCache::new().with_window(window),
-                        None => KeyValueCache::new(),
-                    };
-                    let mut all = cache();
+                    let mut all = KeyValueCache::of_window(window);
                     let mut seen = [0; BATCH];
                     let mut contexts: [Vec<Tensor<3>>; BATCH] = Default::default();
                     for lens in of_chunks {
@@ -122,28 +118,19 @@ fn beams_go_on_as_their_prefixes() {
     device::each(|device| {
         for (name, model) in models(device) {
             for window in [None, Some(3)] {
-                let mut cache = KeyValueCache::new();
-                if let Some(window) = window {
-                    cache = cache.with_window(window);
-                }
+                let mut cache = KeyValueCache::of_window(window);
                 let mut texts = text(4, 5, device);
                 model.cached(texts.clone(), NewRows::All, &mut cache);
-                for (seed, parents) in [
-                    (5, [0, 0, 2]),
-                    (6, [2, 1, 1]),
-                    (7, [0, 1, 2]),
-                    (8, [1, 1, 0]),
-                ] {
+                let parents = [[0, 0, 2], [2, 1, 1], [0, 1, 2], [1, 1, 0]];
+                for (seed, parents) in (5..).zip(parents) {
                     let select = |parents: [usize; 3]| Tensor::<1, Int>::from_ints(parents, device);
                     let indices = select(parents);
                     if seed == 8 {
                         // The same in three choices, between which nothing is appended.
                         cache.expand(2);
                         cache.select(select([0, 3, 5]));
-                        cache.select(indices.clone());
-                    } else {
-                        cache.select(indices.clone());
                     }
+                    cache.select(indices.clone());
                     let token = text(seed, 1, device);
                     texts = Tensor::cat(vec![texts.select(0, indices), token.clone()], 1);
                     let got = model.cached(token, NewRows::All, &mut cache);
@@ -222,15 +209,8 @@ fn what_does_not_fit_is_refused() {
         });
         let message = "keys of the cached queries expected, [batch, rows] = [2, 3], got [2, 1]";
         refused(message, &|cache| {
-            let (queries, keys) = (rows([2, 3, 5]), rows([2, 1, 5]));
-            attention.forward_cached(
-                queries,
-                keys.clone(),
-                keys,
-                NewRows::All,
-                cache,
-                Mask::none(),
-            );
+            let [q, k, v] = [3, 1, 1].map(|len| rows([2, len, 5]));
+            attention.forward_cached(q, k, v, NewRows::All, cache, Mask::none());
         });
         let what = "at most 1 tokens expected, as many as rows, got 2";
         refused(what, &|cache| {

@@ -61,7 +61,8 @@ impl OnDevice<'_> {
             unreachable!("four axes")
         };
         let padded = Array::from_fn(&[batch, heads, queries, keys], |at| {
-            if at[3] < reached {
+            let is_reached = at[3] < reached;
+            if is_reached {
                 mask.at(at)
             } else {
                 f64::NEG_INFINITY
@@ -100,11 +101,10 @@ impl OnDevice<'_> {
         // The key at which the first query stands, in each example.
         let starts: Vec<i64> = match (self.input("past_key"), self.input("nonpad_kv_seqlen")) {
             (Some(past), _) => vec![past.shape[2] as i64; batch],
-            (_, Some(lens)) => lens
-                .data
-                .iter()
-                .map(|&len| len as i64 - queries as i64)
-                .collect(),
+            (_, Some(lens)) => {
+                let lens = lens.data.iter();
+                lens.map(|&len| len as i64 - queries as i64).collect()
+            }
             _ => vec![0; batch],
         };
         let all_at = |start: i64| starts.iter().all(|&other| other == start);
@@ -145,12 +145,8 @@ impl OnDevice<'_> {
         let expected = &self.case.outputs[name].array;
         let expected = split_heads(expected, self.case.attributes.q_num_heads);
         let what = format!("{}: {name}, {:?}", self.case.name, self.dtype);
-        assert_conforms(
-            &what,
-            &Array::read(actual),
-            &expected,
-            tolerance(self.dtype),
-        );
+        let actual = Array::read(actual);
+        assert_conforms(&what, &actual, &expected, tolerance(self.dtype));
     }
 
     fn check(&self) {

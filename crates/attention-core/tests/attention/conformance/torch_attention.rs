@@ -7,14 +7,9 @@ use attention_tests::heads::On;
 use attention_tests::{Array, device};
 
 use super::{
-    By, OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
-    with_axes, with_four_axes,
+    By, DROPOUT, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance, with_axes,
+    with_four_axes,
 };
-
-const OUT_OF_SCOPE: OutOfScope = &[(
-    "dropout",
-    "PyTorch's own draw of the weights that are dropped",
-)];
 
 /// The mask in four axes: with three, inputs have no heads, and neither has the mask.
 fn mask_axes(array: &Array, axes: usize) -> Array {
@@ -74,7 +69,7 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
 
 #[test]
 fn torch_attention() {
-    let cases = cases_in_scope::<TorchAttention>(OUT_OF_SCOPE, |_| By::OneCall, [95, 95]);
+    let cases = cases_in_scope::<TorchAttention>(DROPOUT, |_| By::OneCall, [95, 95]);
     device::each_training(device::in_each_type(|on| {
         for case in &cases {
             match case.inputs["key"].array.shape.len() {

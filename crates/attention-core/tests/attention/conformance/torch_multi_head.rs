@@ -10,14 +10,9 @@ use attention_tests::{Array, Outcome, device, parameters};
 use burn::tensor::Tensor;
 
 use super::{
-    By, OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
+    By, DROPOUT, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
     with_four_axes,
 };
-
-const OUT_OF_SCOPE: OutOfScope = &[(
-    "dropout",
-    "PyTorch's own draw of the weights that are dropped",
-)];
 
 type Case = conformance::Case<TorchMultiHead>;
 
@@ -201,26 +196,16 @@ fn expected_gradients(case: &Case) -> Outcome {
             _ => {}
         }
     }
-    assert_eq!(
-        ours.len(),
-        theirs.len() + in_one_tensor(&theirs),
-        "{}",
-        case.name
-    );
+    // PyTorch keeps three projections in one tensor.
+    let packed = theirs.keys().filter(|name| name.starts_with("in_proj"));
+    let expected = theirs.len() + 2 * packed.count();
+    assert_eq!(ours.len(), expected, "{}", case.name);
     ours
-}
-
-/// How many more parameters we have: PyTorch keeps three projections in one tensor.
-fn in_one_tensor(theirs: &Inputs) -> usize {
-    2 * theirs
-        .keys()
-        .filter(|name| name.starts_with("in_proj"))
-        .count()
 }
 
 #[test]
 fn torch_multi_head() {
-    let cases = cases_in_scope(OUT_OF_SCOPE, by, [28, 49]);
+    let cases = cases_in_scope(DROPOUT, by, [28, 49]);
     device::each_training(device::in_each_type(|on| {
         for case in &cases {
             check(case, on);

@@ -2,7 +2,7 @@
 
 use attention_core::functional::{AttentionOptions, AttentionSteps};
 use attention_tests::parameters::gradient;
-use attention_tests::{Array, MaskSpec, assert_close};
+use attention_tests::{Array, MaskSpec, assert_close, oracle};
 use burn::tensor::{DType, Device, Tensor};
 
 pub(super) const BATCH: usize = 2;
@@ -66,76 +66,63 @@ impl Call {
         let shape @ [_, _, num_queries, num_keys] = self.pairs();
         let [queries, keys, values, _] = &self.inputs;
         let options = &self.options;
+        // An axis of size 1 is for all; a head of keys is for some heads.
+        let element = |from: &Array, [b, h, i, x]: [usize; 4]| {
+            let [batch, heads, rows, size] = [0, 1, 2, 3].map(|axis| from.shape[axis]);
+            let h = h * heads / HEADS;
+            from.at(&[b.min(batch - 1), h, i.min(rows - 1), x.min(size - 1)])
+        };
         let row = |from: &Array, [b, h, i]: [usize; 3]| -> Vec<f64> {
             let size = from.shape[3];
-            let b = b.min(from.shape[0] - 1);
-            (0..size).map(|x| from.at(&[b, h, i, x])).collect()
+            (0..size).map(|x| element(from, [b, h, i, x])).collect()
         };
-        let group = HEADS / KEY_HEADS;
-        let score = |from: &Array, at: &[usize]| {
-            let query = row(queries, [at[0], at[1], at[2]]);
-            raw(&query, &row(from, [at[0], at[1] / group, at[3]]))
+        let score = |keys: &Array, [b, h, i, j]: [usize; 4]| {
+            raw(&row(queries, [b, h, i]), &row(keys, [b, h, j]))
         };
-        let cap = options.cap;
-        let capped = |score: f64| cap.map_or(score, |cap| cap * (score / cap).tanh());
-        let broadcast = |from: &Array, at: [usize; 4]| {
-            let at: Vec<usize> = (0..4).map(|n| at[n].min(from.shape[n] - 1)).collect();
-            from.at(&at)
+        let capped = |score: f64| match options.cap {
+            Some(cap) => cap * (score / cap).tanh(),
+            None => score,
         };
-        let scores = Array::from_fn(&shape, |at| score(keys, at));
+        let scores = Array::from_fn(&shape, |at| score(keys, [at[0], at[1], at[2], at[3]]));
         let of_caps = scores.map(capped);
         let masked = Array::from_fn(&shape, |at| {
-            let [b, h, i, j] = [at[0], at[1], at[2], at[3]];
-            if !self.mask.attends(shape, [b, h, i, j]) {
-                return f64::NEG_INFINITY;
+            let at @ [b, h, i, j] = [at[0], at[1], at[2], at[3]];
+            let bias = |bias: &Option<Array>, at| bias.as_ref().map_or(0.0, |it| element(it, at));
+            let of_distance = bias(&options.relative, [b, h, 0, j + num_queries - 1 - i]);
+            match self.mask.attends(shape, at) {
+                true => of_caps.at(&at) + bias(&options.bias, at) + of_distance,
+                false => f64::NEG_INFINITY,
             }
-            let at_place =
-                |bias: &Option<Array>, at| bias.as_ref().map_or(0.0, |it| broadcast(it, at));
-            let of_pair = at_place(&options.bias, [b, h, i, j]);
-            let of_distance = at_place(&options.relative, [b, h, 0, j + num_queries - 1 - i]);
-            of_caps.at(at) + of_pair + of_distance
         });
-        let mut weights = Array::full(&shape, 0.0);
-        let mut context = Array::full(&[BATCH, HEADS, num_queries, VALUE_SIZE], 0.0);
-        for at in 0..BATCH * HEADS * num_queries {
-            let (row_of, i) = (at / num_queries, at % num_queries);
-            let [b, h] = [row_of / HEADS, row_of % HEADS];
-            let sinks = options.sinks.as_ref();
-            let mut sum = sinks.map_or(0.0, |sinks| sinks.at(&[h]).exp());
-            sum += f64::from(u8::from(options.zero_key));
-            let powers = (0..num_keys).map(|j| masked.at(&[b, h, i, j]).exp());
-            let powers: Vec<f64> = powers.collect();
-            sum += powers.iter().sum::<f64>();
-            let mut further = Vec::new();
-            if let Some([keys, values]) = &options.extra {
-                for n in 0..keys.shape[2] {
-                    let power = capped(score(keys, &[b, h, i, n])).exp();
-                    sum += power;
-                    further.push((power, row(values, [b, h / group, n])));
-                }
+        // Behind the keys stand further ones, a sink and the zero key, of which the last two have values of 0.
+        let extra = options.extra.as_ref();
+        let num_extra = extra.map_or(0, |[keys, _]| keys.shape[2]);
+        let all = num_keys + num_extra + 2;
+        let beside = Array::from_fn(&[BATCH, HEADS, num_queries, all], |at| {
+            let [b, h, i] = [at[0], at[1], at[2]];
+            match (at[3].checked_sub(num_keys), extra, &options.sinks) {
+                (None, ..) => masked.at(at),
+                (Some(n), Some([keys, _]), _) if n < num_extra => capped(score(keys, [b, h, i, n])),
+                (Some(n), _, Some(sinks)) if n == num_extra => sinks.at(&[h]),
+                (Some(n), ..) if n > num_extra && options.zero_key => 0.0,
+                _ => f64::NEG_INFINITY,
             }
-            let value = |j| row(values, [b, h / group, j]);
-            let own = powers
-                .iter()
-                .enumerate()
-                .map(|(j, &power)| (power, value(j)));
-            for (power, value) in own.chain(further) {
-                for (x, value) in value.iter().enumerate() {
-                    if power > 0.0 {
-                        *context.at_mut(&[b, h, i, x]) += power / sum * value;
-                    }
-                }
+        });
+        let values = Array::from_fn(&[BATCH, HEADS, all, VALUE_SIZE], |at| {
+            let [b, h, x] = [at[0], at[1], at[3]];
+            match (at[2].checked_sub(num_keys), extra) {
+                (None, _) => element(values, [b, h, at[2], x]),
+                (Some(n), Some([_, values])) if n < num_extra => element(values, [b, h, n, x]),
+                _ => 0.0,
             }
-            for (j, power) in powers.iter().enumerate() {
-                *weights.at_mut(&[b, h, i, j]) = if sum > 0.0 { power / sum } else { 0.0 };
-            }
-        }
+        });
+        let weights = oracle::masked_softmax(&beside, &MaskSpec::None);
         Expected {
             scores,
             capped: of_caps,
             masked,
-            weights,
-            context,
+            context: oracle::weighted_sum(&weights, &values),
+            weights: Array::from_fn(&shape, |at| weights.at(at)),
         }
     }
 
@@ -231,20 +218,13 @@ pub(super) fn gradients(
 pub(super) fn check_steps(what: &str, steps: AttentionSteps<4>, expected: &Expected) {
     let finite = |array: Array| array.map(|x| if x == f64::NEG_INFINITY { -1e3 } else { x });
     let expected_masked = finite(expected.masked.clone());
-    assert_close(
-        format!("{what}: context"),
-        steps.context,
-        &expected.context,
-        1e-5,
-    );
+    let masked = finite(Array::read(steps.masked));
+    let of_context = format!("{what}: context");
+    assert_close(of_context, steps.context, &expected.context, 1e-5);
     for (step, got, expected) in [
         ("scores", Array::read(steps.scores), &expected.scores),
         ("capped", Array::read(steps.capped), &expected.capped),
-        (
-            "masked",
-            finite(Array::read(steps.masked)),
-            &expected_masked,
-        ),
+        ("masked", masked, &expected_masked),
         ("weights", Array::read(steps.weights), &expected.weights),
     ] {
         // Elements of further keys stand behind.

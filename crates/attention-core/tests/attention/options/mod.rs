@@ -12,7 +12,9 @@ use attention_core::functional::{
 use attention_core::position::AlibiConfig;
 use attention_core::score::{Biased, DotProductScoreConfig, GaussianScoreConfig};
 use attention_core::{Attention, Mask, MultiHeadAttentionConfig, ScoringFunction};
-use attention_tests::{Array, MaskSpec, assert_close, assert_zero, device, oracle};
+use attention_tests::{
+    Array, MaskSpec, assert_all_close, assert_close, assert_zero, device, oracle,
+};
 use burn::tensor::Tensor;
 
 use case::{
@@ -58,9 +60,7 @@ fn check_calls(is_additive: bool) {
                         assert_close(&what, &result, &expected.context, 1e-5);
                         gradients(context, &leaves, &vectors[usize::from(!is_additive)..])
                     };
-                    for (n, (fused, steps)) in run(true).iter().zip(run(false)).enumerate() {
-                        assert_close(format!("{what}: gradient {n}"), fused, &steps, 3e-5);
-                    }
+                    assert_all_close(format!("{what}: gradient"), &run(true), &run(false), 3e-5);
                 }
             }
         }
@@ -156,8 +156,9 @@ fn padding_and_keyless_queries_stay_harmless() {
                 let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
                 let context = dot_product_attention(queries, keys, values, &options);
                 let factors = Array::from_fn(&context.dims(), |at| {
-                    let is_keyless = (at[0], at[2]) == (0, 2) || (at[0], at[2]) == (1, 1);
-                    if is_keyless && poison {
+                    let is_keyless = [(0, 2), (1, 1)].contains(&(at[0], at[2]));
+                    let is_poisoned = is_keyless && poison;
+                    if is_poisoned {
                         f64::NAN
                     } else {
                         0.5 + at[3] as f64
@@ -167,14 +168,12 @@ fn padding_and_keyless_queries_stay_harmless() {
                 let mut gradients = (context * factors.f32(device)).sum().backward();
                 let mut all = vec![result];
                 for leaf in &leaves {
-                    all.push(Array::read(
-                        leaf.grad_remove(&mut gradients).expect("a leaf"),
-                    ));
+                    let gradient = leaf.grad_remove(&mut gradients);
+                    all.push(Array::read(gradient.expect("a leaf")));
                 }
                 for leaf in &vectors[1..] {
-                    all.push(Array::read(
-                        leaf.grad_remove(&mut gradients).expect("a leaf"),
-                    ));
+                    let gradient = leaf.grad_remove(&mut gradients);
+                    all.push(Array::read(gradient.expect("a leaf")));
                 }
                 all
             };
@@ -192,10 +191,7 @@ fn padding_and_keyless_queries_stay_harmless() {
                     *clean.inputs[input].at_mut(&at) = f64::NAN;
                 }
             }
-            let got = run(&clean, keyless);
-            for (n, (got, expected)) in got.iter().zip(&expected).enumerate() {
-                assert_close(format!("{name}: {n}"), got, expected, 1e-6);
-            }
+            assert_all_close(name, &run(&clean, keyless), &expected, 1e-6);
         }
     });
 }
@@ -237,9 +233,7 @@ fn a_bias_of_minus_infinity_masks_a_pair() {
             let (result, of_bias) = run(by_bias, MaskSpec::None);
             let (expected, of_mask) = run(Options::default(), MaskSpec::Keep(keep));
             assert_close("context", &result, &expected, 1e-6);
-            for (n, (got, expected)) in of_bias.iter().zip(&of_mask).enumerate() {
-                assert_close(format!("gradient {n}"), got, expected, 1e-5);
-            }
+            assert_all_close("gradient", &of_bias, &of_mask, 1e-5);
         }
     });
 }
@@ -266,9 +260,7 @@ fn a_zero_key_is_a_key_of_zeros() {
             all
         };
         let by_key = run(false, Some([zeros(SIZE), zeros(VALUE_SIZE)]));
-        for (n, (got, expected)) in run(true, None).iter().zip(&by_key).enumerate() {
-            assert_close(format!("{n}"), got, expected, 1e-5);
-        }
+        assert_all_close("a zero key", &run(true, None), &by_key, 1e-5);
     });
 }
 

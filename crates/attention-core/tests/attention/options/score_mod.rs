@@ -9,7 +9,7 @@ use attention_core::score::Simd;
 use attention_core::{
     DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows,
 };
-use attention_tests::{Array, assert_close, assert_says, device, masks, panic_message};
+use attention_tests::{Array, assert_all_close, assert_close, device, masks, refuses};
 use burn::tensor::{DType, Device, Tensor};
 
 /// `cap tanh(score / cap)`
@@ -94,12 +94,7 @@ const SHAPE: [usize; 4] = [2, 4, 9, 150];
 impl Rows {
     fn new(device: &Device, dtype: DType) -> Self {
         let [batch, heads, queries, keys] = SHAPE;
-        let draw = |seed, shape: [usize; 4]| {
-            Array::draw(seed, &shape)
-                .f32::<4>(device)
-                .cast(dtype)
-                .require_grad()
-        };
+        let draw = |seed, shape: [usize; 4]| Array::draw(seed, &shape).leaf(device, dtype);
         Self {
             device: device.clone(),
             queries: draw(1, [batch, heads, queries, 5]),
@@ -112,20 +107,12 @@ impl Rows {
     fn run(&self, attend: impl Fn([Tensor<4>; 3]) -> Tensor<4>) -> Vec<Array> {
         let inputs = [&self.queries, &self.keys, &self.values];
         let context = attend(inputs.map(Tensor::clone));
-        let received = Array::draw(9, &context.dims())
-            .f32::<4>(&self.device)
-            .cast(context.dtype());
+        let received = Array::draw(9, &context.dims());
+        let received = received.tensor(&self.device, context.dtype());
         let gradients = (context.clone() * received).sum().backward();
-        let of_inputs = inputs.map(|input| Array::read(input.grad(&gradients).unwrap()));
-        std::iter::once(Array::read(context))
-            .chain(of_inputs)
-            .collect()
-    }
-}
-
-fn assert_all_close(what: &str, actual: &[Array], expected: &[Array], tolerance: f64) {
-    for (part, (actual, expected)) in actual.iter().zip(expected).enumerate() {
-        assert_close(format!("{what}: {part}"), actual, expected, tolerance);
+        let of_inputs = inputs.map(|input| input.grad(&gradients).unwrap());
+        let all = [context].into_iter().chain(of_inputs);
+        all.map(Array::read).collect()
     }
 }
 
@@ -216,10 +203,8 @@ fn a_change_by_place_is_a_bias() {
 #[test]
 fn other_types_are_changed_in_f32() {
     device::each_training(|device| {
-        for dtype in [DType::F16, DType::BF16, DType::F64]
-            .into_iter()
-            .filter(|&dtype| device::computes(device, dtype))
-        {
+        let types = [DType::F16, DType::BF16, DType::F64].into_iter();
+        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
             let rows = Rows::new(device, dtype);
             let by_option = AttentionOptions {
                 soft_cap: Some(0.7),
@@ -228,12 +213,8 @@ fn other_types_are_changed_in_f32() {
             let own = AttentionOptions::default().with_score_mod(SoftCap(0.7));
             let [expected, actual] = [&by_option, &own]
                 .map(|options| rows.run(|[q, k, v]| dot_product_attention(q, k, v, options)));
-            assert_all_close(
-                &format!("{dtype:?}"),
-                &actual,
-                &expected,
-                device::epsilon(dtype).max(1e-5),
-            );
+            let tolerance = device::epsilon(dtype).max(1e-5);
+            assert_all_close(format!("{dtype:?}"), &actual, &expected, tolerance);
         }
     });
 }
@@ -267,8 +248,9 @@ fn extra_keys_have_no_place() {
         ..Default::default()
     };
     let options = options.with_score_mod(SoftCap(1.0));
-    let message = panic_message(|| dot_product_attention(rows(2), rows(3), rows(3), &options));
-    assert_says(&message, "score_mod expected without extra keys");
+    refuses("score_mod expected without extra keys", || {
+        dot_product_attention(rows(2), rows(3), rows(3), &options)
+    });
 }
 
 /// A window moves its keys, and examples of different lengths may be attended to one at a time.
@@ -283,11 +265,8 @@ fn caches_that_move_keys_take_no_change_by_place() {
         attention.forward_cached(rows(), rows(), rows(), NewRows::All, cache, options)
     };
     step(&mut cache, Mask::none().into());
-    let message = panic_message(|| step(&mut cache.clone(), own()));
-    assert_says(
-        &message,
-        "no mask, relative bias, bias of more than one key or score_mod expected",
-    );
+    let message = "no mask, relative bias, bias of more than one key or score_mod expected";
+    refuses(message, || step(&mut cache.clone(), own()));
     // Keys that stay where they are.
     let mut cache = KeyValueCache::new();
     step(&mut cache, Mask::none().into());
@@ -303,13 +282,10 @@ fn too_many_scores_for_the_host_are_refused() {
         let options = AttentionOptions::default().with_score_mod(SoftCap(1.0));
         dot_product_attention(rows(4097), rows(4097), rows(4097), options)
     };
-    let message = panic_message(|| attend(DType::F64));
-    assert_says(
-        &message,
-        [
-            "at most 16777216 scores expected for a score_mod on the host, got 16785409",
-            "of f32 or half precision, of dot products, additive or pairwise scores",
-        ],
-    );
+    let messages = [
+        "at most 16777216 scores expected for a score_mod on the host, got 16785409",
+        "of f32 or half precision, of dot products, additive or pairwise scores",
+    ];
+    refuses(messages, || attend(DType::F64));
     assert_eq!(attend(DType::F32).dims(), [1, 1, 4097, 1]);
 }

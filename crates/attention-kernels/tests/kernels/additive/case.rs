@@ -3,7 +3,7 @@
 use attention_kernels::AttentionReal;
 use attention_oracle::Axes;
 
-use crate::owned_mask::OwnedMask;
+use crate::owned_mask::{OwnedMask, pair};
 
 /// Inputs in `f64`, and which keys each query attends to.
 #[derive(Clone, Debug)]
@@ -67,15 +67,7 @@ impl Case {
     }
 
     pub(crate) fn with_keep(mut self, shape: [usize; 4], f: impl Fn([usize; 4]) -> bool) -> Self {
-        let [_, heads, queries, keys] = shape;
-        let flags = (0..shape.iter().product()).map(|at| {
-            f([
-                at / keys / queries / heads,
-                at / keys / queries % heads,
-                at / keys % queries,
-                at % keys,
-            ])
-        });
+        let flags = (0..shape.iter().product()).map(|at| f(pair(shape, at)));
         self.mask.keep = Some((flags.collect(), shape));
         self
     }

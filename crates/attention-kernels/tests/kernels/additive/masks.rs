@@ -10,10 +10,9 @@ const SIZES: [usize; 5] = [2, 3, 37, 53, 11];
 /// Every kind of mask: lengths per example and per query, causal both ways, windows, flags, and both.
 fn masked() -> Vec<(&'static str, Case)> {
     let new = || Case::new(SIZES);
-    let causal = |[batch, heads, queries, keys, units]: [usize; 5]| {
-        Case::new([batch, heads, queries, keys, units]).with_intervals([1, queries], |_, query| {
-            [0, (query + keys + 1).saturating_sub(queries)]
-        })
+    let causal = |sizes @ [_, _, queries, keys, _]: [usize; 5]| {
+        let interval = |_, query: usize| [0, (query + keys + 1).saturating_sub(queries)];
+        Case::new(sizes).with_intervals([1, queries], interval)
     };
     vec![
         (
@@ -122,18 +121,12 @@ fn a_key_reaches_only_the_queries_that_attend_to_it() {
             let (clean, dirty) = (case.run::<f32>(level), poisoned.run::<f32>(level));
             for (at, (clean, dirty)) in clean.scores.iter().zip(&dirty.scores).enumerate() {
                 let is_reached = at % 21 == 18 && case.mask.attends([0, 0, at / 21, 18]);
-                assert_eq!(
-                    clean.to_bits() != dirty.to_bits(),
-                    is_reached,
-                    "{level:?}: {poison}: score {at}"
-                );
+                let is_changed = clean.to_bits() != dirty.to_bits();
+                assert_eq!(is_changed, is_reached, "{level:?}: {poison}: score {at}");
             }
             // Queries 0 to 2 attend to the keys up to 16, 17 and 18.
-            assert_eq!(
-                clean.queries[..15],
-                dirty.queries[..15],
-                "{level:?}: {poison}"
-            );
+            let [clean, dirty] = [clean, dirty].map(|solution| solution.queries[..15].to_vec());
+            assert_eq!(clean, dirty, "{level:?}: {poison}");
         }
     }
 }

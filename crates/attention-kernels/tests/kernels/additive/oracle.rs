@@ -4,7 +4,7 @@ use attention_oracle::{Pairs, Real, Score};
 use cpu_kernels::Level;
 
 use super::case::Case;
-use crate::oracle::{error, narrow, wide};
+use crate::oracle::{self, narrow, wide};
 
 /// The scores and all gradients.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,29 +45,18 @@ impl Case {
     }
 }
 
-/// The precision policy: at most twice the error of plain `f32` loops in the scores and three times in gradients, with
-/// a floor of 1e-6 of the magnitude; `f64` within 1e-14 of the magnitude and a little.
+/// At most twice the error of plain `f32` loops in the scores and three times in gradients, `f64` within 1e-14.
 pub(crate) fn assert_precise(what: &str, case: &Case) {
     let exact = case.solve::<f64>();
     let plain = case.solve::<f32>();
     for level in Level::available() {
         let single = case.run::<f32>(level);
         let double = case.run::<f64>(level);
-        for (index, (name, exact)) in exact.parts().into_iter().enumerate() {
-            let (plain, magnitude) = error(plain.parts()[index].1, exact);
+        let all = [&exact, &plain, &single, &double].map(Solution::parts);
+        for (index, (name, _)) in all[0].iter().enumerate() {
             let factor = if index == 0 { 2.0 } else { 3.0 };
-            let bound = (factor * plain).max(1e-6 * magnitude);
-            let (found, _) = error(single.parts()[index].1, exact);
-            assert!(
-                found <= bound,
-                "{what}: {level:?}: {name}: error {found:e} above {bound:e}"
-            );
-            let (found, _) = error(double.parts()[index].1, exact);
-            let bound = 1e-14 * (magnitude + 0.1);
-            assert!(
-                found <= bound,
-                "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}"
-            );
+            let what = format!("{what}: {level:?}: {name}");
+            oracle::assert_precise(&what, all.map(|parts| parts[index].1), factor, 1e-14);
         }
     }
 }

@@ -3,7 +3,12 @@
 use cpu_kernels::Level;
 
 use super::case::Case;
-use super::oracle::assert_precise;
+use super::oracle::{Solution, assert_precise};
+
+/// To the nearest `f32`.
+fn round(elements: &mut [f64]) {
+    elements.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+}
 
 /// Hidden units far outside of where the exponentials are finite, with equal and with opposite signs, beside
 /// ordinary ones.
@@ -23,10 +28,8 @@ fn units_of_any_size() {
             case.keys[key * 13 + 12] = magnitude;
         }
         // Sums of large numbers round to `f32` before their tanh, in the plain loops too.
-        case.queries
-            .iter_mut()
-            .for_each(|x| *x = f64::from(*x as f32));
-        case.keys.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        round(&mut case.queries);
+        round(&mut case.keys);
         assert_precise(&format!("{magnitude}"), &case);
     }
 }
@@ -39,30 +42,26 @@ fn an_element_far_out_leaves_the_others_alone() {
     for level in Level::available() {
         let plain = case.run::<f32>(level);
         for magnitude in [8.0, 15.0, 30.0, 1e4, f64::INFINITY, f64::NAN] {
+            let assert_others_same = |is_changed: &dyn Fn(usize, usize) -> bool,
+                                      found: &Solution| {
+                for (at, (found, plain)) in found.scores.iter().zip(&plain.scores).enumerate() {
+                    let (query, key) = (at / keys, at % keys);
+                    let holds = is_changed(query, key) || found == plain;
+                    assert!(holds, "{level:?}, {magnitude}: {query}, {key}");
+                }
+            };
             let mut changed = case.clone();
             changed.queries[4 * units + 6] = magnitude;
             let found = changed.run::<f32>(level);
-            for (query, key) in (0..queries * keys).map(|at| (at / keys, at % keys)) {
-                let [found, plain] = [&found, &plain].map(|s| s.scores[query * keys + key]);
-                assert!(
-                    query == 4 || found == plain,
-                    "{level:?}, {magnitude}: {query}, {key}"
-                );
-            }
+            assert_others_same(&|query, _| query == 4, &found);
             for query in (0..queries).filter(|query| *query != 4) {
                 let row = query * units..(query + 1) * units;
                 let [found, plain] = [&found, &plain].map(|s| &s.queries[row.clone()]);
                 assert_eq!(found, plain, "{level:?}, {magnitude}: {query}");
             }
             changed.keys[20 * units + 6] = -magnitude;
-            let found = changed.run::<f32>(level);
-            for (query, key) in (0..queries * keys).map(|at| (at / keys, at % keys)) {
-                let [found, plain] = [&found, &plain].map(|s| s.scores[query * keys + key]);
-                assert!(
-                    query == 4 || key == 20 || found == plain,
-                    "{level:?}, {magnitude}: {query}, {key}"
-                );
-            }
+            let is_changed = |query, key| query == 4 || key == 20;
+            assert_others_same(&is_changed, &changed.run::<f32>(level));
         }
     }
 }
@@ -76,10 +75,8 @@ fn infinities_saturate_and_their_difference_is_not_a_number() {
     for level in Level::available() {
         let scores = case.run::<f32>(level).scores;
         assert_eq!(scores[..2], [0.75, 0.75], "{level:?}");
-        assert!(
-            scores[2].is_nan() && scores[4].is_nan(),
-            "{level:?}: {scores:?}"
-        );
+        let is_nan = scores[2].is_nan() && scores[4].is_nan();
+        assert!(is_nan, "{level:?}: {scores:?}");
         assert_eq!([scores[3], scores[5]], [-0.75, -0.75], "{level:?}");
     }
 }
@@ -105,19 +102,11 @@ fn saturated_units_pass_no_gradient() {
 fn weights_of_any_size() {
     let mut case = Case::new([1, 2, 7, 19, 9]);
     case.weight[..6].copy_from_slice(&[0.0, 1e-3, 1e-5, 1e-9, 1e-30, -1e-7]);
-    case.weight
-        .iter_mut()
-        .for_each(|x| *x = f64::from(*x as f32));
+    round(&mut case.weight);
     assert_precise("small", &case);
-    let huge: Vec<f64> = case
-        .weight
-        .iter()
-        .map(|w| f64::from((w * 1e20) as f32))
-        .collect();
-    let large = Case {
-        weight: huge,
-        ..case.clone()
-    };
+    let mut large = case.clone();
+    large.weight.iter_mut().for_each(|w| *w *= 1e20);
+    round(&mut large.weight);
     assert_precise("large", &large);
     let mut largest = case.clone();
     largest.weight[4] = f64::from(0.55 * f32::MAX);
@@ -144,10 +133,8 @@ fn a_nan_in_a_key_reaches_its_scores_and_gradients() {
         for (at, score) in solution.scores.iter().enumerate() {
             assert_eq!(score.is_nan(), at % 20 == 17, "{level:?}: {at}");
         }
-        assert!(
-            solution.weight[3].is_nan() && solution.queries[3].is_nan(),
-            "{level:?}"
-        );
+        let is_nan = solution.weight[3].is_nan() && solution.queries[3].is_nan();
+        assert!(is_nan, "{level:?}");
         assert!(solution.weight[2].is_finite(), "{level:?}");
     }
 }

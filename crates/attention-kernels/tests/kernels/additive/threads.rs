@@ -3,15 +3,8 @@
 use cpu_kernels::Level;
 
 use super::case::Case;
-use super::oracle::{Solution, assert_same};
-
-fn on_threads(threads: usize, case: &Case, level: Level) -> Solution {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .unwrap();
-    pool.install(|| case.run::<f32>(level))
-}
+use super::oracle::assert_same;
+use crate::calls::on_threads;
 
 #[test]
 fn a_hundred_runs_on_any_number_of_threads_give_the_same_bits() {
@@ -22,13 +15,11 @@ fn a_hundred_runs_on_any_number_of_threads_give_the_same_bits() {
         for level in Level::available() {
             let expected = case.run::<f32>(level);
             for threads in [1, 2, 3] {
-                assert_same("threads", &on_threads(threads, &case, level), &expected);
+                let found = on_threads(threads, || case.run::<f32>(level));
+                assert_same("threads", &found, &expected);
             }
-            for _ in 0..if level == Level::available()[0] {
-                100
-            } else {
-                3
-            } {
+            let is_first = level == Level::available()[0];
+            for _ in 0..if is_first { 100 } else { 3 } {
                 assert_same("again", &case.run::<f32>(level), &expected);
             }
         }

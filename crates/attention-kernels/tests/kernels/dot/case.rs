@@ -1,9 +1,10 @@
 //! Sizes, and elements to compute with.
 
-use attention_kernels::{AttentionInputs, AttentionReal, Dropout, Mask, Rows, Score};
+use attention_kernels::{AttentionInputs, AttentionReal, Dropout, Level, Mask, Rows, Score};
 
 use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::random::Random;
+use crate::run::{Results, assert_deferred_agrees, run};
 
 /// Sizes and what else matters.
 #[derive(Clone, Copy, Debug)]
@@ -150,4 +151,21 @@ impl<E: AttentionReal> Inputs<E> {
             dropout: case.dropout,
         }
     }
+}
+
+/// The kernels, forward and backward.
+pub(crate) fn kernels<E: AttentionReal>(
+    level: Level,
+    case: &Case,
+    inputs: &Inputs<E>,
+    mask: Mask,
+) -> Results<E> {
+    let attention = inputs.attention(case, mask);
+    let gradient = case.of_queries(&inputs.context_gradient, case.value_size);
+    let results = run(level, &attention, gradient, inputs.modifiers.zeros());
+    if attention.is_decode() {
+        let elements = [&inputs.queries[..], &inputs.context_gradient];
+        assert_deferred_agrees(level, &attention, None, elements, &results);
+    }
+    results
 }

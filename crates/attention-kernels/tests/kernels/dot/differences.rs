@@ -3,19 +3,14 @@
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
-use super::run::kernels;
+use super::case::{Case, Inputs, kernels};
 use crate::modifiers::{Bias, Modifiers};
 
 /// `sum context . gradient`, whose gradients `kernels` computes.
 fn objective(level: Level, case: &Case, inputs: &Inputs<f64>, mask: Mask) -> f64 {
     let results = kernels(level, case, inputs, mask);
-    results
-        .context
-        .iter()
-        .zip(&inputs.context_gradient)
-        .map(|(c, g)| c * g)
-        .sum()
+    let terms = results.context.iter().zip(&inputs.context_gradient);
+    terms.map(|(c, g)| c * g).sum()
 }
 
 fn check(case: &Case, mask: Mask) {
@@ -40,11 +35,8 @@ fn check(case: &Case, mask: Mask) {
             }),
         ];
         for (name, gradient, field) in fields {
-            let step = if gradient.len() > 40 {
-                gradient.len() / 23
-            } else {
-                1
-            };
+            let is_long = gradient.len() > 40;
+            let step = if is_long { gradient.len() / 23 } else { 1 };
             for at in (0..gradient.len()).step_by(step) {
                 let moved = |by: f64| {
                     let mut inputs = inputs.clone();
@@ -80,12 +72,10 @@ fn gradients_are_the_differences() {
         grouped.with_pairs(50, 131).with_batch(1),
     ] {
         check(&case, Mask::none());
-        let dropout = Some(Dropout::new(0.4, 9));
-        check(&Case { dropout, ..case }, Mask::none());
+        let dropped = case.with_dropout(Some(Dropout::new(0.4, 9)));
+        check(&dropped, Mask::none());
         let bounds: Vec<[usize; 2]> = (0..case.queries).map(|i| [i / 2, i + 3]).collect();
-        check(
-            &Case { dropout, ..case },
-            Mask::none().with_intervals(&bounds, [1, case.queries]),
-        );
+        let mask = Mask::none().with_intervals(&bounds, [1, case.queries]);
+        check(&dropped, mask);
     }
 }

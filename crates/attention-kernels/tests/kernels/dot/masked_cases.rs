@@ -14,17 +14,10 @@ pub(crate) struct Named {
 
 /// Every kind of mask.
 pub(crate) fn masks(case: &Case) -> Vec<Named> {
-    let &Case {
-        batch,
-        heads,
-        queries,
-        keys,
-        ..
-    } = case;
+    let [batch, heads, queries, keys] = case.pairs();
     let intervals = |name, shape: [usize; 2], f: &dyn Fn(usize, usize) -> [usize; 2]| {
-        let bounds = (0..shape[0])
-            .flat_map(|b| (0..shape[1]).map(move |i| f(b, i)))
-            .collect();
+        let bounds = (0..shape[0]).flat_map(|b| (0..shape[1]).map(move |i| f(b, i)));
+        let bounds = bounds.collect();
         let mask = OwnedMask {
             intervals: Some((bounds, shape)),
             keep: None,
@@ -82,23 +75,17 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
 
 pub(crate) fn cases() -> Vec<Case> {
     let small = Case::SMALL;
-    let mut cases = vec![small];
-    cases.push(small.with_pairs(7, 5));
     let medium = small.with_heads(2, 1).with_batch(2);
-    cases.push(
-        medium
-            .with_pairs(101, 139)
-            .with_modifiers(Modifiers::KEY_BIAS),
-    );
-    cases.push(medium.with_pairs(139, 101));
-    cases.push(medium.with_pairs(2, 301));
-    for queries in [2, 19] {
-        cases.push(
-            medium
-                .with_pairs(queries, 37)
-                .with_modifiers(Modifiers::ALL),
-        );
-    }
-    cases.push(medium.with_pairs(53, 521).with_sizes(16, 32).with_batch(1));
-    cases
+    let biased = medium.with_modifiers(Modifiers::KEY_BIAS);
+    let modified = medium.with_modifiers(Modifiers::ALL);
+    vec![
+        small,
+        small.with_pairs(7, 5),
+        biased.with_pairs(101, 139),
+        medium.with_pairs(139, 101),
+        medium.with_pairs(2, 301),
+        modified.with_pairs(2, 37),
+        modified.with_pairs(19, 37),
+        medium.with_pairs(53, 521).with_sizes(16, 32).with_batch(1),
+    ]
 }

@@ -4,10 +4,9 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
+use super::case::{Case, Inputs, kernels};
 use super::masked_cases::{Named, cases, masks};
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 
 fn masked<E: AttentionReal>() {
@@ -36,16 +35,8 @@ pub(crate) fn poison<E: AttentionReal>(
     attends: &dyn Fn([usize; 4]) -> bool,
     inputs: &Inputs<E>,
 ) -> Inputs<E> {
-    let &Case {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
-        size,
-        value_size,
-        ..
-    } = case;
+    let [batch, heads, queries, keys] = case.pairs();
+    let (key_heads, size, value_size) = (case.key_heads, case.size, case.value_size);
     let mut poisoned = inputs.clone();
     let nan = E::from_f64(f64::NAN);
     let poisons = [nan, E::INFINITY, -E::INFINITY];
@@ -97,7 +88,8 @@ fn what_is_masked_changes_no_bit() {
                     let clean = kernels(level, &case, &inputs, mask.mask());
                     let got = kernels(level, &case, &poisoned, mask.mask());
                     let what = format!("{level:?} {name} {case:?}");
-                    for ((name, got), (_, clean)) in got.fields().into_iter().zip(clean.fields()) {
+                    for ((name, got), (_, clean)) in got.outcome().into_iter().zip(clean.outcome())
+                    {
                         let mut pairs = got.iter().zip(&clean);
                         let is_same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
                         assert!(is_same, "{what}: {name}");
@@ -113,14 +105,7 @@ fn what_is_masked_changes_no_bit() {
 fn a_bias_of_minus_infinity_masks_a_key() {
     let case = Case::SMALL.with_modifiers(Modifiers::KEY_BIAS);
     let case = case.with_pairs(50, 140);
-    let &Case {
-        batch,
-        keys,
-        size,
-        value_size,
-        key_heads,
-        ..
-    } = &case;
+    let [batch, _, _, keys] = case.pairs();
     let mut inputs = case.inputs::<f32>(8);
     let masked = |j: usize| j % 3 == 1 || j < keys / 2;
     for b in 0..batch {
@@ -130,9 +115,9 @@ fn a_bias_of_minus_infinity_masks_a_key() {
         }
     }
     let mut poisoned = inputs.clone();
-    for row in (0..batch * key_heads * keys).filter(|row| masked(row % keys)) {
-        poisoned.keys[row * size] = f32::NAN;
-        poisoned.values[row * value_size] = f32::INFINITY;
+    for row in (0..batch * case.key_heads * keys).filter(|row| masked(row % keys)) {
+        poisoned.keys[row * case.size] = f32::NAN;
+        poisoned.values[row * case.value_size] = f32::INFINITY;
     }
     for level in Level::available() {
         let clean = kernels(level, &case, &inputs, Mask::none());
@@ -141,21 +126,17 @@ fn a_bias_of_minus_infinity_masks_a_key() {
         let mut finite = inputs.clone();
         finite.modifiers = finite.modifiers.map(|bias| bias.max(-1e30));
         assert_precise(&what, &case, &clean, &finite, &|[_, _, _, j]| !masked(j));
-        assert_eq!(
-            kernels(level, &case, &poisoned, Mask::none()).bits(),
-            clean.bits(),
-            "{what}"
-        );
+        let found = kernels(level, &case, &poisoned, Mask::none());
+        assert_eq!(found.bits(), clean.bits(), "{what}");
     }
     // All keys are masked.
     inputs.modifiers = inputs.modifiers.map(|_| f32::NEG_INFINITY);
     for level in Level::available() {
         let got = kernels(level, &case, &inputs, Mask::none());
-        for (name, elements) in got.fields() {
-            let expected = if name == "lse" {
-                f64::NEG_INFINITY
-            } else {
-                0.0
+        for (name, elements) in got.outcome() {
+            let expected = match name {
+                "log-sum-exp" => f64::NEG_INFINITY,
+                _ => 0.0,
             };
             assert!(elements.iter().all(|&x| x == expected), "{level:?}: {name}");
         }

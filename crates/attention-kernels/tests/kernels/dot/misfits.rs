@@ -1,4 +1,4 @@
-//! Modifiers of the wrong shape are refused, with a message that names both sides.
+//! Values, modifiers and gradients of the wrong shape are refused, with a message that names both sides.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,18 +17,20 @@ fn refusal(run: impl FnOnce()) -> String {
     message.downcast_ref::<String>().unwrap().clone()
 }
 
-fn refusal_of(modifiers: ScoreModifiers<f32>) -> String {
-    let (queries, keys) = (vec![0.0; 330], vec![0.0; 462]);
+/// Of values `[2, 3, rows, 13]`.
+fn refusal_of(rows: usize, modifiers: ScoreModifiers<f32>) -> String {
+    let zeros = [0.0; 546];
+    let tensor = |rows, size| Rows::contiguous(&zeros[..6 * rows * size], [2, 3, rows, size]);
     let attention = AttentionInputs {
-        queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
-        keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
-        values: Rows::contiguous(&keys, [2, 3, 7, 11]),
+        queries: tensor(5, 11),
+        keys: tensor(7, 11),
+        values: tensor(rows, 13),
         modifiers,
         mask: Mask::none(),
         score: Score::DotProduct { scale: 1.0 },
         dropout: None,
     };
-    let (mut context, mut lse) = (vec![0.0; 330], vec![[0.0; 2]; 30]);
+    let (mut context, mut lse) = (vec![0.0; 390], vec![[0.0; 2]; 30]);
     refusal(|| attention.forward(Level::PORTABLE, &mut context, &mut lse))
 }
 
@@ -55,14 +57,18 @@ fn misfits_are_refused() {
             false => modifiers.bias = rows(shape),
         }
         let expected = format!("dot product attention: {expected}, got {shape:?}");
-        assert_eq!(refusal_of(modifiers), expected);
+        assert_eq!(refusal_of(7, modifiers), expected);
     }
+    assert_eq!(
+        refusal_of(6, ScoreModifiers::NONE),
+        "dot product attention: values expected [2, 3, 7, 13], got [2, 3, 6, 13]"
+    );
     let modifiers = ScoreModifiers {
         sinks: Some(&zeros[..2]),
         ..ScoreModifiers::NONE
     };
     assert_eq!(
-        refusal_of(modifiers),
+        refusal_of(7, modifiers),
         "dot product attention: sinks expected [3], got 2 elements"
     );
     for cap in [0.0, -1.0, f32::INFINITY, f32::NAN] {
@@ -71,7 +77,7 @@ fn misfits_are_refused() {
             ..ScoreModifiers::NONE
         };
         assert_eq!(
-            refusal_of(modifiers),
+            refusal_of(7, modifiers),
             format!("dot product attention: soft-cap expected a positive finite number, got {cap}")
         );
     }

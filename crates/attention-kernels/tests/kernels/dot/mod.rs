@@ -9,6 +9,5 @@ mod modifying;
 mod non_finite;
 mod oracle;
 mod precision;
-mod run;
 mod sizes;
 mod threads;

@@ -3,10 +3,9 @@
 use attention_kernels::{AttentionReal, Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::{Case, Inputs};
+use super::case::{Case, Inputs, kernels};
 use super::masks::poison;
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 use crate::owned_mask::OwnedMask;
 
@@ -68,9 +67,8 @@ fn above_every_tile() {
     precise::<f64>(&case, &windows(&case));
     // Several tasks forward, several chunks backward.
     for (queries, keys) in [(193, 513), (2, 769)] {
-        let case = case
-            .with_pairs(queries, keys)
-            .with_dropout(Some(Dropout::new(0.3, 5)));
+        let dropout = Some(Dropout::new(0.3, 5));
+        let case = case.with_pairs(queries, keys).with_dropout(dropout);
         precise::<f32>(&case, &windows(&case));
         precise::<f64>(&case, &OwnedMask::default());
     }
@@ -81,9 +79,8 @@ fn above_every_tile() {
 fn sinks_far_from_the_scores() {
     for queries in [2, 5] {
         for sink in [-60.0, -20.0, 20.0] {
-            let case = Case::SMALL
-                .with_queries(queries)
-                .with_modifiers(Modifiers::SINKS);
+            let case = Case::SMALL.with_queries(queries);
+            let case = case.with_modifiers(Modifiers::SINKS);
             let mut inputs = case.inputs::<f32>(2);
             inputs.modifiers.sinks.as_mut().unwrap().fill(sink);
             precise_with(&case, &inputs, &OwnedMask::default());
@@ -124,20 +121,14 @@ fn a_sink_of_minus_infinity_is_no_sink() {
             let mut inputs = case.inputs::<f32>(4);
             let mut without = inputs.clone();
             without.modifiers.sinks = None;
-            inputs
-                .modifiers
-                .sinks
-                .as_mut()
-                .unwrap()
-                .fill(f32::NEG_INFINITY);
+            let sinks = inputs.modifiers.sinks.as_mut().unwrap();
+            sinks.fill(f32::NEG_INFINITY);
             for level in Level::available() {
                 let mut got = kernels(level, &case, &inputs, Mask::none());
                 let gradient = got.modifiers.sinks.take().unwrap();
                 assert!(gradient.iter().all(|x| *x == 0.0), "{level:?}");
-                assert!(
-                    got == kernels(level, &case, &without, Mask::none()),
-                    "{level:?}: {case:?}"
-                );
+                let expected = kernels(level, &case, &without, Mask::none());
+                assert!(got == expected, "{level:?}: {case:?}");
             }
         }
     }
@@ -147,18 +138,17 @@ fn a_sink_of_minus_infinity_is_no_sink() {
 #[test]
 fn a_sink_alone_has_no_gradient() {
     for queries in [2, 50] {
-        let case = Case::SMALL
-            .with_queries(queries)
-            .with_modifiers(Modifiers::ALL);
+        let case = Case::SMALL.with_queries(queries);
+        let case = case.with_modifiers(Modifiers::ALL);
         let mut inputs = case.inputs::<f32>(5);
         inputs.context_gradient.fill(f32::NAN);
         let mask = Mask::none().with_keep(&[false], [1; 4]);
         for level in Level::available() {
             let got = kernels(level, &case, &inputs, mask);
             let sinks = inputs.modifiers.sinks.as_ref().unwrap();
-            for (name, elements) in got.fields() {
+            for (name, elements) in got.outcome() {
                 for (at, &x) in elements.iter().enumerate() {
-                    if name == "lse" {
+                    if name == "log-sum-exp" {
                         let sink = f64::from(sinks[at / queries % case.heads]);
                         assert!((x - sink).abs() < 1e-6, "{level:?}: {x}, not {sink}");
                     } else {
@@ -179,10 +169,8 @@ fn a_bias_of_minus_infinity_masks_pairs() {
         Modifiers::ALL,
     ] {
         for queries in [2, 50] {
-            let case = Case::SMALL
-                .with_pairs(queries, 140)
-                .with_modifiers(modifiers);
-            masked_by_bias(&case);
+            let case = Case::SMALL.with_pairs(queries, 140);
+            masked_by_bias(&case.with_modifiers(modifiers));
         }
     }
 }

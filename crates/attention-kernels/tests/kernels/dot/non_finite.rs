@@ -1,10 +1,11 @@
 //! An element that is not finite reaches what depends on it through pairs that are not masked, and nothing else.
 
+use std::ops::Range;
+
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::masked_cases::{Named, masks};
-use super::run::{kernels, same_bits};
 
 /// A key that holds NaN reaches exactly the queries that attend to it; all others keep every bit.
 #[test]
@@ -39,21 +40,13 @@ fn reaches_only_those_that_attend(queries: usize) {
                     if mask.attends([0, h, i, bad]) {
                         let nan = |x: &f32| x.is_nan();
                         assert!(got.context[context.start + 1].is_nan(), "{what}: {row}");
-                        assert_eq!(
-                            got.context[context].iter().all(nan),
-                            which == 0,
-                            "{what}: {row}"
-                        );
+                        let is_nan = got.context[context].iter().all(nan);
+                        assert_eq!(is_nan, which == 0, "{what}: {row}");
                         assert!(got.queries[query].iter().all(nan), "{what}: {row}");
                     } else {
-                        assert!(
-                            same_bits(&got.context[context.clone()], &clean.context[context]),
-                            "{what}: {row}"
-                        );
-                        assert!(
-                            same_bits(&got.queries[query.clone()], &clean.queries[query]),
-                            "{what}: {row}"
-                        );
+                        let what = format!("{what}: {row}");
+                        assert_same_bits(&what, &got.context, &clean.context, context);
+                        assert_same_bits(&what, &got.queries, &clean.queries, query);
                     }
                 }
                 // A key that shares no query with the bad one keeps its gradients.
@@ -66,14 +59,9 @@ fn reaches_only_those_that_attend(queries: usize) {
                     if met {
                         assert!(got.keys[key].iter().all(|x| x.is_nan()), "{what}: {j}");
                     } else {
-                        assert!(
-                            same_bits(&got.keys[key.clone()], &clean.keys[key]),
-                            "{what}: {j}"
-                        );
-                        assert!(
-                            same_bits(&got.values[value.clone()], &clean.values[value]),
-                            "{what}: {j}"
-                        );
+                        let what = format!("{what}: {j}");
+                        assert_same_bits(&what, &got.keys, &clean.keys, key);
+                        assert_same_bits(&what, &got.values, &clean.values, value);
                     }
                 }
             }
@@ -113,15 +101,18 @@ fn bad_query(queries: usize) {
                         assert!(!values[2].is_finite(), "{what}: {j}");
                         assert!(which == 0 || values[0].is_finite(), "{what}: {j}");
                     } else {
-                        for (got, clean) in [
-                            (&got.keys[key.clone()], &clean.keys[key]),
-                            (&got.values[value.clone()], &clean.values[value]),
-                        ] {
-                            assert!(same_bits(got, clean), "{what}: {j}");
-                        }
+                        let what = format!("{what}: {j}");
+                        assert_same_bits(&what, &got.keys, &clean.keys, key);
+                        assert_same_bits(&what, &got.values, &clean.values, value);
                     }
                 }
             }
         }
     }
+}
+
+/// The elements `range` have the same bits.
+fn assert_same_bits(what: &str, got: &[f32], clean: &[f32], range: Range<usize>) {
+    let [got, clean] = [got, clean].map(|of| of[range.clone()].iter().map(|x| x.to_bits()));
+    assert!(got.eq(clean), "{what}");
 }

@@ -4,8 +4,8 @@ use attention_kernels::AttentionReal;
 use attention_oracle::{Axes, Score};
 
 use super::case::{Case, Inputs};
-use super::run::Results;
 use crate::oracle::{Plain, error};
+use crate::run::Results;
 
 /// The precision policy: the error is at most twice (gradients: three times) the composition's error in the same
 /// arithmetic, with a floor relative to the magnitude.
@@ -45,15 +45,15 @@ pub(crate) fn assert_precise<E: AttentionReal>(
     } else {
         oracle.clone()
     };
-    let fields = got.fields().into_iter().zip(oracle).zip(composition);
+    let fields = got.outcome().into_iter().zip(oracle).zip(composition);
     for (index, (((name, got), (_, oracle)), (_, composition))) in fields.enumerate() {
         let (error_got, magnitude) = error(&got, &oracle);
         let (error_plain, _) = error(&composition, &oracle);
         // A gradient of the score is the difference of two sums of `value_size` products, which may cancel.
         let difference = (case.value_size as f64).sqrt();
         let terms = match name {
-            "query gradient" | "key gradient" => difference * case.scale() * 3.0,
-            "bias gradient" | "relative bias gradient" | "sink gradient" => difference,
+            "gradient of queries" | "gradient of keys" => difference * case.scale() * 3.0,
+            "gradient of bias" | "gradient of relative bias" | "gradient of sinks" => difference,
             _ => 0.0,
         };
         // In `f64` the composition is the oracle itself: what remains is the rounding of the scores.

@@ -4,9 +4,8 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::oracle::assert_precise;
-use super::run::kernels;
 use crate::modifiers::Modifiers;
 
 fn precise<E: AttentionReal>(case: &Case) {
@@ -94,14 +93,10 @@ fn very_large_and_very_negative_logits() {
         for level in Level::available() {
             let got = kernels(level, &case, &inputs, Mask::none());
             got.assert_finite(false);
-            let most = inputs
-                .values
-                .iter()
-                .fold(0.0_f32, |most, x| most.max(x.abs()));
-            assert!(
-                got.context.iter().all(|x| x.abs() <= 1.000_001 * most),
-                "{level:?}"
-            );
+            let values = inputs.values.iter();
+            let most = 1.000_001 * values.fold(0.0_f32, |most, x| most.max(x.abs()));
+            let is_mean = got.context.iter().all(|x| x.abs() <= most);
+            assert!(is_mean, "{level:?}");
         }
     }
     // All scores of a row are about the same, far from 0: what fills the last vector must not count.
@@ -121,11 +116,8 @@ fn very_large_and_very_negative_logits() {
 fn dropped_weights() {
     for probability in [0.0, 0.3, 0.9, 1.0] {
         let dropout = Some(Dropout::new(probability, 11));
-        precise::<f32>(
-            &Case::SMALL
-                .with_dropout(dropout)
-                .with_modifiers(Modifiers::KEY_BIAS),
-        );
+        let biased = Case::SMALL.with_modifiers(Modifiers::KEY_BIAS);
+        precise::<f32>(&biased.with_dropout(dropout));
         precise::<f64>(&Case::SMALL.with_pairs(50, 150).with_dropout(dropout));
     }
 }
@@ -184,11 +176,8 @@ fn weights_add_up_to_one<E: AttentionReal>(shift: f64, tolerance: f64) {
             }
             sums
         };
-        let magnitude: f64 = inputs
-            .context_gradient
-            .iter()
-            .map(|x| x.to_f64().abs())
-            .sum();
+        let received = inputs.context_gradient.iter();
+        let magnitude: f64 = received.map(|x| x.to_f64().abs()).sum();
         let expected = columns(&inputs.context_gradient);
         for level in Level::available() {
             let got = columns(&kernels(level, &case, &inputs, Mask::none()).values);

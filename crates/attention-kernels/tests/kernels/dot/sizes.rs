@@ -1,15 +1,12 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
-use attention_kernels::{
-    AttentionGradients, AttentionInputs, AttentionOutputs, KeyValueGradients, Mask, Rows, Score,
-    ScoreModifiers, accumulate_deferred,
-};
+use attention_kernels::{AttentionInputs, Mask, Rows, accumulate_deferred};
 use cpu_kernels::Level;
 
-use super::case::Case;
+use super::case::{Case, kernels};
 use super::oracle::assert_precise;
-use super::run::{kernels, run};
 use crate::modifiers::Modifiers;
+use crate::run::run;
 
 #[test]
 fn every_axis_of_size_zero_or_one() {
@@ -49,14 +46,10 @@ fn without_keys_the_context_is_zero() {
 /// `[batch, heads, rows, size]` to `[batch, rows, heads, size]` with a gap after each row.
 fn interleaved(data: &[f32], [batch, heads, rows, size]: [usize; 4]) -> Vec<f32> {
     let mut out = vec![f32::NAN; batch * heads * rows * (size + 3)];
-    for b in 0..batch {
-        for h in 0..heads {
-            for i in 0..rows {
-                let from = ((b * heads + h) * rows + i) * size;
-                let to = ((b * rows + i) * heads + h) * (size + 3);
-                out[to..to + size].copy_from_slice(&data[from..from + size]);
-            }
-        }
+    for row in 0..batch * heads * rows {
+        let (b, h, i) = (row / rows / heads, row / rows % heads, row % rows);
+        let to = ((b * rows + i) * heads + h) * (size + 3);
+        out[to..to + size].copy_from_slice(&data[row * size..][..size]);
     }
     out
 }
@@ -65,14 +58,7 @@ fn interleaved(data: &[f32], [batch, heads, rows, size]: [usize; 4]) -> Vec<f32>
 fn strides_do_not_matter() {
     for value_size in [13, 16] {
         let case = Case::SMALL.with_pairs(20, 70).with_value_size(value_size);
-        let &Case {
-            batch,
-            heads,
-            queries,
-            keys,
-            size,
-            ..
-        } = &case;
+        let ([batch, heads, queries, keys], size) = (case.pairs(), case.size);
         let inputs = case.inputs::<f32>(2);
         let shapes = [
             [batch, heads, queries, size],
@@ -86,11 +72,8 @@ fn strides_do_not_matter() {
             &inputs.values,
             &inputs.context_gradient,
         ];
-        let copies: Vec<Vec<f32>> = data
-            .iter()
-            .zip(shapes)
-            .map(|(d, s)| interleaved(d, s))
-            .collect();
+        let copies = data.iter().zip(shapes);
+        let copies: Vec<Vec<f32>> = copies.map(|(d, s)| interleaved(d, s)).collect();
         let view = |n: usize| {
             let [_, heads, rows, size] = shapes[n];
             let strides = [rows * heads * (size + 3), size + 3, heads * (size + 3)];
@@ -113,15 +96,8 @@ fn strides_do_not_matter() {
 #[test]
 fn expanded_axes() {
     let case = Case::SMALL.with_pairs(9, 70).with_value_size(16);
-    let &Case {
-        batch,
-        heads,
-        keys,
-        size,
-        value_size,
-        queries,
-        ..
-    } = &case;
+    let [batch, heads, queries, keys] = case.pairs();
+    let (size, value_size) = (case.size, case.value_size);
     let mut inputs = case.inputs::<f32>(2);
     // One key and one value row for all keys of an example; one query for all heads.
     let repeat = |data: &mut Vec<f32>, size: usize, same: &dyn Fn(usize) -> usize| {
@@ -130,29 +106,20 @@ fn expanded_axes() {
             .flat_map(|row| data[same(row) * size..][..size].to_vec())
             .collect();
     };
-    repeat(&mut inputs.keys, size, &|row| {
-        row / (heads * keys) * heads * keys
-    });
-    repeat(&mut inputs.values, value_size, &|row| {
-        row / (heads * keys) * heads * keys
-    });
-    repeat(&mut inputs.queries, size, &|row| {
-        row / (heads * queries) * heads * queries
-    });
-    let key_strides = |size| [heads * keys * size, 0, 0];
+    let first_key = |row| row / (heads * keys) * heads * keys;
+    repeat(&mut inputs.keys, size, &first_key);
+    repeat(&mut inputs.values, value_size, &first_key);
+    let first_query = |row| row / (heads * queries) * heads * queries;
+    repeat(&mut inputs.queries, size, &first_query);
     for level in Level::available() {
+        let expand = |elements, rows: usize, size: usize| {
+            let strides = [heads * rows * size, 0, 0];
+            Rows::strided(elements, [batch, heads, rows, size], strides)
+        };
         let attention = AttentionInputs {
-            queries: Rows::strided(
-                &inputs.queries,
-                [batch, heads, queries, size],
-                [heads * queries * size, 0, 0],
-            ),
-            keys: Rows::strided(&inputs.keys, [batch, heads, keys, size], key_strides(size)),
-            values: Rows::strided(
-                &inputs.values,
-                [batch, heads, keys, value_size],
-                key_strides(value_size),
-            ),
+            queries: expand(&inputs.queries, queries, size),
+            keys: expand(&inputs.keys, keys, size),
+            values: expand(&inputs.values, keys, value_size),
             ..inputs.attention(&case, Mask::none())
         };
         let gradient = case.of_queries(&inputs.context_gradient, value_size);
@@ -185,46 +152,11 @@ fn gradients_are_added() {
         let once = kernels(level, &case, &inputs, Mask::none());
         let attention = inputs.attention(&case, Mask::none());
         let mut twice = once.clone();
-        let gradients = AttentionGradients {
-            queries: Some(&mut twice.queries),
-            keys_and_values: KeyValueGradients::Added {
-                keys: Some(&mut twice.keys),
-                values: Some(&mut twice.values),
-            },
-            modifiers: twice.modifiers.wanted(),
-            weight: None,
-        };
         let gradient = case.of_queries(&inputs.context_gradient, case.value_size);
-        let outputs = AttentionOutputs {
-            context: Rows::contiguous(&once.context, gradient.shape()),
-            lse: &once.terms,
-            weights: None,
-            context_gradient: gradient,
-        };
-        attention.backward(level, &outputs, gradients);
-        for ((name, twice), (_, once)) in twice.fields().into_iter().zip(once.fields()).skip(2) {
-            let close = twice
-                .iter()
-                .zip(&once)
-                .all(|(a, b)| (a - 2.0 * b).abs() <= 1e-6 * (1.0 + b.abs()));
-            assert!(close, "{level:?}: {name}");
+        twice.backward(level, &attention, None, gradient);
+        for ((name, twice), (_, once)) in twice.outcome().iter().zip(&once.outcome()).skip(2) {
+            let is_close = |(a, b): (&f64, &f64)| (a - 2.0 * b).abs() <= 1e-6 * (1.0 + b.abs());
+            assert!(twice.iter().zip(once).all(is_close), "{level:?}: {name}");
         }
     }
-}
-
-#[test]
-#[should_panic(expected = "values expected [2, 3, 7, 13], got [2, 3, 6, 13]")]
-fn values_must_fit_the_keys() {
-    let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
-    let attention = AttentionInputs {
-        queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
-        keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
-        values: Rows::contiguous(&values, [2, 3, 6, 13]),
-        modifiers: ScoreModifiers::NONE,
-        mask: Mask::none(),
-        score: Score::DotProduct { scale: 1.0 },
-        dropout: None,
-    };
-    let (mut context, mut lse) = (vec![0.0; 390], vec![[0.0; 2]; 30]);
-    attention.forward(Level::PORTABLE, &mut context, &mut lse);
 }

@@ -3,8 +3,8 @@
 use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
-use super::case::Case;
-use super::run::kernels;
+use super::case::{Case, kernels};
+use crate::calls::on_threads;
 use crate::modifiers::Modifiers;
 
 #[test]
@@ -27,14 +27,12 @@ fn bits_do_not_depend_on_the_threads() {
             let level = Level::current();
             let once = kernels(level, &case, &inputs, mask).bits();
             for threads in [1, 2, 3, 5] {
-                let pool = rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .build()
-                    .unwrap();
-                for _ in 0..3 {
-                    let again = pool.install(|| kernels(level, &case, &inputs, mask)).bits();
-                    assert!(again == once, "{threads} threads: {case:?}");
-                }
+                on_threads(threads, || {
+                    for _ in 0..3 {
+                        let again = kernels(level, &case, &inputs, mask).bits();
+                        assert!(again == once, "{threads} threads: {case:?}");
+                    }
+                });
             }
         }
     }

@@ -1,34 +1,45 @@
 //! The gradients that a backward pass makes are the same to the bit, whichever others are wanted.
 
-mod additive;
+mod attention;
 mod case;
-mod dot;
+mod score;
+
+use std::collections::BTreeMap;
 
 use attention_kernels::AttentionReal;
 
-/// Runs a backward pass with every subset of `N` gradients of these lengths, which it adds to or writes.
-fn assert_same_bits<E: AttentionReal, const N: usize>(
+/// The gradients that are wanted, by name.
+type Wanted<'a, E> = BTreeMap<&'static str, &'a mut [E]>;
+
+/// Runs a backward pass with every subset of the gradients of these names and lengths, which it adds to or writes.
+fn assert_same_bits<E: AttentionReal>(
     what: &str,
-    lens: [usize; N],
-    backward: impl Fn([Option<&mut [E]>; N]),
+    gradients: &[(&'static str, usize)],
+    backward: impl Fn(Wanted<E>),
 ) {
+    let start = E::from_f64(0.5);
     let run = |subset: usize| {
         let is_wanted = |n: usize| subset >> n & 1 == 1;
-        let start = |n: usize| vec![E::from_f64(0.5); lens[n]];
-        let mut gradients: [_; N] = std::array::from_fn(|n| is_wanted(n).then(|| start(n)));
-        backward(gradients.each_mut().map(|gradient| gradient.as_deref_mut()));
-        gradients.map(|gradient| gradient.map(|elements| bits(&elements)))
+        let wanted = gradients.iter().enumerate().filter(|(n, _)| is_wanted(*n));
+        let mut made: BTreeMap<_, _> = wanted
+            .map(|(_, (name, len))| (*name, vec![start; *len]))
+            .collect();
+        let slices = made.iter_mut().map(|(name, to)| (*name, &mut to[..]));
+        backward(slices.collect());
+        made
     };
-    let all = run((1 << N) - 1);
-    for (n, gradient) in all.iter().enumerate() {
-        let start = bits(&[E::from_f64(0.5)])[0];
-        let is_made = gradient.as_ref().unwrap().iter().any(|x| *x != start);
-        assert!(is_made, "{what}: gradient {n} is not made");
+    let all = run((1 << gradients.len()) - 1);
+    for (name, gradient) in &all {
+        let is_made = gradient.iter().any(|x| *x != start);
+        assert!(is_made, "{what}: the gradient of {name} is not made");
     }
-    for subset in 0..(1 << N) - 1 {
-        for (n, gradient) in run(subset).iter().enumerate() {
-            let is_same = gradient.is_none() || *gradient == all[n];
-            assert!(is_same, "{what}: gradient {n} in the subset {subset:b}");
+    for subset in 0..(1 << gradients.len()) - 1 {
+        for (name, gradient) in run(subset) {
+            let is_same = bits(&gradient) == bits(&all[name]);
+            assert!(
+                is_same,
+                "{what}: the gradient of {name} in the subset {subset:b}"
+            );
         }
     }
 }

@@ -79,11 +79,9 @@ impl Case {
             let mut bias = tensor(bytes, [heads, rows, size], 2.0);
             if bytes.next() % 2 == 1 {
                 for element in &mut bias.data {
-                    *element = if random.below(9) == 0 {
-                        f64::NEG_INFINITY
-                    } else {
-                        *element
-                    };
+                    if random.below(9) == 0 {
+                        *element = f64::NEG_INFINITY;
+                    }
                 }
             }
             Some(bias)
@@ -133,30 +131,20 @@ impl Case {
 
     /// How many elements context and log-sum-exp have.
     pub(super) fn output_lens(&self) -> [usize; 2] {
-        let Sizes {
-            batch,
-            heads,
-            queries,
-            value_size,
-            ..
-        } = self.sizes;
-        [
-            batch * heads * queries * value_size,
-            batch * heads * queries,
-        ]
+        let [batch, heads, queries, _] = self.sizes.scores();
+        let rows = batch * heads * queries;
+        [rows * self.sizes.value_size, rows]
     }
 
     /// Copies in order, the examples in another order.
     pub(super) fn reordered(&self, order: &[usize]) -> Self {
+        let [bias, relative] = [&self.bias, &self.relative_bias].map(Option::as_ref);
         Self {
             queries: self.queries.reordered(order),
             keys: self.keys.reordered(order),
             values: self.values.reordered(order),
-            bias: self.bias.as_ref().map(|bias| bias.reordered(order)),
-            relative_bias: self
-                .relative_bias
-                .as_ref()
-                .map(|bias| bias.reordered(order)),
+            bias: bias.map(|bias| bias.reordered(order)),
+            relative_bias: relative.map(|bias| bias.reordered(order)),
             context_gradient: self.context_gradient.reordered(order),
             score_gradient: self.score_gradient.reordered(order),
             mask: self.mask.reordered(order),
@@ -166,15 +154,13 @@ impl Case {
 
     /// A copy whose tensors hold elements of `storage`.
     pub(super) fn rounded(&self, storage: Storage) -> Self {
+        let [bias, relative] = [&self.bias, &self.relative_bias].map(Option::as_ref);
         Self {
             queries: self.queries.rounded(storage),
             keys: self.keys.rounded(storage),
             values: self.values.rounded(storage),
-            bias: self.bias.as_ref().map(|bias| bias.rounded(storage)),
-            relative_bias: self
-                .relative_bias
-                .as_ref()
-                .map(|bias| bias.rounded(storage)),
+            bias: bias.map(|bias| bias.rounded(storage)),
+            relative_bias: relative.map(|bias| bias.rounded(storage)),
             context_gradient: self.context_gradient.rounded(storage),
             score_gradient: self.score_gradient.rounded(storage),
             ..self.clone()
@@ -185,12 +171,7 @@ impl Case {
     /// query attends to, queries that attend to no key and the gradients of what they get, and the gradients of masked
     /// scores.
     pub(super) fn poisoned(&self) -> Self {
-        let Sizes {
-            heads,
-            queries,
-            keys,
-            ..
-        } = self.sizes;
+        let [_, heads, queries, keys] = self.sizes.scores();
         let attends = |at| self.mask.attends(at);
         let query = |[b, h, i, _]: [usize; 4]| (0..keys).any(|j| attends([b, h, i, j]));
         let key = |b, j, is_of: &dyn Fn(usize) -> bool| {

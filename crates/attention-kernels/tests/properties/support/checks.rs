@@ -8,52 +8,37 @@ use super::case::{Case, Kind};
 use super::exact::{assert_close, assert_same};
 use super::kernels::{run, run_stored};
 use super::plain;
-use super::sizes::Sizes;
 use super::tensor::{Storage, reordered};
 
 /// The kernels compute what the definition says; what is masked changes no bit of it, nor do the layouts of the inputs,
 /// nor the order of the examples.
 pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
-    let what = |property| {
-        format!(
-            "{property}, {} on {}: {case:?}",
-            std::any::type_name::<E>(),
-            level.name()
-        )
-    };
+    let (element, on) = (std::any::type_name::<E>(), level.name());
+    let what = |property| format!("{property}, {element} on {on}: {case:?}");
     assert_attended_keys(case);
     let found = run::<E>(case, level, false);
     assert_close(&what("as defined"), &found, &plain::solve(case));
-    assert_same(
-        &what("masked"),
-        &run(&case.poisoned(), level, false),
-        &found,
-    );
+    let same = |property, case: &Case, packed| {
+        assert_same(&what(property), &run(case, level, packed), &found);
+    };
+    same("masked", &case.poisoned(), false);
     if case.kind == Kind::AdditiveAttention {
-        assert_same(&what("packed keys"), &run(case, level, true), &found);
-        assert_same(
-            &what("packed keys, masked"),
-            &run(&case.poisoned(), level, true),
-            &found,
-        );
+        same("packed keys", case, true);
+        same("packed keys, masked", &case.poisoned(), true);
     }
     for storage in [Storage::F16, Storage::Bf16] {
         let rounded = case.rounded(storage);
         let found = run::<E>(&rounded, level, false);
         for packed in [false, true] {
-            assert_same(
-                &what("half precision"),
-                &run_stored(&rounded.poisoned(), storage, level, packed),
-                &found,
-            );
+            let half = run_stored(&rounded.poisoned(), storage, level, packed);
+            assert_same(&what("half precision"), &half, &found);
         }
     }
     // Dropout depends on the place of an example.
     let in_order: Vec<usize> = (0..case.order.len()).collect();
-    let order = if case.dropout.is_some() {
-        &in_order
-    } else {
-        &case.order
+    let order = match case.dropout {
+        Some(_) => &in_order,
+        None => &case.order,
     };
     let moved = run::<E>(&case.reordered(order), level, false);
     for ((name, moved), (_, found)) in moved.into_iter().zip(found) {
@@ -63,24 +48,14 @@ pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
             "gradient of weight" | "gradient of sinks" => found,
             _ => reordered(&found, order),
         };
-        assert_same(
-            &what("reordered"),
-            &vec![(name, moved)],
-            &vec![(name, expected)],
-        );
+        let (moved, expected) = (vec![(name, moved)], vec![(name, expected)]);
+        assert_same(&what("reordered"), &moved, &expected);
     }
 }
 
 /// The mask knows which keys of a key head some query attends to.
 fn assert_attended_keys(case: &Case) {
-    let Sizes {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
-        ..
-    } = case.sizes;
+    let ([batch, heads, queries, keys], key_heads) = (case.sizes.scores(), case.sizes.key_heads);
     let group = heads / key_heads.max(1);
     for at in 0..batch * key_heads {
         let at = HeadIndex {

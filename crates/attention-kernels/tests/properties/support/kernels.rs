@@ -9,7 +9,6 @@ use cpu_kernels::{Buffer, Level};
 
 use super::case::{Case, Kind};
 use super::exact::Found;
-use super::sizes::Sizes;
 use super::tensor::{Storage, Stored};
 use super::terms::TanhOfDifference;
 
@@ -78,13 +77,6 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn additive(&self) -> AttentionInputs<'_, E> {
-        AttentionInputs {
-            score: self.additive_score(None),
-            ..self.dot_product()
-        }
-    }
-
     pub(super) fn additive_score<'b>(&'b self, packed_keys: Option<&'b [E]>) -> Score<'b, E> {
         Score::Additive {
             weight: &self.weight,
@@ -92,25 +84,23 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn pairwise(&self) -> AttentionInputs<'_, E> {
-        AttentionInputs {
-            score: Score::Pairwise {
-                kernel: &TanhOfDifference,
-                weight: Some(&self.weight),
-            },
-            ..self.dot_product()
-        }
-    }
-
-    pub(super) fn dot_product(&self) -> AttentionInputs<'_, E> {
+    /// Attention by the score of the case.
+    pub(super) fn attention(&self) -> AttentionInputs<'_, E> {
         AttentionInputs {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             values: self.case.values.view(&self.values),
             modifiers: self.modifiers(),
             mask: self.case.mask.mask(),
-            score: Score::DotProduct {
-                scale: E::from_f64(self.case.scale),
+            score: match self.case.kind {
+                Kind::AdditiveScore | Kind::AdditiveAttention => self.additive_score(None),
+                Kind::DotProduct => Score::DotProduct {
+                    scale: E::from_f64(self.case.scale),
+                },
+                Kind::Pairwise => Score::Pairwise {
+                    kernel: &TanhOfDifference,
+                    weight: Some(&self.weight),
+                },
             },
             dropout: self.case.dropout,
         }
@@ -120,58 +110,6 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         let AdditiveScoreInputs { keys, mask, .. } = self.score();
         AdditiveScoreInputs::packed_keys(keys, mask, self.case.sizes.queries, level)
     }
-}
-
-/// Either attention, whose inputs have methods of the same names; of the additive one with the gradient of its weight.
-macro_rules! attention {
-    ($inputs:ident, $attention:expr, $level:ident, $weight:expr) => {{
-        let (attention, weight): (_, Option<&mut [E]>) = ($attention, $weight);
-        let [mut queries, mut keys, mut values] = zeros(&$inputs.case.sizes);
-        let [context, lse] = $inputs.case.output_lens();
-        let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
-        let mut modifiers = OfModifiers::zeros(&attention.modifiers);
-        attention.forward($level, &mut context, &mut lse);
-        let sum = |terms: &LogSumExp| E::from_f64(attention.log_sum_exp(*terms));
-        let sums = lse.iter().map(sum).collect();
-        let gradients = AttentionGradients {
-            queries: Some(&mut queries),
-            keys_and_values: KeyValueGradients::Added {
-                keys: Some(&mut keys),
-                values: Some(&mut values),
-            },
-            modifiers: modifiers.wanted(),
-            weight,
-        };
-        let gradient = $inputs
-            .case
-            .context_gradient
-            .view(&$inputs.context_gradient);
-        let outputs = AttentionOutputs {
-            context: Rows::contiguous(&context, gradient.shape()),
-            lse: &lse,
-            weights: None,
-            context_gradient: gradient,
-        };
-        attention.backward($level, &outputs, gradients);
-        let OfModifiers {
-            bias,
-            relative_bias,
-            sinks,
-        } = modifiers;
-        vec![
-            ("context", context),
-            ("log-sum-exp", sums),
-            ("gradient of queries", queries),
-            ("gradient of keys", keys),
-            ("gradient of values", values),
-            ("gradient of bias", bias.unwrap_or_default()),
-            (
-                "gradient of relative bias",
-                relative_bias.unwrap_or_default(),
-            ),
-            ("gradient of sinks", sinks.unwrap_or_default()),
-        ]
-    }};
 }
 
 /// Forward, and backward onto zeros. `packed` keys are for additive attention.
@@ -187,79 +125,85 @@ pub(super) fn run_stored<E: AttentionReal>(
     packed: bool,
 ) -> Found<E> {
     let inputs = Inputs::new(case, storage);
+    let attention = inputs.attention();
     match case.kind {
-        Kind::AdditiveScore => additive_score(&inputs, level),
-        Kind::AdditiveAttention => {
-            let packed = packed.then(|| inputs.packed_keys(level));
-            let attention = AttentionInputs {
-                score: inputs.additive_score(packed.as_deref()),
-                ..inputs.additive()
-            };
-            let mut weight = vec![E::ZERO; inputs.weight.len()];
-            let mut found = attention!(inputs, attention, level, Some(&mut weight));
-            found.push(("gradient of weight", weight));
-            found
+        Kind::AdditiveScore => run_score(&inputs, level),
+        Kind::AdditiveAttention if packed => {
+            let packed = inputs.packed_keys(level);
+            let score = inputs.additive_score(Some(&packed));
+            run_attention(&inputs, AttentionInputs { score, ..attention }, level)
         }
-        Kind::DotProduct => attention!(inputs, inputs.dot_product(), level, None),
-        Kind::Pairwise => {
-            let mut weight = vec![E::ZERO; inputs.weight.len()];
-            let mut found = attention!(inputs, inputs.pairwise(), level, Some(&mut weight));
-            found.push(("gradient of weight", weight));
-            found
-        }
+        _ => run_attention(&inputs, attention, level),
     }
 }
 
-/// Zeros for the gradients of queries, keys and values.
-fn zeros<E: AttentionReal>(sizes: &Sizes) -> [Vec<E>; 3] {
-    let Sizes {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
-        size,
-        value_size,
-    } = *sizes;
-    [
-        batch * heads * queries * size,
-        batch * key_heads * keys * size,
-        batch * key_heads * keys * value_size,
-    ]
-    .map(|len| vec![E::ZERO; len])
+/// Zeros for the gradient of a tensor.
+fn zeros<E: AttentionReal>(rows: Rows<E>) -> Vec<E> {
+    vec![E::ZERO; rows.shape().iter().product()]
 }
 
-/// The gradients of modifiers.
-struct OfModifiers<E> {
-    bias: Option<Vec<E>>,
-    relative_bias: Option<Vec<E>>,
-    sinks: Option<Vec<E>>,
+/// With the gradient of the weight, if the score has one.
+fn run_attention<E: AttentionReal>(
+    inputs: &Inputs<E>,
+    attention: AttentionInputs<E>,
+    level: Level,
+) -> Found<E> {
+    let [context, lse] = inputs.case.output_lens();
+    let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
+    attention.forward(level, &mut context, &mut lse);
+    let sum = |terms: &LogSumExp| E::from_f64(attention.log_sum_exp(*terms));
+    let sums = lse.iter().map(sum).collect();
+    let tensors = [attention.queries, attention.keys, attention.values];
+    let [mut queries, mut keys, mut values] = tensors.map(zeros);
+    let modifiers = attention.modifiers;
+    let biases = [modifiers.bias, modifiers.relative_bias];
+    let [mut bias, mut relative_bias] = biases.map(|bias| bias.map(zeros));
+    let mut sinks = modifiers.sinks.map(|sinks| vec![E::ZERO; sinks.len()]);
+    let has_weight = !matches!(attention.score, Score::DotProduct { .. });
+    let mut weight = has_weight.then(|| vec![E::ZERO; inputs.weight.len()]);
+    let gradients = AttentionGradients {
+        queries: Some(&mut queries),
+        keys_and_values: KeyValueGradients::Added {
+            keys: Some(&mut keys),
+            values: Some(&mut values),
+        },
+        modifiers: ModifierGradients {
+            bias: bias.as_deref_mut(),
+            relative_bias: relative_bias.as_deref_mut(),
+            sinks: sinks.as_deref_mut(),
+        },
+        weight: weight.as_deref_mut(),
+    };
+    let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(&context, gradient.shape()),
+        lse: &lse,
+        weights: None,
+        context_gradient: gradient,
+    };
+    attention.backward(level, &outputs, gradients);
+    let mut found = vec![
+        ("context", context),
+        ("log-sum-exp", sums),
+        ("gradient of queries", queries),
+        ("gradient of keys", keys),
+        ("gradient of values", values),
+        ("gradient of bias", bias.unwrap_or_default()),
+        (
+            "gradient of relative bias",
+            relative_bias.unwrap_or_default(),
+        ),
+        ("gradient of sinks", sinks.unwrap_or_default()),
+    ];
+    found.extend(weight.map(|weight| ("gradient of weight", weight)));
+    found
 }
 
-impl<E: AttentionReal> OfModifiers<E> {
-    fn zeros(modifiers: &ScoreModifiers<E>) -> Self {
-        let zeros = |rows: Rows<E>| vec![E::ZERO; rows.shape().iter().product()];
-        Self {
-            bias: modifiers.bias.map(zeros),
-            relative_bias: modifiers.relative_bias.map(zeros),
-            sinks: modifiers.sinks.map(|sinks| vec![E::ZERO; sinks.len()]),
-        }
-    }
-
-    fn wanted(&mut self) -> ModifierGradients<'_, E> {
-        ModifierGradients {
-            bias: self.bias.as_deref_mut(),
-            relative_bias: self.relative_bias.as_deref_mut(),
-            sinks: self.sinks.as_deref_mut(),
-        }
-    }
-}
-
-fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
-    let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
+fn run_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
+    let score = inputs.score();
+    let [mut queries, mut keys] = [score.queries, score.keys].map(zeros);
     let mut scores = outputs(inputs.case.sizes.pairs());
     let mut weight = vec![E::ZERO; inputs.weight.len()];
-    let score = inputs.score();
     score.forward(level, &mut scores);
     let gradients = AdditiveScoreGradients {
         queries: Some(&mut queries),

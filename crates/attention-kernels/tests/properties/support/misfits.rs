@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveScoreGradients, AdditiveScoreInputs, AttentionInputs, Dropout, Mask, Rows,
-    ScoreModifiers, masked_softmax,
+    masked_softmax,
 };
 use cpu_kernels::Level;
 
@@ -18,9 +18,7 @@ pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
     let inputs = Inputs::<E>::new(case, Storage::Whole);
     match case.kind {
         Kind::AdditiveScore => additive_score(&inputs, level),
-        Kind::AdditiveAttention => additive_attention(&inputs, level),
-        Kind::DotProduct => streamed(&inputs, inputs.dot_product(), level),
-        Kind::Pairwise => streamed(&inputs, inputs.pairwise(), level),
+        _ => attention(&inputs, level),
     }
     views::<E>(case, level);
     masks(&inputs, level);
@@ -56,19 +54,9 @@ fn masks<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
                 ..inputs.score()
             }
             .forward(level, &mut scores),
-            Kind::AdditiveAttention => AttentionInputs {
+            _ => AttentionInputs {
                 mask,
-                ..inputs.additive()
-            }
-            .forward(level, &mut context, &mut lse),
-            Kind::DotProduct => AttentionInputs {
-                mask,
-                ..inputs.dot_product()
-            }
-            .forward(level, &mut context, &mut lse),
-            Kind::Pairwise => AttentionInputs {
-                mask,
-                ..inputs.pairwise()
+                ..inputs.attention()
             }
             .forward(level, &mut context, &mut lse),
         });
@@ -122,48 +110,24 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
         assert_refused(what, case, || score.forward(level, &mut outputs(len)));
     };
     let longer = outputs(inputs.weight.len() + 1);
-    refused(
-        "a longer weight",
-        AdditiveScoreInputs {
-            weight: &longer,
-            ..score
-        },
-        len,
-    );
+    let weight = &longer;
+    let longer = AdditiveScoreInputs { weight, ..score };
+    refused("a longer weight", longer, len);
     refused("more scores", score, len + 1);
     let [batch, heads, keys, units] = score.keys.shape();
-    let shape = [batch + 1, heads, keys, units];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "keys of another batch",
-        AdditiveScoreInputs {
-            keys: Rows::contiguous(&elements, shape),
-            ..score
-        },
-        len,
-    );
-    let shape = [batch, heads, keys, units + 1];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "keys of more units",
-        AdditiveScoreInputs {
-            keys: Rows::contiguous(&elements, shape),
-            ..score
-        },
-        len,
-    );
+    let mut shapes = vec![
+        ("keys of another batch", [batch + 1, heads, keys, units]),
+        ("keys of more units", [batch, heads, keys, units + 1]),
+    ];
     if case.sizes.heads > 0 {
         // One more than the heads divides nothing.
         let shape = [batch, case.sizes.heads + 1, keys, units];
+        shapes.push(("more key heads than heads", shape));
+    }
+    for (what, shape) in shapes {
         let elements = outputs(shape.iter().product());
-        refused(
-            "more key heads than heads",
-            AdditiveScoreInputs {
-                keys: Rows::contiguous(&elements, shape),
-                ..score
-            },
-            len,
-        );
+        let keys = Rows::contiguous(&elements, shape);
+        refused(what, AdditiveScoreInputs { keys, ..score }, len);
     }
     assert_refused("a gradient of another shape", case, || {
         let [batch, heads, queries, keys] = case.sizes.scores();
@@ -180,43 +144,10 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     });
 }
 
-fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
-    let case = inputs.case;
-    let attention = inputs.additive();
-    let lens = case.output_lens();
-    let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
-        assert_refused(what, case, || {
-            attention.forward(level, &mut outputs(context), &mut terms(lse))
-        });
-    };
-    refused("a longer context", attention, [lens[0] + 1, lens[1]]);
-    refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
-    let [batch, heads, keys, size] = attention.values.shape();
-    let shape = [batch, heads, keys + 1, size];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "more values",
-        AttentionInputs {
-            values: Rows::contiguous(&elements, shape),
-            ..attention
-        },
-        lens,
-    );
-    let mut packed = inputs.packed_keys(level).into_vec();
-    packed.push(E::ONE);
-    refused(
-        "more packed keys",
-        AttentionInputs {
-            score: inputs.additive_score(Some(&packed)),
-            ..attention
-        },
-        lens,
-    );
-}
-
 /// Attention by any score.
-fn streamed<E: AttentionReal>(inputs: &Inputs<E>, attention: AttentionInputs<E>, level: Level) {
+fn attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
+    let attention = inputs.attention();
     let lens = case.output_lens();
     let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
         let (mut context, mut lse) = (outputs(context), terms(lse));
@@ -227,63 +158,43 @@ fn streamed<E: AttentionReal>(inputs: &Inputs<E>, attention: AttentionInputs<E>,
     refused("a longer context", attention, [lens[0] + 1, lens[1]]);
     refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
     let [batch, heads, keys, size] = attention.keys.shape();
-    let shape = [batch, heads, keys, size + 1];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "longer keys",
-        AttentionInputs {
-            keys: Rows::contiguous(&elements, shape),
-            ..attention
-        },
-        lens,
-    );
-    let shape = [batch, heads, keys + 1, size];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "more values",
-        AttentionInputs {
-            values: Rows::contiguous(&elements, shape),
-            ..attention
-        },
-        lens,
-    );
-    let shape = [batch, 1, 1, keys + 1];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "a longer bias",
-        AttentionInputs {
-            modifiers: ScoreModifiers {
-                bias: Some(Rows::contiguous(&elements, shape)),
-                ..attention.modifiers
-            },
-            ..attention
-        },
-        lens,
-    );
+    let [.., value_size] = attention.values.shape();
     let distances = (case.sizes.queries + keys).saturating_sub(1);
-    let shape = [batch, 1, 1, distances + 1];
-    let elements = outputs(shape.iter().product());
-    refused(
-        "a longer relative bias",
-        AttentionInputs {
-            modifiers: ScoreModifiers {
-                relative_bias: Some(Rows::contiguous(&elements, shape)),
-                ..attention.modifiers
+    type Change<E> = for<'a> fn(&mut AttentionInputs<'a, E>, Rows<'a, E>);
+    let changes: [(_, _, Change<E>); 4] = [
+        ("longer keys", [batch, heads, keys, size + 1], |of, rows| {
+            of.keys = rows
+        }),
+        (
+            "more values",
+            [batch, heads, keys + 1, value_size],
+            |of, rows| of.values = rows,
+        ),
+        ("a longer bias", [batch, 1, 1, keys + 1], |of, rows| {
+            of.modifiers.bias = Some(rows)
+        }),
+        (
+            "a longer relative bias",
+            [batch, 1, 1, distances + 1],
+            |of, rows| {
+                of.modifiers.relative_bias = Some(rows);
             },
-            ..attention
-        },
-        lens,
-    );
+        ),
+    ];
+    for (what, shape, change) in changes {
+        let elements = outputs(shape.iter().product());
+        let mut changed = attention;
+        change(&mut changed, Rows::contiguous(&elements, shape));
+        refused(what, changed, lens);
+    }
     let sinks = outputs(case.sizes.heads + 1);
-    refused(
-        "more sinks",
-        AttentionInputs {
-            modifiers: ScoreModifiers {
-                sinks: Some(&sinks),
-                ..attention.modifiers
-            },
-            ..attention
-        },
-        lens,
-    );
+    let mut changed = attention;
+    changed.modifiers.sinks = Some(&sinks);
+    refused("more sinks", changed, lens);
+    if case.kind == Kind::AdditiveAttention {
+        let packed = [&inputs.packed_keys(level)[..], &[E::ONE]].concat();
+        let score = inputs.additive_score(Some(&packed));
+        let more = AttentionInputs { score, ..attention };
+        refused("more packed keys", more, lens);
+    }
 }

@@ -15,7 +15,7 @@ mod misfits;
 #[path = "../../support/owned_mask.rs"]
 mod owned_mask;
 mod plain;
-#[path = "../../support/random.rs"]
+#[path = "../../../../cpu-kernels/tests/support/random.rs"]
 mod random;
 mod sizes;
 mod softmax;

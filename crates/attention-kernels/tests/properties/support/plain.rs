@@ -114,13 +114,7 @@ pub(super) fn solve(case: &Case) -> Exact {
 /// The factors of dropout, `[batch, heads, queries, keys]`.
 fn factors(case: &Case) -> Option<Vec<Rounded>> {
     let dropout = case.dropout?;
-    let Sizes {
-        batch,
-        heads,
-        queries,
-        keys,
-        ..
-    } = case.sizes;
+    let [batch, heads, queries, keys] = case.sizes.scores();
     let rows = (0..batch * heads * queries).flat_map(|row| {
         let head = row / queries;
         let at = HeadIndex {

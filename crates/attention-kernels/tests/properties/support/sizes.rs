@@ -1,6 +1,7 @@
 //! Sizes of inputs.
 
 use super::bytes::Bytes;
+use super::owned_mask::pair;
 
 /// Pairs of elements that a case multiplies at most: it is cut down to that.
 const LARGEST: usize = 150_000;
@@ -51,15 +52,10 @@ impl Sizes {
             *axis /= 2;
         }
         let heads = sizes.heads;
-        let divisors: Vec<usize> = (1..=heads)
-            .rev()
-            .filter(|n| heads.is_multiple_of(*n))
-            .collect();
-        sizes.key_heads = if heads == 0 {
-            0
-        } else {
-            bytes.one_of(&divisors)
-        };
+        let divisors = (1..=heads).rev().filter(|n| heads.is_multiple_of(*n));
+        if heads > 0 {
+            sizes.key_heads = bytes.one_of(&divisors.collect::<Vec<_>>());
+        }
         sizes
     }
 
@@ -75,19 +71,7 @@ impl Sizes {
 
     /// Batch, head, query and key of the score `at`.
     pub(super) fn pair(&self, at: usize) -> [usize; 4] {
-        let Self {
-            heads,
-            queries,
-            keys,
-            ..
-        } = *self;
-        let (row, key) = (at / keys, at % keys);
-        [
-            row / queries / heads,
-            row / queries % heads,
-            row % queries,
-            key,
-        ]
+        pair(self.scores(), at)
     }
 
     /// The element of a relative bias for a pair.

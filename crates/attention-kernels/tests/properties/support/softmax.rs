@@ -8,7 +8,7 @@ use cpu_kernels::Level;
 use super::bytes::Bytes;
 use super::exact::{Exact, Found, Rounded, assert_close, assert_same};
 use super::kernels::outputs;
-use super::owned_mask::OwnedMask;
+use super::owned_mask::{OwnedMask, pair};
 use super::plain::exact;
 use super::random::Random;
 use super::tensor::{Storage, Tensor};
@@ -53,14 +53,7 @@ impl Case {
     }
 
     fn is_attended(&self, at: usize) -> bool {
-        let [_, heads, queries, keys] = self.shape;
-        let (row, key) = (at / keys, at % keys);
-        self.mask.attends([
-            row / queries / heads,
-            row / queries % heads,
-            row % queries,
-            key,
-        ])
+        self.mask.attends(pair(self.shape, at))
     }
 
     /// By the oracle: each row is a query, its scores the bias of a query without elements, its values their gradients.
@@ -128,22 +121,14 @@ impl Case {
 /// The kernels compute what the definition says, rows sum to 1 or are 0, and what is masked changes no bit.
 pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
     let case = Case::from_bytes(bytes);
-    let what = format!(
-        "{} on {}: {:?}, {:?}",
-        std::any::type_name::<E>(),
-        level.name(),
-        case.shape,
-        case.mask
-    );
+    let (element, on) = (std::any::type_name::<E>(), level.name());
+    let what = format!("{element} on {on}: {:?}, {:?}", case.shape, case.mask);
     let found = case.run::<E>(level, Storage::Whole, None);
     let exact = case.solve();
     assert_close(&what, &found, &exact);
     for masked in [f64::NAN, f64::INFINITY, 1e30] {
-        assert_same(
-            &format!("{masked}, {what}"),
-            &case.run(level, Storage::Whole, Some(masked)),
-            &found,
-        );
+        let poisoned = case.run(level, Storage::Whole, Some(masked));
+        assert_same(&format!("{masked}, {what}"), &poisoned, &found);
     }
     for storage in [Storage::F16, Storage::Bf16] {
         let round = |elements: &[f64]| elements.iter().map(|x| storage.round(*x)).collect();
@@ -152,19 +137,13 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
             gradient: round(&case.gradient),
             ..case.clone()
         };
-        assert_same(
-            &format!("half precision, {what}"),
-            &rounded.run::<E>(level, storage, Some(f64::NAN)),
-            &rounded.run(level, Storage::Whole, None),
-        );
+        let half = rounded.run::<E>(level, storage, Some(f64::NAN));
+        let whole = rounded.run(level, Storage::Whole, None);
+        assert_same(&format!("half precision, {what}"), &half, &whole);
     }
     let keys = case.shape[3].max(1);
-    for (row, (weights, exact)) in found[0]
-        .1
-        .chunks(keys)
-        .zip(exact[0].1.chunks(keys))
-        .enumerate()
-    {
+    let rows = found[0].1.chunks(keys).zip(exact[0].1.chunks(keys));
+    for (row, (weights, exact)) in rows.enumerate() {
         let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
         let is_empty = exact.iter().all(|weight| weight.wide() == 0.0);
         let (expected, rounding) = match (is_empty, size_of::<E>()) {
@@ -172,15 +151,11 @@ pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
             (false, 4) => (1.0, 1e-6),
             (false, _) => (1.0, 1e-14),
         };
-        assert!(
-            (sum - expected).abs() <= rounding,
-            "{what}: row {row} sums to {sum}"
-        );
+        let what = format!("{what}: row {row}");
+        assert!((sum - expected).abs() <= rounding, "{what} sums to {sum}");
         for (weight, exact) in weights.iter().zip(exact) {
-            assert!(
-                exact.wide() != 0.0 || *weight == E::ZERO,
-                "{what}: row {row}: a masked weight is {weight}"
-            );
+            let holds = exact.wide() != 0.0 || *weight == E::ZERO;
+            assert!(holds, "{what}: a masked weight is {weight}");
         }
     }
 }

@@ -40,19 +40,14 @@ impl Case {
         let mut random = Random::new(7);
         // In f32's precision for both types.
         let mut draw = |len: usize, factor: f64| -> Vec<E> {
-            let element = |random: &mut Random| random.normal::<f64>() * factor;
-            (0..len)
-                .map(|_| E::from_f64(f64::from(element(&mut random) as f32)))
-                .collect()
+            let element = |_| f64::from((random.normal::<f64>() * factor) as f32);
+            (0..len).map(element).map(E::from_f64).collect()
         };
         let of_size = self.spread / (self.size as f64).sqrt();
         // Every third row does not count.
-        let factor = |row| {
-            if row % 3 == 2 {
-                0.0
-            } else {
-                0.5 + row as f64 / 64.0
-            }
+        let factor = |row| match row % 3 {
+            2 => 0.0,
+            _ => 0.5 + row as f64 / 64.0,
         };
         Inputs {
             input: draw(self.rows * self.size, 1.0),
@@ -87,6 +82,7 @@ impl Case {
             label_smoothing: self.label_smoothing,
         };
         let [of_rows, of_weight, of_bias] = linear_backward(layer, &loss.backward(&logits, 1.0));
+        let of_bias = if self.has_bias { of_bias } else { Vec::new() };
         let mut of_input = vec![0.0; of_rows.len()];
         for (gradient, place) in of_rows.into_iter().zip(places) {
             of_input[place] = gradient;
@@ -94,11 +90,7 @@ impl Case {
         Results {
             loss: loss.loss(&logits),
             predictions: loss.predictions(&logits),
-            gradients: [
-                of_input,
-                of_weight,
-                if self.has_bias { of_bias } else { Vec::new() },
-            ],
+            gradients: [of_input, of_weight, of_bias],
         }
     }
 

@@ -5,6 +5,7 @@ mod range;
 
 use cpu_kernels::{CrossEntropyGradients, CrossEntropyInputs, LayerReal, Level, Matrix};
 
+use crate::calls::{on_threads, refuses};
 use case::{Case, Results};
 
 const CASE: Case = Case {
@@ -187,10 +188,7 @@ fn some_gradients_have_the_bits_that_all_have() {
 fn threads_change_no_bit() {
     let case = sized(450, 40, 2, 5_000);
     let inputs = case.inputs::<f32>();
-    let run_on = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.unwrap().install(|| run(&case, &inputs))
-    };
+    let run_on = |threads| on_threads(threads, || run(&case, &inputs));
     let alone = run_on(1);
     assert!(run_on(2) == alone && run_on(3) == alone);
 }
@@ -205,28 +203,26 @@ fn no_rows() {
 }
 
 #[test]
-#[should_panic(expected = "cross-entropy: targets expected below 37, got 37")]
-fn a_target_that_is_no_class_is_refused() {
-    let mut inputs = CASE.inputs::<f32>();
-    inputs.targets[3] = 37;
-    run(&CASE, &inputs);
-}
-
-#[test]
-#[should_panic(expected = "cross-entropy: factors expected [21], got 20 elements")]
-fn factors_of_another_number_of_rows_are_refused() {
-    let mut inputs = CASE.inputs::<f32>();
-    inputs.factors.pop();
-    run(&CASE, &inputs);
-}
-
-#[test]
-#[should_panic(expected = "cross-entropy: input expected [42, 7], got [21, 7]")]
-fn a_part_that_is_missing_is_refused() {
-    let inputs = PARTS.inputs::<f32>();
-    let view = CrossEntropyInputs {
-        input: Matrix::new(&inputs.input[..21 * 7], [21, 7]),
-        ..PARTS.view(&inputs)
-    };
-    view.compute(Level::current(), &mut [0; 21], CrossEntropyGradients::NONE);
+fn what_does_not_fit_is_refused() {
+    refuses("cross-entropy: targets expected below 37, got 37", || {
+        let mut inputs = CASE.inputs::<f32>();
+        inputs.targets[3] = 37;
+        run(&CASE, &inputs)
+    });
+    refuses(
+        "cross-entropy: factors expected [21], got 20 elements",
+        || {
+            let mut inputs = CASE.inputs::<f32>();
+            inputs.factors.pop();
+            run(&CASE, &inputs)
+        },
+    );
+    refuses("cross-entropy: input expected [42, 7], got [21, 7]", || {
+        let inputs = PARTS.inputs::<f32>();
+        let view = CrossEntropyInputs {
+            input: Matrix::new(&inputs.input[..21 * 7], [21, 7]),
+            ..PARTS.view(&inputs)
+        };
+        view.compute(Level::current(), &mut [0; 21], CrossEntropyGradients::NONE)
+    });
 }

@@ -11,11 +11,8 @@ fn gradients_are_the_differences() {
         let level = Level::current();
         let objective = |moved: &Inputs<f64>| -> f64 {
             let states = kernels(level, &case, moved).states;
-            states
-                .iter()
-                .zip(&inputs.gradient)
-                .map(|(state, gradient)| state * gradient)
-                .sum()
+            let terms = states.iter().zip(&inputs.gradient);
+            terms.map(|(state, gradient)| state * gradient).sum()
         };
         let results = kernels(level, &case, &inputs);
         type Field = fn(&mut Inputs<f64>) -> &mut Vec<f64>;

@@ -49,11 +49,8 @@ pub(crate) fn assert_precise<E: LayerReal + attention_oracle::Real>(
     let (oracle, composition) = (plain(case, &wide), plain(case, inputs));
     // A slope errs by the rounding of a gate near 1, that is of terms of size 1, however small the slope is.
     let unit = if size_of::<E>() == 4 { 6e-7 } else { 1e-14 };
-    let fields = got.fields().into_iter().zip(oracle.fields());
-    for ((name, got), ((_, oracle), (_, plain))) in fields
-        .zip(composition.fields())
-        .map(|((got, oracle), plain)| (got, (oracle, plain)))
-    {
+    let exact = oracle.fields().into_iter().zip(composition.fields());
+    for ((name, got), ((_, oracle), (_, plain))) in got.fields().into_iter().zip(exact) {
         assert_eq!(got.len(), oracle.len());
         let error = |elements: &[E]| {
             let pairs = elements.iter().zip(oracle);

@@ -5,6 +5,7 @@ use cpu_kernels::Level;
 
 use super::case::{Case, kernels};
 use super::oracle::assert_precise;
+use crate::calls::on_threads;
 
 fn check(case: Case) {
     for case in case.variants() {
@@ -26,11 +27,9 @@ fn every_hidden_size_around_a_vector_and_a_panel() {
 #[test]
 fn every_batch_around_a_task() {
     // On two threads a task has between 8 and 64 examples.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
-    let pool = pool.unwrap();
     for batch in [1, 2, 8, 9, 15, 16, 17, 32, 33, 64, 65, 127, 128, 129] {
         let case = Case::SMALL.with_batch(batch);
-        pool.install(|| check(case));
+        on_threads(2, || check(case));
     }
 }
 

@@ -3,6 +3,7 @@
 use cpu_kernels::Level;
 
 use super::case::{Case, kernels};
+use crate::calls::on_threads;
 
 #[test]
 fn bits_do_not_depend_on_the_threads() {
@@ -11,11 +12,7 @@ fn bits_do_not_depend_on_the_threads() {
         let inputs = case.inputs::<f32>(1);
         let once = kernels(Level::current(), &case, &inputs).bits();
         for threads in [1, 2, 3, 5] {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
-            let again = pool.install(|| kernels(Level::current(), &case, &inputs));
+            let again = on_threads(threads, || kernels(Level::current(), &case, &inputs));
             assert!(again.bits() == once, "{threads} threads: {case:?}");
         }
     }

@@ -9,7 +9,7 @@ use cpu_kernels::Level;
 
 use crate::additive::case::Case;
 use crate::modifiers::{Bias, Modifiers};
-use crate::oracle::error;
+use crate::oracle::assert_precise;
 use case::Attention;
 
 impl Attention {
@@ -25,21 +25,12 @@ impl Attention {
             for packed in [false, true] {
                 let single = self.run::<f32>(level, packed);
                 let double = self.run::<f64>(level, packed);
-                for (index, (name, exact)) in exact.iter().enumerate() {
-                    let (plain, magnitude) = error(&plain[index].1, exact);
+                let all = [&exact, &plain, &single, &double];
+                for (index, (name, _)) in exact.iter().enumerate() {
                     let factor = if index < 2 { 2.0 } else { of_gradients };
-                    let bound = (factor * plain).max(1e-6 * magnitude);
-                    let (found, _) = error(&single[index].1, exact);
-                    assert!(
-                        found <= bound,
-                        "{what}: {level:?}: {name}: error {found:e} above {bound:e}"
-                    );
-                    let (found, _) = error(&double[index].1, exact);
-                    let bound = 2e-14 * (magnitude + 0.1);
-                    assert!(
-                        found <= bound,
-                        "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}"
-                    );
+                    let what = format!("{what}: {level:?}: {name}");
+                    let elements = all.map(|outcome| &outcome[index].1[..]);
+                    assert_precise(&what, elements, factor, 2e-14);
                 }
             }
         }
@@ -120,10 +111,7 @@ fn shared_keys_are_as_good_as_copies() {
         copied.values = copies(&grouped.values, 13);
         for level in Level::available() {
             for packed in [false, true] {
-                let (grouped, copied) = (
-                    grouped.run::<f32>(level, packed),
-                    copied.run::<f32>(level, packed),
-                );
+                let [grouped, copied] = [&grouped, &copied].map(|of| of.run::<f32>(level, packed));
                 // Context, log-sum-exp and the gradient of the queries; the others are sums over the heads.
                 for ((name, grouped), (_, copied)) in grouped.iter().zip(&copied).take(3) {
                     assert_eq!(grouped, copied, "{queries} queries, {level:?}: {name}");
@@ -175,10 +163,7 @@ fn padding_is_ignored() {
         poisoned.values[(21 + 18) * 3..].fill(f64::NAN);
         for level in Level::available() {
             for packed in [false, true] {
-                let (clean, poisoned) = (
-                    clean.run::<f32>(level, packed),
-                    poisoned.run::<f32>(level, packed),
-                );
+                let [clean, poisoned] = [&clean, &poisoned].map(|of| of.run::<f32>(level, packed));
                 for ((name, clean), (_, poisoned)) in clean.iter().zip(&poisoned) {
                     assert_eq!(clean, poisoned, "{queries} queries, {level:?}: {name}");
                 }
@@ -202,11 +187,8 @@ fn gradients_in_f64_are_differences() {
             let outcome = attention.run::<f64>(level, false);
             let loss = |attention: &Attention| -> f64 {
                 let context = &attention.run::<f64>(level, false)[0].1;
-                context
-                    .iter()
-                    .zip(&attention.context_gradient)
-                    .map(|(c, g)| c * g)
-                    .sum()
+                let terms = context.iter().zip(&attention.context_gradient);
+                terms.map(|(c, g)| c * g).sum()
             };
             type Field = fn(&mut Attention) -> &mut Vec<f64>;
             fn elements(bias: &mut Option<Bias<f64>>) -> &mut Vec<f64> {

@@ -55,10 +55,7 @@ fn what_is_masked_changes_no_bit() {
         let mask = &clean.case.mask;
         poisoned.modifiers.poison(pairs, |at| mask.attends(at));
         for level in Level::available() {
-            let (clean, poisoned) = (
-                clean.run::<f32>(level, false),
-                poisoned.run::<f32>(level, false),
-            );
+            let [clean, poisoned] = [&clean, &poisoned].map(|of| of.run::<f32>(level, false));
             for ((name, clean), (_, poisoned)) in clean.iter().zip(&poisoned) {
                 assert_eq!(clean, poisoned, "{queries} queries, {level:?}: {name}");
             }
@@ -93,10 +90,8 @@ fn a_bias_of_minus_infinity_masks_pairs() {
             }
         }
         for level in Level::available() {
-            assert!(
-                attention.run::<f32>(level, false) == poisoned.run::<f32>(level, false),
-                "{queries} queries, {level:?}"
-            );
+            let [clean, poisoned] = [&attention, &poisoned].map(|of| of.run::<f32>(level, false));
+            assert!(clean == poisoned, "{queries} queries, {level:?}");
         }
     }
 }
@@ -116,10 +111,8 @@ fn sinks_that_do_nothing() {
         for (name, elements) in outcome {
             assert!(elements.iter().all(|x| x.is_finite()), "{level:?}: {name}");
         }
-        let (mut found, mut expected) = (
-            attention.run::<f32>(level, false),
-            without.run::<f32>(level, false),
-        );
+        let [mut found, mut expected] =
+            [&attention, &without].map(|of| of.run::<f32>(level, false));
         let (_, gradient) = found.pop().unwrap();
         assert_eq!(gradient, [0.0; 3]);
         expected.pop();
