@@ -171,9 +171,9 @@ fn a_cache_is_cut_and_expanded() {
 }
 
 #[test]
-fn half_precision_is_cached_as_it_is() {
+fn each_type_is_cached_as_it_is() {
     device::each(|device| {
-        for dtype in device::dtypes(device) {
+        for dtype in device::all_types(device) {
             let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
             let rows: Tensor<3> = Array::draw(1, &[BATCH, 7, 8]).tensor(device, dtype);
             let mut cache = KeyValueCache::new();
@@ -181,7 +181,8 @@ fn half_precision_is_cached_as_it_is() {
             let whole = attention.whole(rows, &Mask::causal());
             assert_eq!(context.dtype(), dtype);
             let what = format!("{dtype:?}");
-            assert_close(&what, context, whole, 1e-6);
+            let bound = f64::max(1e-6, 2.0 * device::epsilon(dtype));
+            assert_close(&what, context, whole, bound);
         }
     });
 }
