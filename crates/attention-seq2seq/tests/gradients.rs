@@ -136,12 +136,7 @@ fn of_a_transformer_are_finite_differences() {
             smallest: 1e-8,
             tolerance: 1e-7,
         };
-        check_model(
-            &format!("{kind}"),
-            drawn(model, 1),
-            loss,
-            is_ignored,
-            bounds,
-        );
+        let what = kind.to_string();
+        check_model(&what, drawn(model, 1), loss, is_ignored, bounds);
     }
 }

@@ -34,11 +34,8 @@ fn pytorch() -> Vec<Case> {
     let mut cases = recurrent_reference("gru");
     // An encoder has no initial states.
     cases.retain(|case| !case.inputs.contains_key("h_0"));
-    assert_eq!(
-        cases.len(),
-        4,
-        "one or two directions, whole or with lengths"
-    );
+    // One or two directions, whole or with lengths.
+    assert_eq!(cases.len(), 4);
     cases.into_iter().map(Case).collect()
 }
 
@@ -179,8 +176,7 @@ fn the_encoder_is_pytorchs_gru() {
                 check(&weight, actual, read(transposed(expected(&weight))));
                 let bias = format!("bias_{name}");
                 let actual = linear.bias.as_ref().unwrap().val().grad(&gradients);
-                let actual = read(actual.unwrap());
-                check(&bias, actual, expected(&bias).data.clone());
+                check(&bias, read(actual.unwrap()), expected(&bias).data.clone());
             }
         }
     }

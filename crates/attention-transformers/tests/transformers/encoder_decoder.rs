@@ -13,7 +13,8 @@ use attention_transformers::{
 use burn::tensor::{Device, Int, Tensor};
 
 use super::models::{
-    HEADS, HIDDENS, VOCAB, drawn, every_parameter_learns, half_is_near, layer, padded, tensor, text,
+    HEADS, HIDDENS, VOCAB, drawn, every_parameter_learns, half_is_near, layer, new_rows, padded,
+    tensor, text,
 };
 
 const SCALE: f64 = 0.75;
@@ -83,15 +84,12 @@ fn each_text_is_as_it_is_alone() {
         let (sources, targets) = (texts(1, SOURCES), texts(5, TARGETS));
         for (name, model) in models(device) {
             for is_left in [false, true] {
-                let lens = |lens| match is_left {
-                    true => NewRows::Last(lens),
-                    false => NewRows::First(lens),
-                };
                 let source = padded(&sources, 7, is_left, device);
-                let memory = model.encode(source, lens(&SOURCES));
+                let memory = model.encode(source, new_rows(&SOURCES, is_left));
                 let target = padded(&targets, 6, is_left, device);
-                let logits = Array::read(model.forward(target.clone(), lens(&TARGETS), &memory));
-                let features = Array::read(model.features(target, lens(&TARGETS), &memory));
+                let rows = new_rows(&TARGETS, is_left);
+                let logits = Array::read(model.forward(target.clone(), rows, &memory));
+                let features = Array::read(model.features(target, rows, &memory));
                 for b in 0..3 {
                     let len = TARGETS[b];
                     let [own, padding] = match is_left {

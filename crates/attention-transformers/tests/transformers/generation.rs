@@ -136,8 +136,7 @@ fn no_text_ends_before_the_least_number_of_tokens() {
 fn the_model_sees_each_token_once_and_none_after_the_end() {
     let model = counting(10);
     let config = GenerateConfig::new(5).with_stop_tokens(vec![6]);
-    let prompts = [vec![4], vec![1, 0, 0]];
-    let mut generation = config.generate(&model, Given::default(), &prompts);
+    let mut generation = config.generate(&model, Given::default(), &[vec![4], vec![1, 0, 0]]);
     let steps: Vec<_> = generation.by_ref().collect();
     let first = [Some(5), Some(6), None, None, None];
     let expected: Vec<_> = (0..5).map(|at| [first[at], Some(1 + at as u32)]).collect();
@@ -201,20 +200,15 @@ fn what_cannot_be_generated_is_refused() {
     refuses(message, config(), &[vec![1], vec![]]);
     let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(0)));
     let with_sequences = config().with_stop_sequences(vec![vec![1], vec![]]);
-    let stopped = config().with_stop_tokens(vec![0, 1, 2]);
-    let no_number = "a token expected whose logit is a number, got none for text 0";
-    for (message, config) in [
-        (
-            "stop_sequences of at least one token expected, got [[1], []]",
-            with_sequences,
-        ),
-        (
-            "min_tokens of at most max_tokens, 3, expected, got 4",
-            config().with_min_tokens(4),
-        ),
+    let stopped = config().with_stop_tokens(vec![0, 1, 2]).with_min_tokens(2);
+    #[rustfmt::skip]
+    let cases = [
+        ("stop_sequences of at least one token expected, got [[1], []]", with_sequences),
+        ("min_tokens of at most max_tokens, 3, expected, got 4", config().with_min_tokens(4)),
         ("top_k expected", config().with_sampling(sampling)),
-        (no_number, stopped.with_min_tokens(2)),
-    ] {
+        ("a token expected whose logit is a number, got none for text 0", stopped),
+    ];
+    for (message, config) in cases {
         refuses(message, config, &[vec![1]]);
     }
 }

@@ -150,10 +150,7 @@ fn models_saved_alone() {
     }
     // The same by the other name of its embedding.
     let copy = FolderCopy::of("t5_encoder");
-    copy.change_tensors(|tensors| {
-        let embedding = tensors.remove("shared.weight").unwrap();
-        tensors.insert("encoder.embed_tokens.weight".to_string(), embedding);
-    });
+    copy.rename_one("shared.weight", "encoder.embed_tokens.weight");
     let device = &device::plain()[0];
     let [renamed, own] = [copy.path(), &original("t5_encoder")].map(|folder| {
         let model = load_t5_encoder(folder, device).unwrap();
@@ -199,12 +196,10 @@ fn padding_within_a_text_of_roberta() {
 #[test]
 fn a_bert_without_a_model_type() {
     let copy = FolderCopy::of("bert");
-    copy.change_json("config.json", |config| drop(config.remove("model_type")));
+    copy.unset("model_type");
     check_bert("bert", copy.path());
     // The class of another family is no BERT.
-    copy.change_json("config.json", |config| {
-        config.insert("architectures".into(), json!(["RobertaModel"]));
-    });
+    copy.set("architectures", json!(["RobertaModel"]));
     let error = open(copy.path(), &device::plain()[0]).unwrap_err();
     assert_says(error, "`model_type`: expected a string, got none");
 }
@@ -220,28 +215,19 @@ fn a_head_of_bert_that_the_config_calls_tied() {
 #[test]
 fn older_names_of_bert() {
     let copy = FolderCopy::of("bert");
-    copy.change_tensors(|tensors| {
-        let all = std::mem::take(tensors).into_iter();
-        let renamed = all.map(|(name, tensor)| {
-            let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
-            (name.replace("LayerNorm.bias", "LayerNorm.beta"), tensor)
-        });
-        tensors.extend(renamed);
-        let (embedding, bias) = (
-            "bert.embeddings.word_embeddings.weight",
-            "cls.predictions.bias",
-        );
-        let copies = [
-            ("cls.predictions.decoder.weight", embedding),
-            ("cls.predictions.decoder.bias", bias),
-            ("cls.seq_relationship.weight", bias),
-            ("bert.pooler.dense.weight", bias),
-            ("bert.embeddings.position_ids", bias),
-        ];
-        for (name, of) in copies {
-            let tensor = tensors[of].clone();
-            tensors.insert(name.to_string(), tensor);
-        }
+    copy.rename(|name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        name.replace("LayerNorm.bias", "LayerNorm.beta")
     });
+    let embedding = "bert.embeddings.word_embeddings.weight";
+    copy.copy_tensor(embedding, "cls.predictions.decoder.weight");
+    for name in [
+        "cls.predictions.decoder.bias",
+        "cls.seq_relationship.weight",
+        "bert.pooler.dense.weight",
+        "bert.embeddings.position_ids",
+    ] {
+        copy.copy_tensor("cls.predictions.bias", name);
+    }
     check_bert("bert", copy.path());
 }
