@@ -22,23 +22,16 @@ fn cases() -> Vec<Case> {
     struct File {
         cases: Vec<Case>,
     }
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/reference/text_metrics.json"
-    );
-    let text = std::fs::read_to_string(path).unwrap();
-    let file: File = serde_json::from_str(&text).unwrap();
+    let path = attention_tests::reference_path("text_metrics.json");
+    let file: File = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert!(file.cases.len() > 10);
     file.cases
 }
 
 #[track_caller]
 fn assert_is(what: &str, name: &str, found: f64, expected: f64) {
-    let difference = (found - expected).abs();
-    assert!(
-        difference <= 1e-6,
-        "{what} of {name:?}: {found} is not {expected}"
-    );
+    let is_near = (found - expected).abs() <= 1e-6;
+    assert!(is_near, "{what} of {name:?}: {found} is not {expected}");
 }
 
 #[test]
@@ -53,14 +46,13 @@ fn scores_of_corpora_are_those_of_sacrebleu() {
             of_words += Bleu::of_tokens(&words(output).collect::<Vec<_>>(), &references_of_words);
             chrf += ChrF::of_texts(output, references);
         }
-        assert_is("BLEU", &case.name, bleu.score(), case.bleu);
-        assert_is(
-            "BLEU of words",
-            &case.name,
-            of_words.score(),
-            case.bleu_of_words,
-        );
-        assert_is("chrF", &case.name, chrf.score(), case.chrf);
+        for (what, found, expected) in [
+            ("BLEU", bleu.score(), case.bleu),
+            ("BLEU of words", of_words.score(), case.bleu_of_words),
+            ("chrF", chrf.score(), case.chrf),
+        ] {
+            assert_is(what, &case.name, found, expected);
+        }
     }
 }
 
