@@ -136,7 +136,6 @@ fn of_a_transformer_are_finite_differences() {
             smallest: 1e-8,
             tolerance: 1e-7,
         };
-        let what = kind.to_string();
-        check_model(&what, drawn(model, 1), loss, is_ignored, bounds);
+        check_model(&kind.to_string(), drawn(model, 1), loss, is_ignored, bounds);
     }
 }

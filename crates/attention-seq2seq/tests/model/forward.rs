@@ -48,13 +48,12 @@ pub(crate) fn check_padding(
         logits_and_gradients(model, &logits, &all, 0)
     };
     let (alone, gradients) = of(&[]);
-    let others = [
+    for lens in [
         &[(2, 1)][..],
         &[(4, 2)],
         &[(3, 7)],
         &[(9, 5), (1, 0), (3, 2)],
-    ];
-    for lens in others {
+    ] {
         let (padded, padded_gradients) = of(lens);
         let what = format!("{what} beside {lens:?}");
         assert_close(&what, &padded, &alone, of_logits);

@@ -129,8 +129,7 @@ fn special_tokens_are_never_chosen() {
 
 #[test]
 fn a_model_of_nans_ends() {
-    let sources = examples(&[(3, 0), (5, 0)], &config(), 8);
-    let source = source(&sources, &device());
+    let source = source(&examples(&[(3, 0), (5, 0)], &config(), 8), &device());
     let model = drawn_model(AttentionKind::Additive, &config(), 7);
     let nan = parameters::changed(model, |_, value| value.map(|_| f64::NAN));
     let output = nan.greedy(&source, 6, true);
@@ -160,8 +159,7 @@ fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
         let sources = examples(&[(3, 0), (7, 0), (1, 0)], config, 12);
         let source = source(&sources, &device());
         let translation = model.greedy(&source, 4, true);
-        let without = model.greedy(&source, 4, false);
-        let (tokens, expected) = (translation.tokens, without.tokens);
+        let (tokens, expected) = (translation.tokens, model.greedy(&source, 4, false).tokens);
         assert_eq!(tokens, expected, "{what}: asked for weights");
         assert!(!translation.weights.is_empty());
         for weights in translation.weights {

@@ -130,8 +130,7 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
         };
         let of_last = weights(None, None);
         for (at, row) in of_last.chunks(8).enumerate() {
-            let len = sources[at % 3].source.len() + 1;
-            let (tokens, padding) = row.split_at(len);
+            let (tokens, padding) = row.split_at(sources[at % 3].source.len() + 1);
             let holds = tokens.iter().all(|it| *it > 0.0) && padding.iter().all(|it| *it == 0.0);
             assert!(holds, "{what}: {row:?}");
             let sum: f64 = row.iter().sum();

@@ -193,8 +193,7 @@ check!(BackwardAgrees, |attention, problem, device| {
     device.seed(3);
     let [queries, keys, values] = inputs(problem, device);
     let values = values.require_grad();
-    let mask = problem.mask.mask(device);
-    let output = attention.forward(queries, keys, values.clone(), &mask);
+    let output = attention.forward(queries, keys, values.clone(), problem.mask.mask(device));
     let received = Array::draw(9, &output.dims());
     let dropped = Array::read(output.clone());
     let gradients = (output * received.f32(device)).sum().backward();

@@ -1,6 +1,6 @@
 //! Beam search: with beams for all texts that there are it finds them in order.
 
-use attention_tests::{Array, device, refuses};
+use attention_tests::{Array, refuses};
 use attention_transformers::BeamConfig;
 use attention_transformers::generate::SelectTexts;
 use attention_transformers::generate::search::{BeamOutput, LengthPenalty};
@@ -23,10 +23,7 @@ impl SelectTexts for Given {
 fn table() -> Table {
     let drawn = Array::draw(7, &[5, 5]).data;
     let row = |row: &[f64]| row.iter().map(|x| 2.0 * *x as f32).collect();
-    Table {
-        logits: drawn.chunks(5).map(row).collect(),
-        device: device::plain()[0].clone(),
-    }
+    Table::new(drawn.chunks(5).map(row).collect(), vec![])
 }
 
 /// All texts after `last`, by plain loops, of which `tokens` and their log-probability are there.

@@ -3,16 +3,16 @@
 use std::fs::File;
 
 use attention_core::NewRows;
-use attention_tests::{assert_says, device, reference_path};
+use attention_tests::{assert_says, reference_path};
 use attention_transformers::generate::search::{
     BeamOutput, BeamSearchConfig, LengthPenalty, TextDecoding,
 };
 use attention_transformers::generate::{CausalModel, EarlyStopping, RandomSamplingConfig};
 use attention_transformers::{BeamConfig, GenerateConfig, Sampling};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use serde_json::Value;
 
-use super::generation::Given;
+use super::generation::{Given, Table};
 
 const START: u32 = 0;
 const END: u32 = 2;
@@ -20,43 +20,6 @@ const END: u32 = 2;
 const MOST: usize = 8;
 /// The keys of the source that the attention of a table reads.
 const SOURCE: usize = 3;
-
-/// A model whose logits are a row by the last token and a row by the number of tokens before, added up.
-struct Table {
-    logits: Vec<Vec<f32>>,
-    positions: Vec<Vec<f32>>,
-    device: Device,
-}
-
-impl Table {
-    fn next(&self, text: &[u32]) -> Vec<f32> {
-        let by_token = &self.logits[*text.last().unwrap() as usize];
-        let pairs = by_token.iter().zip(&self.positions[text.len() - 1]);
-        pairs.map(|(one, other)| one + other).collect()
-    }
-}
-
-impl CausalModel for Table {
-    type State = Given;
-
-    fn device(&self) -> Device {
-        self.device.clone()
-    }
-
-    fn next_logits(&self, tokens: Tensor<2, Int>, _: NewRows, given: &mut Given) -> Tensor<2> {
-        let tokens: Vec<i64> = tokens.into_data().iter::<i64>().collect();
-        given.tokens.resize(tokens.len(), Vec::new());
-        let texts = given.tokens.iter_mut().zip(&tokens);
-        texts.for_each(|(text, token)| text.push(*token as u32));
-        let logits: Vec<f32> = given
-            .tokens
-            .iter()
-            .flat_map(|text| self.next(text))
-            .collect();
-        let shape = [tokens.len(), self.logits.len()];
-        Tensor::from_data(TensorData::new(logits, shape), &self.device)
-    }
-}
 
 struct Toolkits {
     file: Value,
@@ -87,11 +50,8 @@ impl Toolkits {
     }
 
     fn table(&self, index: usize) -> Table {
-        Table {
-            logits: rows_of(&self.file["tables"][index]),
-            positions: rows_of(&self.file["positions"][index]),
-            device: device::plain()[0].clone(),
-        }
+        let positions = rows_of(&self.file["positions"][index]);
+        Table::new(rows_of(&self.file["tables"][index]), positions)
     }
 
     fn rows(&self, toolkit: &str) -> Vec<Row<'_>> {

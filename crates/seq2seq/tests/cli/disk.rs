@@ -56,14 +56,12 @@ fn no_flipped_bit_is_read() {
 #[test]
 fn parts_of_another_run_are_not_taken() {
     let (folder, whole) = &copied();
-    let args = train_args("reverse", "2", "--out other --seed 9");
-    succeed(folder, &args);
+    succeed(folder, &train_args("reverse", "2", "--out other --seed 9"));
     for part in ["model", "optim"] {
         let file = format!("checkpoint/{part}-2.bpk");
         let good = fs::read(whole.join(&file)).unwrap();
         fs::copy(folder.join("other").join(&file), whole.join(&file)).unwrap();
-        let args = resume_args("3", "");
-        fail(folder, &args, "it was changed: expected ");
+        fail(folder, &resume_args("3", ""), "it was changed: expected ");
         fs::write(whole.join(&file), good).unwrap();
     }
 }
@@ -257,8 +255,7 @@ fn a_run_is_replaced_whole_or_not_at_all() {
                 left += 1;
             } else {
                 succeed(folder, "train --resume --threads 1 --out run");
-                let now = manifest(whole);
-                assert_eq!(list(&now["history"]).len(), 2);
+                assert_eq!(list(&manifest(whole)["history"]).len(), 2);
                 fs::remove_dir_all(whole).unwrap();
                 copy(&trained().0, whole);
                 replaced += 1;

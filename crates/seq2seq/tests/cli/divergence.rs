@@ -168,8 +168,7 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
     let is_left = |file: &String| file.contains("-3.bpk") || file.contains("-4.bpk");
     assert!(!files(folder).iter().any(is_left));
     let [_, stderr] = ended(folder, "translate abc --model run", 0);
-    let newest = "this is its newest checkpoint, of epoch 2";
-    assert_says(&stderr, newest);
+    assert_says(&stderr, "this is its newest checkpoint, of epoch 2");
     let [stdout, _] = ended(folder, &resume_args("3", ""), 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
 }
@@ -178,6 +177,5 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
 fn help_says_when_training_gives_up() {
     let help = succeed(&Folder::new(), "train --help");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let sentence = "after ten in a row training ends with exit code 2";
-    assert_says(&help, sentence);
+    assert_says(&help, "after ten in a row training ends with exit code 2");
 }

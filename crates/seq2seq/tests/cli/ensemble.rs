@@ -72,8 +72,7 @@ fn two_seeds_of_one_file_translate_as_one() {
         assert_eq!([1, 2, 3].map(has_learned), expected);
     }
 
-    let others = "ab\tab\nba\te\nbb\tea\nbaa\tbe\n".repeat(9);
-    folder.write("others.tsv", others);
+    folder.write("others.tsv", "ab\tab\nba\te\nbb\tea\nbaa\tbe\n".repeat(9));
     train("--data others.tsv --target-tokens chars --seed 4 --out 4");
     let message = "have the same tokens: train both with --valid), found ";
     fail(folder, "translate ab --model 1 --model 4", message);

@@ -22,8 +22,7 @@ fn header(file: &Path) -> Value {
 fn exported(others: &[&str]) -> (Folder, String) {
     let folder = Folder::new();
     let run = trained().0.to_str().unwrap();
-    let args = [&["export", "--model", run], others].concat();
-    let stdout = succeed(&folder, &args);
+    let stdout = succeed(&folder, &[&["export", "--model", run], others].concat());
     (folder, stdout)
 }
 
@@ -60,8 +59,7 @@ fn a_longer_limit_goes_along() {
 #[test]
 fn what_cannot_be_exported_is_an_error() {
     let folder = &Folder::new();
-    let message = "no trained model is there";
-    fail(folder, "export --model none", message);
+    fail(folder, "export --model none", "no trained model is there");
     let run = trained().0.to_str().unwrap();
     let args = ["export", "--model", run, "--output", "none/x"];
     fail(folder, &args, "cannot write none/x");

@@ -39,8 +39,7 @@ fn bad_settings_of_training_leave_nothing_behind() {
     folder.write("bad.tsv", "a\tb\nab\nc\td\n");
     folder.write("empty.tsv", "\n\n");
     folder.write("one.tsv", "a\tb\na\tc\n");
-    let long = format!("a\tb\n{}\tc\n", "x".repeat(1001));
-    folder.write("long.tsv", long);
+    folder.write("long.tsv", format!("a\tb\n{}\tc\n", "x".repeat(1001)));
     folder.write("control.tsv", "a\tb\0c\n");
     let before = files(folder);
     let table = r#"

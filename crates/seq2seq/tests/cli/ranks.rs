@@ -201,8 +201,7 @@ fn processes_that_mpi_does_not_connect_train_nothing() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let expected = "error: MPI: expected the 2 processes that its launcher started";
-    let stderr = text(&output.stderr);
-    assert_says(&stderr, expected);
+    assert_says(text(&output.stderr), expected);
     assert!(!folder.join("run").exists());
 }
 

@@ -127,8 +127,7 @@ fn outputs_are_aligned_with_their_sources() {
             // The end has weights, but no link.
             let ended = usize::from(output["ended"] == true);
             assert_eq!(rows.len(), tokens.len() + ended);
-            let named = list(&alignment["target"]);
-            assert_eq!(named[..tokens.len()], tokens[..]);
+            assert_eq!(list(&alignment["target"])[..tokens.len()], tokens[..]);
             let link = |(target, row): (usize, &Value)| {
                 let row = numbers(row);
                 assert_eq!(row.len(), string(&weights["source"]).len());

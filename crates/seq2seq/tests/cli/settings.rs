@@ -116,8 +116,7 @@ fn a_later_layer_says_how_long_to_train() {
 fn a_preset_says_what_it_sets() {
     let folder = &Folder::new();
     let args = "train copy --preset dates --epochs 1 --train-pairs 16 --valid-pairs 4 --hidden 8";
-    let stdout = succeed(folder, args);
-    assert_says(&stdout, "\npreset dates: ");
+    assert_says(succeed(folder, args), "\npreset dates: ");
 }
 
 #[test]

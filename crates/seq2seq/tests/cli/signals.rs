@@ -201,8 +201,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     let newest = || newest(&run);
     let stdout = quiet(&args, running.interrupt_when(|| newest() >= Some(2)), 130);
     assert_says(&stdout, "stopped; epoch ");
-    let kept = "is kept as the model, `--resume` goes on (in run)";
-    assert_says(&stdout, kept);
+    assert_says(&stdout, "is kept as the model, `--resume` goes on (in run)");
     let done = epochs(&stdout).len();
     assert!(done >= 2, "{stdout}");
     succeed(folder, "translate abc --model run");
@@ -239,8 +238,7 @@ fn one_training_at_a_time_writes_into_a_folder() {
     // It noticed nothing, and left the folder to the next.
     quiet(&args, output, 130);
     succeed(folder, "translate abc --model run");
-    let overwrite = train_args("copy", "1", "--out run --overwrite");
-    succeed(folder, &overwrite);
+    succeed(folder, &train_args("copy", "1", "--out run --overwrite"));
 }
 
 #[cfg(unix)]
@@ -250,8 +248,7 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
     let run = folder.join("run");
     // The first epoch would take minutes.
     let long = "train reverse --train-pairs 60000 --hidden 128 --epochs 1 --out run";
-    let running = Running::start(folder, &long);
-    let output = running.interrupt_when(|| run.join("run.json").exists());
+    let output = Running::start(folder, &long).interrupt_when(|| run.join("run.json").exists());
     let stdout = quiet(&long, output, 130);
     let told = "stopped before the first checkpoint; nothing is left to use in run";
     assert_says(&stdout, told);

@@ -73,8 +73,7 @@ fn words_are_divided_and_joined_again() {
     assert_eq!(distinct.len(), texts.len(), "{texts:?}");
     let unknown = ["translate", "a näher tower", "--model", "runs/phrases"];
     fail(folder, &unknown, "unknown token \"ä\"");
-    let evaluated = succeed(folder, "eval --model runs/phrases");
-    assert_says(&evaluated, "16");
+    assert_says(succeed(folder, "eval --model runs/phrases"), "16");
 
     // The settings of the run, printed, make the same one; resumed, it goes on with the same pieces.
     let config = train(folder, "--subwords 30 --print-config");
@@ -97,8 +96,7 @@ fn an_ensemble_has_the_subwords_of_the_same_texts() {
     phrases(folder);
     train(folder, "--subwords 30 --out a");
     let lines = fs::read_to_string(folder.join("phrases.tsv")).unwrap();
-    let others = lines.replace("lowest", "lightest");
-    folder.write("phrases.tsv", others);
+    folder.write("phrases.tsv", lines.replace("lowest", "lightest"));
     train(folder, "--subwords 30 --out b");
     let args = "translate low --model a --model b";
     let subwords = "30 subwords of nfc";

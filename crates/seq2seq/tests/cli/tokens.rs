@@ -107,8 +107,7 @@ fn tokens_that_read_as_special_ones_are_learned() {
     folder.write("valid.tsv", &lines);
     let args = "train --data pairs.tsv --valid valid.tsv --hidden 16 --embedding 16 --batch-size 4 --epochs 60 \
                 --learning-rate 0.02 --patience 60 --source-tokens spaces --target-tokens spaces --threads 1 --out run";
-    let said = succeed(folder, &args);
-    assert_says(&said, "\n8 sources: exact match 100.00 %");
+    assert_says(succeed(folder, &args), "\n8 sources: exact match 100.00 %");
     let found = succeed(folder, &["translate", "<bos> c <eos>", "--model", "run"]);
     assert_eq!(found, "<bos> C <unk> <eos> <pad>\n");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use attention_tests::assert_says;
 
 use crate::program::{
-    Folder, TRAIN_TRANSFORMER, copied, edit, ended, epochs, fail, first_line, manifest, misuse,
+    Folder, TRAIN_TRANSFORMER, copied, edit, epochs, fail, first_line, manifest, misuse,
     resume_args, rows, succeed,
 };
 
@@ -103,16 +103,6 @@ fn settings_of_the_other_model_are_refused() {
         refused(&format!("--model transformer {args}"), message);
     }
     misuse("train --model cnn", "[possible values: rnn, transformer]");
-}
-
-#[test]
-fn a_run_goes_on_with_its_own_model() {
-    let (folder, run) = &copied();
-    for kept in ["--model rnn", "--heads 2", "--feed-forward 9", "--warmup 7"] {
-        let [_, stderr] = ended(folder, &resume_args("3", kept), 2);
-        assert!(stderr.contains("cannot be used with"), "{kept}: {stderr}");
-    }
-    assert_eq!(manifest(run)["settings"]["model"]["kind"], "rnn");
 }
 
 /// As runs were before there were Transformers.

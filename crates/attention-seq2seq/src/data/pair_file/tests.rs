@@ -84,8 +84,7 @@ a\tb\nc\t\nd\te | 2 | target in column 2, found an empty column
         assert_says(error(content, &options("1,2")), &expected);
     }
     let expected = "pairs.tsv:2: expected UTF-8 text, found other bytes from byte 5 on; `iconv -f LATIN1 -t UTF-8` may";
-    let content = b"a\tb\nc\tab\xff\nd\te";
-    assert_says(error(content, &options("1,2")), expected);
+    assert_says(error(b"a\tb\nc\tab\xff\nd\te", &options("1,2")), expected);
     let mut zero = options("1,2");
     zero.columns.source = 0;
     assert!(matches!(load("a\tb\n", &zero), Err(Error::Config { .. })));

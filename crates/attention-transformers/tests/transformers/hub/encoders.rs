@@ -6,6 +6,7 @@ use attention_core::NewRows;
 use attention_tests::{Array, assert_close, assert_same, assert_says, device, hugging_face_masked};
 use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
 use attention_transformers::text_encoder::Pooling;
+use burn::tensor::Tensor;
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -14,7 +15,7 @@ use super::references::tensor;
 const TOLERANCE: f64 = 1e-5;
 
 /// The rows of examples that are tokens.
-pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
+fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
     let lens = lens.iter().enumerate();
     let rows = lens.flat_map(|(b, len)| (0..*len).map(move |row| [b, row]));
     let rows: Vec<[usize; 2]> = rows.collect();
@@ -22,6 +23,12 @@ pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
         let [b, row] = rows[at[0]];
         logits.at(&[b, row, at[1]])
     })
+}
+
+/// The rows of tokens are those of `expected`.
+pub(super) fn assert_tokens_close(what: &str, rows: Tensor<3>, expected: &Array, lens: &[usize]) {
+    let [got, expected] = [&Array::read(rows), expected].map(|rows| of_tokens(rows, lens));
+    assert_close(what, &got, &expected, TOLERANCE);
 }
 
 /// Compares the logits of the BERT at `folder` with a family's logits.
@@ -33,9 +40,7 @@ fn check_bert(family: &str, folder: &Path) {
             [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
         let types = model.embedding.types.is_some().then_some(types);
         let logits = model.forward(tokens, types, NewRows::First(&expected.lens));
-        let [got, expected] = [&Array::read(logits), &expected.logits]
-            .map(|logits| of_tokens(logits, &expected.lens));
-        assert_close(family, &got, &expected, TOLERANCE);
+        assert_tokens_close(family, logits, &expected.logits, &expected.lens);
     });
 }
 
@@ -48,10 +53,8 @@ fn bert_without_a_head_embeds_texts() {
         let inputs = || [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
         let rows = NewRows::First(&expected.lens);
         let [tokens, types] = inputs();
-        let features = Array::read(model.features(tokens, Some(types), rows));
-        let [got, wanted] =
-            [&features, &expected.logits].map(|features| of_tokens(features, &expected.lens));
-        assert_close("features", &got, &wanted, TOLERANCE);
+        let features = model.features(tokens, Some(types), rows);
+        assert_tokens_close("features", features, &expected.logits, &expected.lens);
         let [tokens, types] = inputs();
         let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
@@ -143,9 +146,7 @@ fn models_saved_alone() {
             let model = open(original(family), device).unwrap();
             let rows = NewRows::First(&expected.lens);
             let features = model.features(tensor(&expected.tokens, device), rows);
-            let [got, wanted] = [&Array::read(features), &expected.logits]
-                .map(|features| of_tokens(features, &expected.lens));
-            assert_close(family, &got, &wanted, TOLERANCE);
+            assert_tokens_close(family, features, &expected.logits, &expected.lens);
         });
     }
     // The same by the other name of its embedding.

@@ -94,8 +94,7 @@ impl FolderCopy {
     /// Copies a tensor to another name.
     pub(super) fn copy_tensor(&self, from: &str, to: &str) {
         self.change_tensors(|tensors| {
-            let tensor = tensors[from].clone();
-            tensors.insert(to.to_string(), tensor);
+            tensors.insert(to.to_string(), tensors[from].clone());
         });
     }
 

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use attention_core::{NewRows, ScoringFunction};
 use attention_import::ImportError;
-use attention_tests::{Array, assert_close, assert_says, device, hugging_face_logits};
+use attention_tests::{Array, assert_close, assert_says, device, hugging_face_logits, parameters};
 use attention_transformers::hub::{
     OpenModel, load_bert, load_bloom, load_gemma, load_gemma2, load_gemma3, load_gpt2, load_llama,
     load_mistral, load_opt, load_phi3, load_qwen2, load_qwen3, load_t5_encoder, open,
 };
 use attention_transformers::{GenerateConfig, LanguageModel};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::folder::{FolderCopy, original};
@@ -37,6 +38,16 @@ pub(super) fn assert_same_features(family: &str, folder: &Path) {
         model.features(tokens, NewRows::All).into_data()
     });
     assert_eq!(found, expected, "{family}");
+}
+
+/// Each of `count` parameters has a gradient by the logits.
+pub(super) fn assert_all_learn(model: &impl Module, logits: Tensor<3>, count: usize) {
+    let gradients = logits.powi_scalar(2).sum().backward();
+    let gradients = parameters::gradients(model, Some(&gradients));
+    assert_eq!(gradients.len(), count);
+    for (path, gradient) in gradients {
+        assert!(gradient.magnitude() > 0.0, "{path} has no gradient");
+    }
 }
 
 /// Compares the logits of the model at `folder` with a family's logits.

@@ -35,8 +35,7 @@ fn config(max_len: usize, beam: usize, n_best: usize) -> BeamSearchConfig {
 
 /// [`config`] with GNMT's length penalty of this exponent.
 fn gnmt(max_len: usize, beam: usize, n_best: usize, penalty: f64) -> BeamSearchConfig {
-    let penalty = LengthPenalty::Gnmt(penalty);
-    config(max_len, beam, n_best).with_length_penalty(penalty)
+    config(max_len, beam, n_best).with_length_penalty(LengthPenalty::Gnmt(penalty))
 }
 
 fn search(config: &BeamSearchConfig, decoding: &mut dyn Decoding) -> Vec<Vec<BeamOutput>> {
@@ -244,8 +243,7 @@ fn outputs_differ_and_the_first_is_that_of_a_search_for_one() {
         let table = scrambled(5, seed);
         for (beam, penalty) in [(2, 0.0), (3, 1.0), (7, 0.4)] {
             let found = |n_best| {
-                let config = gnmt(9, beam, n_best, penalty);
-                search(&config, &mut Table::new(1, &table)).remove(0)
+                search(&gnmt(9, beam, n_best, penalty), &mut Table::new(1, &table)).remove(0)
             };
             let outputs = found(beam);
             assert_eq!(outputs.len(), beam);

@@ -42,7 +42,6 @@ fn a_repetition_penalty_is_a_factor_on_log_probabilities() {
             false => 0.0,
         };
         let sum = of_end + (0..tokens.len()).map(of_token).sum::<f64>();
-        let is_near = (output.log_probability - sum).abs() < 1e-9;
-        assert!(is_near, "{output:?}");
+        assert!((output.log_probability - sum).abs() < 1e-9, "{output:?}");
     }
 }

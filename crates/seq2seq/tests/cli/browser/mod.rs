@@ -114,8 +114,7 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
-            let found = tab.texts(&in_panel(selector));
-            assert_eq!(found.len(), count, "{selector}");
+            assert_eq!(tab.texts(&in_panel(selector)).len(), count, "{selector}");
         }
         let cells = tab.texts(&in_panel(".matrix tbody td"));
         for (cell, weight) in cells.iter().zip(weights(first).concat()) {

@@ -54,16 +54,14 @@ fn a_report_is_sorted_filtered_and_opened() {
     tab.click("#query");
     tab.write(&query);
     assert_eq!(tab.texts(LISTED), [facts[at].0.clone()]);
-    let note = tab.texts("#list .note");
-    assert_eq!(note, [format!("1 of {items} sources")]);
+    assert_eq!(tab.texts("#list .note"), [format!("1 of {items} sources")]);
     assert!(tab.value("location.hash") == format!("#query={query}"));
     tab.click("#list [data-item]");
     assert_eq!(tab.texts("h2"), [facts[at].0.clone()]);
     let hash = format!("#item={}&query={query}", at + 1);
     assert_eq!(tab.value("location.hash"), hash);
     // Its difference to the reference, as the evaluation has aligned it.
-    let output = output(&data, at, 0, None);
-    let steps = list(&output["difference"]["steps"]);
+    let steps = list(&output(&data, at, 0, None)["difference"]["steps"]);
     let changed = steps.iter().filter(|step| step["edit"] != "match").count();
     let letters = tab.texts(".difference tr:last-child td:not(.match)");
     assert_eq!(letters.len(), changed);

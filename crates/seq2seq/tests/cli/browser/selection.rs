@@ -84,8 +84,7 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
     tab.press("ArrowRight");
     tab.press("ArrowDown");
     let column: Vec<f64> = weights.iter().map(|row| row[3]).collect();
-    let step = largest(&column);
-    assert_eq!(focused(&mut tab), json!(["output", step, -1]));
+    assert_eq!(focused(&mut tab), json!(["output", largest(&column), -1]));
 
     tab.click(&in_panel(".matrix td[data-step='0'][data-key='1']"));
     tab.press("ArrowDown");
@@ -113,8 +112,7 @@ fn an_address_opens_what_it_says() {
     assert_eq!(tab.texts("h2"), ["zyxwvut"]);
     let second = output(&data, 1, 0, Some(1));
     assert_same(&shades(&mut tab, SOURCE), &weights(second)[1]);
-    let current = tab.texts("#list [aria-current] .source");
-    assert_eq!(current, ["zyxwvut"]);
+    assert_eq!(tab.texts("#list [aria-current] .source"), ["zyxwvut"]);
     tab.value("location.hash = 'item=1'");
     assert_eq!(tab.faults(), [""; 0]);
     assert_eq!(tab.texts("h2"), ["abcd"]);

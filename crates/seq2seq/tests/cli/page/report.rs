@@ -76,8 +76,7 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
     // More than there are, and figures alone on the standard output.
     let [stdout, stderr] = ended(run, &format!("{report} 99 --format json"), 0);
     assert_eq!(line(&stdout)["sources"], 10);
-    let saved = format!("saved {file}: 10 of 10 sources");
-    assert_starts(&stderr, &saved);
+    assert_starts(&stderr, &format!("saved {file}: 10 of 10 sources"));
     assert_eq!(list(&data_of(Path::new(file))["items"]).len(), 10);
 }
 
