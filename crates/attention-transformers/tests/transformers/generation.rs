@@ -9,8 +9,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::models::{VOCAB, models, tensor, text};
 
-/// A model whose logits are a row by the last token and, if there are any, a row by the number of tokens before it, added
-/// up; its state says what it was given.
+/// A model whose logits are a row by the last token and, if there are any, a row by the number of tokens before it,
+/// added up; its state says what it was given.
 pub(super) struct Table {
     pub(super) logits: Vec<Vec<f32>>,
     positions: Vec<Vec<f32>>,
